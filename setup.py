@@ -2,11 +2,11 @@
 
 `TANDEM_KAFKA_NATIVE` in the environment decides:
 
-    auto      build it if that is possible, else install pure Python (the default)
+    auto      build it if possible, otherwise install pure Python (the default)
     require   fail if it cannot be built
     off       do not build it
 
-A wheel without the extension is tagged py3-none-any, so that nobody takes it for a native one.
+A wheel without the extension is tagged py3-none-any, so that it is not mistaken for a native one.
 """
 
 import os
@@ -25,7 +25,7 @@ mode = os.environ.get("TANDEM_KAFKA_NATIVE") or "auto"
 if mode not in MODES:
     raise SystemExit(f"TANDEM_KAFKA_NATIVE={mode}: must be one of {', '.join(MODES)}")
 
-#: How the extension's file ends; the stub _native.pyi is there without it too.
+#: File name suffixes of the extension; the stub _native.pyi always exists.
 LIBRARIES = {".so", ".pyd"}
 MANIFEST = Path(__file__).with_name("rust") / "Cargo.toml"
 HINT = (
@@ -40,7 +40,7 @@ def least_rust() -> str:
     found = re.search(
         r'^rust-version = "([\d.]+)"', MANIFEST.read_text(encoding="utf-8"), re.MULTILINE
     )
-    assert found, f"{MANIFEST} names no rust-version"
+    assert found, f"{MANIFEST} has no rust-version"
     return found[1]
 
 

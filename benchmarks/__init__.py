@@ -1,1 +1,1 @@
-"""This consumer beside others, on one Kafka and in one run: `python -m benchmarks`."""
+"""Compares this consumer with others, on one broker and in one run: `python -m benchmarks`."""

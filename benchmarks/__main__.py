@@ -25,7 +25,7 @@ from tests.kafka.broker import KafkaCluster
 
 _FOLDER = Path(__file__).with_name("results")
 _BROKER_OPTIONS = ("-Xmx1g",)
-#: What Kafka's own producer fills up to by default.
+#: The default of Kafka's own producer.
 _BATCH_BYTES = 16_384
 
 
@@ -50,9 +50,9 @@ def _readers(arguments: argparse.Namespace) -> bool:
         suite = Suite(cluster, plan, arguments.batch_bytes)
         for measure in measures:
             _collect(suite.run([measure], arguments.readers), results)
-            # After each of them, so that an interrupted run leaves what it measured.
+            # Written after each measure, so that an interrupted run keeps its results.
             _write(results, plan, arguments)
-    _told(results, arguments.output, files)
+    _print_files(results, arguments.output, files)
     return bool(results.failures())
 
 
@@ -66,12 +66,12 @@ def _write(results: Results, plan: Plan, arguments: argparse.Namespace) -> None:
 
 
 def _options(arguments: argparse.Namespace) -> bool:
-    """Measure what single options do; returns whether anything failed."""
+    """Measure the effect of single options; returns whether anything failed."""
     plan = QUICK if arguments.quick else OPTIONS
     results = _of_suite(arguments, plan, OPTION_MEASURES, [OURS, *VARIANTS])
     if results is None:
         return False
-    _told(results, arguments.output, write_options(results, plan, arguments.output))
+    _print_files(results, arguments.output, write_options(results, plan, arguments.output))
     return bool(results.failures())
 
 
@@ -81,7 +81,7 @@ def _ways(arguments: argparse.Namespace) -> bool:
     results = _of_suite(arguments, plan, WAY_MEASURES, list(WAYS))
     if results is None:
         return False
-    _told(results, arguments.output, write_ways(results, plan, arguments.output))
+    _print_files(results, arguments.output, write_ways(results, plan, arguments.output))
     print("\n".join(" ".join(row) for row in goals(results)), flush=True)
     return bool(results.failures())
 
@@ -89,7 +89,7 @@ def _ways(arguments: argparse.Namespace) -> bool:
 def _of_suite(
     arguments: argparse.Namespace, plan: Plan, known: Sequence[Measure], readers: list[str]
 ) -> Results | None:
-    """Run those of the measures that were asked for on a cluster of their own; None without any."""
+    """Run the requested measures on a separate cluster; None if there are none."""
     measures = _chosen(known, arguments.only)
     if not measures or OURS not in arguments.readers:
         return None
@@ -111,17 +111,17 @@ def _groups(arguments: argparse.Namespace) -> bool:
     with KafkaCluster(config=BROKER, jvm_options=_BROKER_OPTIONS) as cluster:
         _collect(GroupSuite(cluster, plan).run(measures, clients), results)
     results.end()
-    _told(results, arguments.output, write_groups(results, plan, arguments.output))
+    _print_files(results, arguments.output, write_groups(results, plan, arguments.output))
     return bool(results.failures())
 
 
 def _collect(samples: Iterator[Sample], results: Results) -> None:
     for sample in samples:
-        _tell(sample)
+        _print_sample(sample)
         results.samples.append(sample)
 
 
-def _told(results: Results, folder: Path, files: list[str]) -> None:
+def _print_files(results: Results, folder: Path, files: list[str]) -> None:
     for measure in results.measures():
         print(f"\n{measure.title}\n")
         print("\n".join(table(results, measure)))
@@ -157,13 +157,13 @@ def _parser() -> argparse.ArgumentParser:
 def _chosen(
     measures: Sequence[Measure], only: Collection[str] | None, also: str | None = None
 ) -> list[Measure]:
-    """Those of `measures` that were asked for, by name, by its first word or all by `also`."""
+    """Return the requested measures: by name, by the first word of it, or all by `also`."""
     if only is None or also in only:
         return list(measures)
     return [each for each in measures if {each.name, each.name.split("-")[0]} & set(only)]
 
 
-def _tell(sample: Sample) -> None:
+def _print_sample(sample: Sample) -> None:
     figures = "  ".join(f"{name} {value:,.2f}" for name, value in sample.figures.items())
     print(f"{sample.measure:17} {sample.reader:20} {sample.failure or figures}", flush=True)
 

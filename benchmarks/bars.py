@@ -1,4 +1,4 @@
-"""The bars of the record path: what has to be reached beside others, and whether it is."""
+"""The performance targets, relative to other clients or absolute, and whether they are met."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _UNITS: Final = {"cpu_percent": "% of a core", "above_idle_mb": "MiB above idle"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One of them.
+    """A target for one figure of one reader.
 
     Attributes:
-        measure: The measure it is about.
-        value: A factor of what `other` has, or a figure where there is no other.
-        other: Who it is compared with.
-        figure: What is compared.
-        reader: Whose figure it is about.
+        measure: The measure of the figure.
+        value: A factor relative to `other`, or an absolute figure if `other` is None.
+        other: The reader to compare with.
+        figure: The figure to compare.
+        reader: The reader that must meet the target.
         at_most: Whether less is better.
 
     """
@@ -50,7 +50,7 @@ class Bar:
     at_most: bool = False
 
     def text(self) -> str:
-        """In words."""
+        """A description of the target."""
         limit = "at most" if self.at_most else "at least"
         if self.other is None:
             return f"{limit} {self.value:g} {_UNITS[self.figure]}"
@@ -60,33 +60,33 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A bar and what was measured: a factor, or a figure."""
+    """A target and the measured factor or figure."""
 
     bar: Bar
     found: float
 
     @property
     def met(self) -> bool:
-        """Whether it is reached."""
+        """Whether the target is met."""
         value = self.bar.value
         return self.found <= value if self.bar.at_most else self.found >= value
 
     @property
     def measured(self) -> str:
-        """What was measured, as in the bar."""
+        """The measured value, in the unit of the target."""
         if self.bar.other is None:
             return f"{self.found:.3g} {_UNITS[self.bar.figure]}"
         return f"{self.found:.2f}x"
 
     def text(self) -> str:
-        """A line of it."""
-        who = CATALOGUE[self.bar.reader].title
+        """A line for the report."""
+        reader = CATALOGUE[self.bar.reader].title
         verdict = "met" if self.met else "MISSED"
-        return f"{who}: {self.bar.text()}: {self.measured}, {verdict}"
+        return f"{reader}: {self.bar.text()}: {self.measured}, {verdict}"
 
 
 def verdicts(measure: str, medians: Mapping[str, Figures]) -> Iterator[Verdict]:
-    """Those of a measure that both sides of were measured."""
+    """Yield the verdicts on a measure whose readers were both measured."""
     for bar in BARS:
         if bar.measure == measure:
             ours = medians.get(bar.reader, {}).get(bar.figure)

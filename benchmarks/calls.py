@@ -1,4 +1,4 @@
-"""A reader's process that counts the calls of Python functions on both of its threads."""
+"""A reader's process that counts calls of Python functions on both threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
     def counted(loop: NetworkLoop) -> None:
         network.runcall(turn, loop)
 
-    setattr(NetworkLoop, turn.__name__, counted)  # the one function that the thread calls
+    setattr(NetworkLoop, turn.__name__, counted)  # the thread calls only this function
     print(application.runcall(run, Task.from_json(sys.argv[1])))
     for name, profile in (("application", application), ("network", network)):
         print(f"\nthe {name} thread")

@@ -1,4 +1,4 @@
-"""A reader's process: one measurement, told by a line of JSON, answered by another."""
+"""A reader's process: it receives a measurement as JSON, and prints its figures as JSON."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from benchmarks.readers.catalogue import CATALOGUE
 
 __all__ = ["READY", "Task", "run"]
 
-#: What the process prints when it wants the paced records of a latency measurement to begin.
+#: Printed when a latency measurement is ready for the paced records.
 READY = "ready"
-#: How long a reader may find its positions and make its first fetches before it counts as idle.
+#: Seconds for lookups of positions and first fetches, before a reader counts as idle.
 _SETTLE_S = 2.0
 _SETTLE_EACH_S = 0.001
 
@@ -35,11 +35,11 @@ class Task:
     Attributes:
         measure: ``throughput``, ``latency``, ``idle`` or ``memory``.
         reader: Name of the reader in the catalogue.
-        source: Where it reads.
+        source: The topic to read.
         count: Records to read.
-        loops: Empty turns the handler takes for a record; 0 for no handler.
-        skip: Records of a latency measurement that come before it counts.
-        seconds: How long to idle.
+        loops: Empty iterations of the handler for each record; 0 means no handler.
+        skip: Records at the start of a latency measurement that are not counted.
+        seconds: Duration of an idle measurement.
 
     """
 
@@ -52,12 +52,12 @@ class Task:
     seconds: float = 0.0
 
     def to_json(self) -> str:
-        """For the command line of the process."""
+        """Return the task as an argument for the process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Task:
-        """From the command line."""
+        """Parse the task from the command line."""
         fields: dict[str, Any] = json.loads(text)
         return cls(**{**fields, "source": Source(**fields["source"])})
 

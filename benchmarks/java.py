@@ -1,4 +1,4 @@
-"""The Java client, measured by the tool that comes with Kafka: ConsumerPerformance."""
+"""The Java client, measured with Kafka's own tool ConsumerPerformance."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class _Run:
 def measure_java(source: Source, count: int) -> Figures:
     """Read `count` records.
 
-    The rate is the tool's own for the time it fetched, without that of joining its group. CPU is
-    that of the whole process less that of a process that reads a few records only, which leaves
-    starting the JVM out, as starting the interpreter is left out for the others.
+    The rate is the tool's own for fetching, without the time for joining its group. CPU is that of
+    the whole process minus that of a process that reads only a few records. This excludes the start
+    of the JVM, just as the start of the interpreter is excluded for the other readers.
     """
     few, many = _run(source, 1), _run(source, count)
     cpu_s = (many.cpu_s - few.cpu_s) / (many.records - few.records)
@@ -91,7 +91,7 @@ def _tls(source: Source) -> list[str]:
 
 
 def _figures(output: str) -> dict[str, float]:
-    """The tool prints a line of names and one of values."""
+    """Parse the tool's output: a line of names and a line of values."""
     for names, values in pairwise(output.splitlines()):
         if names.startswith("start.time"):
             pairs = zip(names.split(", "), values.split(", "), strict=True)

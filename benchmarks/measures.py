@@ -22,7 +22,7 @@ __all__ = [
 
 Figures = dict[str, float]
 Handler = Callable[[bytes], None]
-#: Polls once; returns how many records came and how many bytes their values have.
+#: Polls once; returns the number of records and the bytes of their values.
 Take = Callable[[float], tuple[int, int]]
 
 _POLL_S = 1.0
@@ -33,7 +33,7 @@ _LATENCY_S = 120.0
 
 @dataclass(slots=True)
 class _Mark:
-    """Where a measurement stands."""
+    """The clock, CPU time and record count at one moment of a measurement."""
 
     seconds: float
     cpu: float
@@ -45,7 +45,7 @@ class _Mark:
 
 
 def handler_of(loops: int) -> Handler:
-    """A handler that burns the time of `loops` empty turns for a record."""
+    """Return a handler that runs `loops` empty iterations for each record."""
     turns = range(loops)
 
     def handle(value: bytes) -> None:
@@ -57,7 +57,7 @@ def handler_of(loops: int) -> Handler:
 
 
 def taking(reader: Reader, handle: Handler | None) -> Take:
-    """Poll once and look at every record; returns their number and the bytes of their values."""
+    """Return a function that polls once, accesses every value, and returns the counts."""
     if isinstance(reader, CountingReader):
         return reader.count
 
@@ -72,10 +72,10 @@ def taking(reader: Reader, handle: Handler | None) -> Take:
 
 
 def measure_throughput(take: Take, count: int, size: int) -> Figures:
-    """Read `count` records of `size` bytes; the clock runs from the first batch to the last.
+    """Read `count` records of `size` bytes, and measure from the first batch to the last.
 
-    The records of the first batch start the clock and are not counted, so that connecting, metadata
-    and the first fetch are left out for every reader alike.
+    The first batch starts the clock and is not counted. This excludes connecting, metadata and the
+    first fetch for every reader.
     """
     opened = time.monotonic()
     seen, read_bytes = _some(take)
@@ -89,7 +89,7 @@ def measure_throughput(take: Take, count: int, size: int) -> Figures:
         raise RuntimeError(f"{read_bytes} bytes in {seen} records of {size}")
     counted = last.records - first.records
     if not counted:
-        raise RuntimeError("everything came in one batch: read more records")
+        raise RuntimeError("all records arrived in one batch: read more records")
     return {
         "records_per_s": counted / (last.seconds - first.seconds),
         "cpu_us_per_record": (last.cpu - first.cpu) / counted * 1_000_000,
@@ -101,9 +101,9 @@ def measure_throughput(take: Take, count: int, size: int) -> Figures:
 def measure_memory(
     open_at: Callable[[Source], Reader], source: Source, count: int, handle: Handler
 ) -> Figures:
-    """How much more memory a reader ever has while it reads a backlog than when it is idle.
+    """Measure the peak memory during a backlog, minus the memory of an idle reader.
 
-    Idle is the same process before, with a reader at the end of the same topic.
+    The idle reader runs before in the same process, at the end of the same topic.
     """
     idle = open_at(replace(source, from_end=True))
     try:
@@ -133,12 +133,12 @@ def _some(take: Take) -> tuple[int, int]:
 
 
 def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip: int) -> Figures:
-    """Time from before `produce()` to the record in the application's hands.
+    """Measure the time from before `produce()` until the application has the record.
 
-    Every value is the time of its making, in nanoseconds of the clock that all processes of the
-    machine share. The first `skip` records are not counted.
+    Each value is the time at which it was created, in nanoseconds of a clock that all processes
+    share. The first `skip` records are not counted.
     """
-    reader.values(_POLL_S)  # connect and find the end before anything is written
+    reader.values(_POLL_S)  # connect and find the end before the first record is written
     ready()
     delays_ms: list[float] = []
     begin = time.monotonic()
@@ -157,7 +157,7 @@ def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip:
 
 
 def measure_idle(reader: Reader, partitions: int, settle_s: float, seconds: float) -> Figures:
-    """CPU while polling with a timeout of a second and nothing comes, in percent of one core."""
+    """Measure CPU while polls with a timeout of a second return nothing, in percent of one core."""
     _poll_until_assigned(reader, partitions)
     _poll_for(reader, settle_s)
     begin = _Mark.now(0)
@@ -183,4 +183,4 @@ def _poll_for(reader: Reader, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if reader.values(_POLL_S):
-            raise RuntimeError("a record came where none should")
+            raise RuntimeError("an idle reader received a record")

@@ -1,4 +1,4 @@
-"""A Python source of Spark that asks nobody: what is left is what Spark itself takes for one."""
+"""A Python source for Spark that reads nothing: it shows the cost of Spark itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Nothing(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what goes into `format()`."""
+        """Return the name for `format()`."""
         return "nothing"
 
     def schema(self) -> str:
@@ -31,11 +31,11 @@ class Nothing(DataSource):
         return "value binary"
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - Spark's interface
-        """Return what makes the rows."""
+        """Return a reader that creates the rows."""
         return _Reader()
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        """Return what makes them once; in each micro-batch with the option `endless`."""
+        """Return a reader that makes them once, or in each micro-batch with `endless`."""
         return _StreamReader(endless=self.options.get("endless") == "true")
 
 

@@ -1,4 +1,4 @@
-"""A process that writes records at an even pace, each with the time of its making as value."""
+"""A process that writes records at an even pace; each value is the time of its creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured, how much of it, and how long that may take."""
+"""The measures, with their numbers of records and runs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Measure:
     """A table of the results.
 
     Attributes:
-        name: How `--only` calls it.
-        title: Its heading.
-        figure: The figure that decides.
-        higher_is_better: Whether more of that is better.
-        method: How it is measured, for the reader of the results.
-        readers: Who takes part; empty where that is decided elsewhere.
+        name: The name for `--only`.
+        title: The heading in the report.
+        figure: The figure that orders the table.
+        higher_is_better: Whether a higher figure is better.
+        method: A description of the method, for the report.
+        readers: The readers to measure; empty if the suite selects them.
 
     """
 
@@ -179,19 +179,19 @@ class Plan:
     """How much to measure.
 
     Attributes:
-        runs: Runs of each reader; the median counts.
-        records: Records in the topic of each size.
-        compressed: The same where they are compressed.
-        handled: Records that the handler gets.
+        runs: Runs of each reader, for the median.
+        records: Records in the uncompressed topic of each size.
+        compressed: Records in the compressed topics of each size.
+        handled: Records for the measures with a handler.
         paced: Records of a latency run.
-        paced_skip: Those before it counts.
-        per_second: Their pace.
+        paced_skip: Records at its start that are not counted.
+        per_second: Records per second in a latency run.
         idle_s: Seconds of an idle run.
-        backlog: Records of the backlog whose reading takes memory.
+        backlog: Records of the backlog in the memory measure.
         backlog_size: Bytes of their values.
-        many: Partitions of the topic with many.
+        many: Partitions of the topic with many partitions.
         busy: Records in 8 of them.
-        documents: JSON documents in the topic of these.
+        documents: Records in the topic of JSON documents.
 
     """
 
@@ -211,7 +211,7 @@ class Plan:
 
     @property
     def backlog_mb(self) -> int:
-        """Bytes of the backlog, in MB."""
+        """The size of the backlog in MB."""
         return self.backlog * self.backlog_size // 1_000_000
 
 

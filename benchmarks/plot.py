@@ -1,4 +1,4 @@
-"""The results as bars."""
+"""Draws the results as a bar chart."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _is_ours(name: str) -> bool:
 
 def _draw(panel: Any, results: Results, measure: Measure) -> None:
     medians = results.medians(measure)
-    # Bars are drawn from the bottom up: the best comes last.
+    # Bars are drawn from the bottom up, so the best comes last.
     names = sorted(
         medians,
         key=lambda name: medians[name][measure.figure],

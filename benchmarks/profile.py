@@ -1,7 +1,7 @@
-"""Where the time goes while a topic is read: the threads of one reader, function by function.
+"""Profiles a reader: its threads, function by function.
 
-`make profile` samples the process with py-spy, which sees Python and native code; `--tool cprofile`
-counts calls of Python functions instead, and needs nothing installed.
+`make profile` samples the process with py-spy, which shows Python and native code. `--tool
+cprofile` counts calls of Python functions instead, and needs no extra package.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Thread", "main", "threads_of"]
 _BATCH_BYTES = 16_384
 _PER_SECOND = 500
 _IMPORTING = "_find_and_load"
-#: Rust's mangled names end so.
+#: The end of Rust's mangled names.
 _HASH = re.compile(r"(::h[0-9a-f]{16})(?= |$)")
 
 
@@ -37,9 +37,9 @@ class Thread:
     """The samples of one thread.
 
     Attributes:
-        samples: How many there are.
-        within: In how many of them a function stands anywhere in the stack.
-        inside: In how many it is what runs.
+        samples: The number of samples.
+        within: The number of samples with a function anywhere in the stack.
+        inside: The number of samples in which the function itself runs.
 
     """
 
@@ -49,7 +49,7 @@ class Thread:
 
 
 def threads_of(stacks: Iterable[str]) -> dict[str, Thread]:
-    """Add up the stacks of py-spy's raw format, by thread; importing is left out."""
+    """Sum the stacks of py-spy's raw format by thread, without imports."""
     threads: dict[str, Thread] = defaultdict(Thread)
     for line in stacks:
         stack, _, count = line.rpartition(" ")
@@ -66,8 +66,8 @@ def threads_of(stacks: Iterable[str]) -> dict[str, Thread]:
 def _report(threads: Mapping[str, Thread], lines: int) -> None:
     for name, thread in sorted(threads.items(), key=lambda item: -item[1].samples):
         print(f"\n{name}: {thread.samples} samples")
-        for heading, counts in (("runs", thread.inside), ("runs or calls", thread.within)):
-            print(f"  what {heading}")
+        for heading, counts in (("running", thread.inside), ("running or calling", thread.within)):
+            print(f"  {heading}")
             for function, count in counts.most_common(lines):
                 print(f"    {count / thread.samples:6.1%}  {function}")
 
@@ -89,7 +89,9 @@ def main() -> int:
 def _sample(task: Task, arguments: argparse.Namespace) -> int:
     spy = _spy()
     if spy is None:
-        raise RuntimeError("py-spy is not installed")
+        raise RuntimeError(
+            "py-spy is not installed: run pip install py-spy, or use --tool cprofile"
+        )
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "stacks")
         options = ["--threads", "--format", "raw", "--rate", str(_PER_SECOND)]

@@ -1,4 +1,4 @@
-"""The results: medians, ratios, and tables of them."""
+"""The report: medians, ratios, and tables."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _LIBRARIES = ("tandem-kafka", "kafka-python", "confluent-kafka", "aiokafka", "cr
 
 @dataclass(slots=True)
 class Results:
-    """Everything measured in one run.
+    """The results of one run.
 
     Attributes:
-        samples: What came.
-        known: The measures that there are, in their order.
-        load: The machine's load average over a minute, when it begins and when it ends.
+        samples: The samples so far.
+        known: All measures, in order.
+        load: The load average over a minute, at the start and at the end.
 
     """
 
@@ -65,7 +65,7 @@ class Results:
     load: list[float] = field(default_factory=lambda: [_load()])
 
     def end(self) -> None:
-        """Note how loaded the machine is when it is over."""
+        """Record the load average at the end."""
         self.load[1:] = [_load()]
 
     def measures(self) -> list[Measure]:
@@ -87,11 +87,11 @@ class Results:
         }
 
     def verdicts(self, measure: Measure) -> list[Verdict]:
-        """Its bars, and whether they are met."""
+        """The verdicts on the targets of a measure."""
         return list(verdicts(measure.name, self.medians(measure)))
 
     def failures(self) -> list[str]:
-        """What went wrong, once each."""
+        """The failures, each once."""
         told = (
             f"{sample.measure}, {sample.reader}: {sample.failure}"
             for sample in self.samples
@@ -100,7 +100,7 @@ class Results:
         return list(dict.fromkeys(told))
 
     def content(self, plan: Mapping[str, object]) -> dict[str, object]:
-        """Every sample, the medians, and what they depend on."""
+        """All samples, the medians, and the conditions of the run."""
         return {
             "machine": _machine(),
             "plan": dict(plan),
@@ -116,7 +116,7 @@ def _load() -> float:
 
 
 def _machine() -> dict[str, str]:
-    """What the figures depend on."""
+    """The machine and the versions."""
     versions = {name: metadata.version(name) for name in _LIBRARIES if _installed(name)}
     return {
         "cores": str(os.cpu_count()),
@@ -161,22 +161,23 @@ def markdown(results: Results, plan: Plan, batch_bytes: int) -> str:
 
 
 def _filled_in(text: str, figures: Mapping[str, object]) -> str:
-    """Put the plan's figures where a method names them, as in `{many:,}`."""
+    """Insert the plan's figures into a description, for example at `{many:,}`."""
     for name, value in figures.items():
         text = text.replace(f"{{{name}:,}}", f"{value:,}" if isinstance(value, int) else "")
     return text
 
 
 def loads(results: Results) -> str:
-    """How busy the machine was."""
-    told = " at its beginning and ".join(f"{load:.2f}" for load in results.load)
+    """A sentence about the load of the machine."""
+    averages = " at its beginning and ".join(f"{load:.2f}" for load in results.load)
     return (
-        f"The machine's load average over a minute was {told} at its end (the run itself loads it)."
+        f"The machine's load average over a minute was {averages} at its end (the run itself loads "
+        "it)."
     )
 
 
 def _bars(results: Results) -> list[str]:
-    """A section with a table of all bars."""
+    """A section with a table of all targets."""
     rows = [
         [
             *(each.title, CATALOGUE[found.bar.reader].title, found.bar.text(), found.measured),
@@ -187,13 +188,13 @@ def _bars(results: Results) -> list[str]:
     ]
     if not rows:
         return []
-    heads = ["work", "reader", "bar", "measured", ""]
+    heads = ["work", "reader", "target", "measured", ""]
     table = [_row(heads), _row(["---"] * len(heads)), *(_row(row) for row in rows)]
-    return ["## What has to be reached, and what is", "\n".join(table)]
+    return ["## Targets", "\n".join(table)]
 
 
 def about(options: str = "") -> str:
-    """How the results were made, and on what."""
+    """A sentence about the command and the machine."""
     command = f'make bench ARGS="{options}"' if options else "make bench"
     machine = "; ".join(f"{name} {value}" for name, value in _machine().items())
     return f"Made by `{command}` in one run: {machine}."
@@ -219,7 +220,7 @@ def _verdicts(results: Results, measure: Measure) -> list[str]:
 
 
 def failures(results: Results) -> list[str]:
-    """A section about what failed, if anything did."""
+    """A section about failures, if there are any."""
     found = results.failures()
     return ["## What failed", "\n".join(f"- {failure}" for failure in found)] if found else []
 
@@ -262,6 +263,6 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def write_json(results: Results, plan: Plan, batch_bytes: int, path: Path) -> None:
-    """Every sample, the medians, and what they depend on."""
+    """All samples, the medians, and the conditions of the run."""
     content = results.content({**asdict(plan), "batch_bytes": batch_bytes})
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

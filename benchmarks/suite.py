@@ -1,4 +1,4 @@
-"""Runs every measure for every reader, in turns, so that what the machine does hits all alike."""
+"""Runs every measure for every reader in turns, so that other load affects all of them alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WARM_UP = 6_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run of one reader: its figures, or why it has none."""
+    """One run of one reader: its figures, or its failure."""
 
     measure: str
     reader: str
@@ -49,7 +49,7 @@ class Suite:
         self._paced = False
 
     def run(self, measures: Sequence[Measure], readers: Sequence[str]) -> Iterator[Sample]:
-        """Yield the samples as they come."""
+        """Yield the samples one by one."""
         for measure in measures:
             taking_part = [name for name in measure.readers if name in readers]
             for turn in range(self._plan.runs):
@@ -79,7 +79,7 @@ class Suite:
         kind, *details = measure.split("-")
         return kinds[kind](reader, *details)
 
-    # --- each of them, by the name of the measure ----------------------------------------------
+    # --- measures by name ----------------------------------------------------------------------
 
     def _throughput(self, reader: str, size: str) -> Figures:
         return self._read(reader, self._sources.plain(int(size)), self._plan.records[int(size)])
@@ -99,7 +99,7 @@ class Suite:
 
     def _latency(self, reader: str) -> Figures:
         if not self._paced:
-            # A young JVM needs more than the pace allows for each of these small requests.
+            # A JVM that has just started is too slow for the pace of these small requests.
             self._paced = True
             self._follow(reader, replace(self._plan, paced=_WARM_UP, paced_skip=0))
         return self._follow(reader, self._plan)
@@ -148,7 +148,7 @@ class Suite:
 
 
 def _in_child(task: Task, when_ready: Callable[[], None] | None = None) -> Figures:
-    """Run a task in a process of its own and return what it measured."""
+    """Run a task in a separate process, and return its figures."""
     command = [sys.executable, "-m", "benchmarks.child", task.to_json()]
     environment = {**os.environ, **CATALOGUE[task.reader].environment}
     with _process(command, environment, stdout=subprocess.PIPE) as process:
@@ -189,10 +189,10 @@ def _process(
 
 
 def _loops_for(nanoseconds: int) -> int:
-    """How many empty turns a handler takes to burn that time on this machine."""
+    """Return the number of empty iterations that take this time on this machine."""
     loops, values = 100, [b""] * 200
     handle = handler_of(loops)
-    # Often and briefly: the best of them is one that nothing interrupted.
+    # The best of many short runs is one without interruptions.
     best = min(_time_ns(handle, values) for _ in range(2000)) / len(values)
     return max(1, round(loops * nanoseconds / best))
 

@@ -1,4 +1,4 @@
-"""The topics that are read: each is written once, when it is first asked for."""
+"""The topics to read; each is written once, on first use."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DOCUMENT_BYTES = 80
 
 
 class Sources:
-    """What there is to read on one cluster.
+    """The topics of one cluster.
 
     Args:
-        cluster: Where.
-        plan: How much.
+        cluster: The cluster.
+        plan: The numbers of records.
         batch_bytes: Size of the producer's batches.
 
     """
@@ -44,11 +44,11 @@ class Sources:
         return self._filled(f"plain-{size}", size, self._plan.records[size])
 
     def compressed(self, size: int, codec: str) -> Source:
-        """Records that a codec could do something about."""
+        """Compressible records."""
         return self._filled(f"{codec}-{size}", size, self._plan.compressed[size], codec)
 
     def encrypted(self, size: int) -> Source:
-        """The same as `plain`, by TLS."""
+        """The topic of `plain`, over TLS."""
         return replace(
             self.plain(size),
             bootstrap=self._cluster.bootstrap("SSL"),
@@ -64,7 +64,7 @@ class Sources:
         return self._known["documents"]
 
     def backlog(self) -> Source:
-        """More than any reader would hold."""
+        """A backlog larger than the buffer of any reader."""
         return self._filled("backlog", self._plan.backlog_size, self._plan.backlog)
 
     def empty(self, name: str, *, eager: bool = False) -> Source:
@@ -79,7 +79,7 @@ class Sources:
         return replace(self._known["idle"], group=f"many-{uuid.uuid4().hex}")
 
     def many_busy(self, *, among: bool) -> Source:
-        """A few of many partitions; with the others beside, or without."""
+        """Some busy partitions of many; with the idle ones assigned, too, or without."""
         if "busy" not in self._known:
             source = self._create("many-busy", self._plan.many)
             self._known["busy"] = replace(source, partitions=_BUSY, size=1000)
@@ -128,7 +128,7 @@ class Sources:
 
 
 def _document(size: int) -> bytes:
-    """A JSON document of so many bytes."""
+    """A JSON document of this size in bytes."""
     number = int.from_bytes(os.urandom(3))
     document = {"account": number, "state": "open", "amount": number / 100, "tags": ["a", "b"]}
     text = json.dumps({**document, "note": ""})
@@ -140,7 +140,7 @@ def _key(number: int) -> bytes:
 
 
 def _text(size: int) -> bytes:
-    """Something like JSON: names that repeat, numbers that do not."""
+    """Text like JSON: repeated names, and random numbers."""
     text = ""
     while len(text) < size:
         number = os.urandom(6)

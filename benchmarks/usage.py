@@ -1,4 +1,4 @@
-"""What a process has used: CPU time and memory."""
+"""The CPU time and memory of a process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _STATUS = Path("/proc/self/status")
 
 
 def cpu_s() -> float:
-    """CPU seconds of all threads of this process so far, in user code and in the kernel."""
+    """Return the CPU seconds of all threads of this process, in user code and in the kernel."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has ever held, in MiB."""
-    # `ru_maxrss` would count the memory of the parent too, as it was at the fork.
+    """Return the peak memory of this process in MiB."""
+    # `ru_maxrss` would include the memory of the parent at the time of the fork.
     return _status("VmHWM") or _peak_of_family()
 
 
 def memory_mb() -> float:
-    """The memory this process holds now, in MiB; its peak where the system does not tell."""
+    """Return the memory of this process in MiB, or its peak if the system reports nothing else."""
     return _status("VmRSS") or _peak_of_family()
 
 

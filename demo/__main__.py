@@ -46,7 +46,7 @@ class Demo:
         return member
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Keep everything going until a condition holds.
+        """Keep everything running until a condition holds.
 
         Args:
             condition: Checked about every 20 ms.
@@ -74,7 +74,7 @@ class Demo:
             raise RuntimeError(self.ledger.gaps[0])
 
     def for_a_while(self, seconds: float, what: str) -> None:
-        """Keep everything going for some seconds, so that people can watch."""
+        """Keep everything running for some seconds, so that people can watch."""
         end_s = self.view.elapsed_s + seconds
         self.until(lambda: self.view.elapsed_s > end_s, what)
 
@@ -90,7 +90,7 @@ class Demo:
         self.view.say(", ".join(f"{member.name} owns {member.owned}" for member in members))
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """End all processes."""
         self.view.finish()
         for member in self.members:
             member.kill()
@@ -122,7 +122,7 @@ def kill_one_member(demo: Demo) -> None:
     )
     killed.kill()
     killed.enter_reports(ledger)
-    # It may have died after a commit and before its report: the cluster knows.
+    # The member may have died between a commit and its report, so ask the cluster.
     ledger.committed(demo.cluster.committed(GROUP, TOPIC))
     again = ledger.crashed(killed.owns)
     demo.view.say(f"{killed.name} killed: {again:,} records were read and not committed")

@@ -13,7 +13,7 @@ __all__ = ["PARTITIONS", "Cluster", "Stream"]
 
 PARTITIONS = 4
 
-#: The first members of a group have so long to come.
+#: Time that the coordinator waits for the first members of a group.
 _FIRST_JOIN_MS = 1_000
 _TIMEOUT_S = 10.0
 
@@ -33,7 +33,7 @@ class Cluster:
         self._mock.create_topic(topic, PARTITIONS)
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """What the cluster itself says the group has committed, for each partition."""
+        """Return the group's committed offsets by partition, as reported by the cluster."""
         client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
         try:
             asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
@@ -44,10 +44,10 @@ class Cluster:
 
 
 class Stream:
-    """Writes the numbers 0, 1, 2 ... at an even pace, in turn to the partitions.
+    """Writes the numbers 0, 1, 2 ... at an even pace, to the partitions in turn.
 
     Attributes:
-        written: Numbers handed to the producer.
+        written: Numbers passed to the producer.
 
     """
 
@@ -74,7 +74,7 @@ class Stream:
         self._producer.poll(0)
 
     def end(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._ended = True
 
     @property

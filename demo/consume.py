@@ -25,8 +25,8 @@ _COMMIT_EVERY_S = 1.0
 class PatientAssignor(CooperativeStickyAssignor):
     """Waits before it assigns, so that all other members have sent their requests.
 
-    The embedded cluster rejects a SyncGroup request that arrives after the leader's; Kafka
-    answers it.
+    The embedded cluster rejects a SyncGroup request that arrives after the leader's. Kafka accepts
+    it.
     """
 
     def assign(self, *arguments: Any, **named: Any) -> Any:
@@ -46,7 +46,7 @@ class Consume(ConsumerRebalanceListener):
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            # The embedded cluster answers a fetch when this time is over, not when data arrive.
+            # The embedded cluster responds to a fetch after this time, not when data arrive.
             fetch_max_wait_ms=100,
             session_timeout_ms=2500,  # a killed member is noticed soon
             heartbeat_interval_ms=500,

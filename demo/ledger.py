@@ -16,7 +16,7 @@ class PartitionAccount:
     Attributes:
         produced: Numbers whose delivery was confirmed.
         reads: How often each number was read.
-        position: Offset behind the last record read.
+        position: Offset after the last record read.
         committed: Offset that the group committed last.
 
     """

@@ -1,4 +1,4 @@
-"""A member's process as the demo sees it: start, reports, end, kill."""
+"""The process of a member: start, reports, end, kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSUME = "demo.consume"
 
 
 class Member:
-    """A member of the group in a process of its own.
+    """A member of the group in a separate process.
 
     Attributes:
         name: Shown in the view.

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal, plain lines elsewhere."""
+"""The output of the demo: a live table on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["View"]
 _COLOURS = ("cyan", "magenta", "yellow", "blue")
 _REDRAW_S = 0.2
 _PLAIN_S = 1.0
-#: The speed shown is that of the last seconds.
+#: Seconds over which the displayed speed is measured.
 _SPEED_OVER_S = 2.0
-#: A lag that fills the bar.
+#: The lag at which the bar is full.
 _FULL_BAR = 1_000
 _BAR_WIDTH = 24
 

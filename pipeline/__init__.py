@@ -1,1 +1,1 @@
-"""Runs the job of `examples/pipeline` on a real Kafka, kills it once, and checks every figure."""
+"""Runs the job of `examples/pipeline` on a real broker, kills it once, and checks its output."""

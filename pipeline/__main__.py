@@ -1,4 +1,4 @@
-"""`make pipeline`: the job of `examples/pipeline` from an empty Kafka to a report."""
+"""`make pipeline`: runs the job of `examples/pipeline` on a new broker, and reports the result."""
 
 from __future__ import annotations
 
@@ -26,24 +26,31 @@ _PARTITIONS = 3
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return what the command line says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
     add = parser.add_argument
-    add("--orders", type=int, default=40_000, help="how many, duplicates not counted")
-    add("--seconds", type=float, default=40.0, help="the producer takes at least as long")
-    add("--seed", type=int, default=16, help="decides which orders are late, double or broken")
+    add("--orders", type=int, default=40_000, help="number of orders, without duplicates")
+    add("--seconds", type=float, default=40.0, help="minimum time of the producer")
+    add(
+        "--seed",
+        type=int,
+        default=16,
+        help="selects the orders that are late, duplicated or broken",
+    )
     add("--format", choices=("json", "avro"), default="json")
     add("--folder", type=Path, default=Path("build/pipeline"), help="emptied first")
     found = parser.parse_args(arguments)
     if found.orders < 1_000:
-        parser.error(f"--orders must be 1000 or more to have some of each kind, got {found.orders}")
+        parser.error(
+            f"--orders must be 1000 or more, to include some of each kind; got {found.orders}"
+        )
     return found
 
 
 @contextlib.contextmanager
-def schema_registry(wanted: bool) -> Iterator[tuple[str | None, int]]:
-    """Run a registry with the schema of the orders, if wanted; yields its URL and the id."""
-    if not wanted:
+def schema_registry(enabled: bool) -> Iterator[tuple[str | None, int]]:
+    """Run a registry with the schema of the orders, if enabled; yields its URL and the id."""
+    if not enabled:
         yield None, 0
         return
     from tests.spark.registry import SchemaRegistry  # noqa: PLC0415 - only for Avro
@@ -54,7 +61,7 @@ def schema_registry(wanted: bool) -> Iterator[tuple[str | None, int]]:
 
 
 def run(arguments: argparse.Namespace, report: Report) -> int:
-    """Go through a run and report; returns the exit code."""
+    """Run everything and report; returns the exit code."""
     folder: Path = arguments.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -73,14 +80,14 @@ def run(arguments: argparse.Namespace, report: Report) -> int:
         pace = len(produced) / arguments.seconds
         orders = Orders(producer, TOPICS["orders"], produced, encode, pace)
         plan = Plan(kafka.bootstrap(), folder, arguments.orders, pace, registry[0])
-        with Run(plan, orders, expected, report) as story:
-            found = story.tell()
+        with Run(plan, orders, expected, report) as current:
+            found = current.execute()
     report.event("Kafka stopped")
     plot = folder / "pipeline.png"
-    draw(plot, orders.samples, story.progress, story.outage)
+    draw(plot, orders.samples, current.progress, current.outage)
     lines = compare(expected, found)
     report.figures(lines)
-    report.speed(story.progress, story.largest_lags())
+    report.speed(current.progress, current.largest_lags())
     repeated(report, found)
     report.say(f"Plot: {plot}")
     wrong = sum(not line.agrees for line in lines)
@@ -92,16 +99,16 @@ def run(arguments: argparse.Namespace, report: Report) -> int:
 
 
 def repeated(report: Report, found: Found) -> None:
-    """Say what the sink wrote once more because of the kill."""
+    """Report the rows that the sink wrote again after the kill."""
     report.say(
-        f"\nWritten to Kafka a second time, after the kill: "
+        f"\nWritten to Kafka again after the kill: "
         f"{written_again(found.dead_letters)} dead letters, {written_again(found.totals)} totals "
-        "(the sink writes at least once; each was compared)."
+        "(the sink writes at least once; all copies were compared)."
     )
 
 
 def main() -> int:
-    """Run it; returns the exit code."""
+    """Run the command; returns the exit code."""
     arguments, report = parse(), Report()
     try:
         return run(arguments, report)

@@ -1,4 +1,4 @@
-"""Figure by figure: what must have come out, and what did."""
+"""Compares the expected figures with the actual ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Line:
 
     @property
     def agrees(self) -> bool:
-        """Whether it came out as it must."""
+        """Whether both are equal."""
         return self.expected == self.found
 
 
@@ -40,7 +40,7 @@ def compare(expected: Expected, found: Found) -> list[Line]:
 
 
 def written_again(pairs: Iterable[tuple[Key, object]]) -> int:
-    """Return how many records have a key that came before."""
+    """Return the number of records whose key occurred before."""
     return sum(times - 1 for times in Counter(key for key, _ in pairs).values())
 
 
@@ -54,12 +54,12 @@ def _of_orders(expected: Expected, found: Found) -> list[Line]:
         Line("orders in Parquet", len(expected.rows), len(found.rows)),
         Line("  of them late, within the watermark", len(late), len(late & ids)),
         Line(
-            "  of them of unknown customers",
+            "  of them from unknown customers",
             sum(row.country == UNKNOWN for row in wanted),
             sum(row.country == UNKNOWN for _, row in found.rows),
         ),
         Line(
-            "  cents of all",
+            "  sum of cents",
             sum(row.cents for row in wanted),
             sum(row.cents for _, row in found.rows),
         ),
@@ -90,7 +90,7 @@ def _of_totals(expected: Expected, found: Found) -> list[Line]:
 
 
 def _differing(expected: Mapping[Key, object], found: Iterable[tuple[Key, object]]) -> int:
-    """Return how many keys are missing, must not be there, or have another value, once or ever."""
+    """Return the number of keys that are missing, unexpected, or ever have a wrong value."""
     pairs = list(found)
     wrong = {key for key, value in pairs if expected.get(key) != value}
     return len(wrong | (expected.keys() - {key for key, _ in pairs}))

@@ -1,4 +1,4 @@
-"""The bytes of an order, also of one that is broken, and the reason that the job has to give."""
+"""The encoding of orders, including broken ones, and the expected reasons for dead letters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def customer_value(customer: Customer) -> bytes | None:
 
 
 def encoder(form: str, schema_id: int) -> Callable[[Entry], bytes]:
-    """Return what makes the value of an order: json, or avro with that id in its frame."""
+    """Return a function that encodes an order: as json, or as avro with this schema id."""
     return _json if form == "json" else lambda entry: _avro(entry, schema_id)
 
 
@@ -65,7 +65,7 @@ def _json(entry: Entry) -> bytes:
 
 def _avro(entry: Entry, schema_id: int) -> bytes:
     if entry.kind is Kind.WRONG_TYPE:
-        return _json(entry)  # of the wrong format, that is
+        return _json(entry)  # JSON, so the wrong format
     number = _UNKNOWN_SCHEMA if entry.kind is Kind.INCOMPLETE else schema_id
     value = b"\0" + number.to_bytes(4, "big") + _avro_body(_fields(entry))
     return value[:-5] if entry.kind is Kind.CUT_OFF else value

@@ -1,4 +1,4 @@
-"""The figures that a run must give, worked out without Spark, and those that it gave."""
+"""The expected figures of a run, computed without Spark, and the actual ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["UNKNOWN", "DeadLetter", "Expected", "Found", "Row", "Total", "TotalK
 
 UNKNOWN: Final = "unknown"
 
-#: Begin of a window in ms, and the country.
+#: Start of a window in ms, and the country.
 TotalKey = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An order with its country, as it must be in the Parquet files."""
+    """An order with its country, as in the Parquet files."""
 
     customer: str
     country: str
@@ -38,7 +38,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be used: its value as it was, and the reason."""
+    """A rejected record: its original value, and the reason."""
 
     value: bytes
     reason: str
@@ -46,15 +46,15 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class Expected:
-    """What must come out.
+    """The expected output.
 
     Attributes:
-        kinds: How many orders of each kind were produced.
+        kinds: The number of orders of each kind.
         ids: The ids of each kind.
         rows: The rows of the Parquet files, by id.
-        totals: The windows that must be final.
-        dead_letters: By the key of the record.
-        final_ms: The watermark that makes all of `totals` final.
+        totals: The final windows.
+        dead_letters: The dead letters, by the key of the record.
+        final_ms: The watermark at which all of `totals` are final.
     """
 
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -67,10 +67,10 @@ class Expected:
 
 @dataclass(slots=True)
 class Found:
-    """What did come out, everything as often as it is there.
+    """The actual output, with all copies.
 
     Attributes:
-        records: Records that the topic of the orders has.
+        records: The number of records in the topic of the orders.
     """
 
     records: int = 0
@@ -85,8 +85,8 @@ def expect(
     encode: Callable[[Entry], bytes],
     form: str,
 ) -> Expected:
-    """Work out what must come out; `form` is json or avro."""
-    countries = {each.id: each.country for each in customers}  # the newest one counts
+    """Compute the expected output; `form` is json or avro."""
+    countries = {each.id: each.country for each in customers}  # the newest record wins
     found = Expected()
     for entry in produced:
         order = entry.order

@@ -1,4 +1,4 @@
-"""The lag of each query over time: what was produced by then, less what it was done with."""
+"""The lag of each query over time: records produced minus records processed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lag_over_time(produced: Samples, batches: Sequence[Batch]) -> list[tuple[flo
 
 
 def largest_lag(produced: Samples, batches: Sequence[Batch]) -> int:
-    """Return the largest lag after the first batch: before, the query was not there."""
+    """Return the largest lag after the first batch: before it, the query was not running."""
     first_s = batches[0].end_s if batches else float("inf")
     return max(
         (lag for at_s, lag in lag_over_time(produced, batches) if at_s >= first_s), default=0

@@ -1,4 +1,4 @@
-"""What is produced: customers and orders, some of them late, twice or broken; by a seed."""
+"""The produced records: customers and orders, some late, duplicated or broken, by a seed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ __all__ = [
 ]
 
 _MINUTE_MS: Final = 60_000
-#: Event time that the orders of a run span.
+#: The span of event times of a run.
 SPAN_MS: Final = 180 * _MINUTE_MS
 #: Length of a window of the job.
 WINDOW_MS: Final = 10 * _MINUTE_MS
-#: How late an order may come.
+#: The watermark delay: how late an order may arrive.
 DELAY_MS: Final = 30 * _MINUTE_MS
-#: A micro-batch reads at most this share of the orders. Orders that are too late come when several
-#: batches have been read, so that the watermark is beyond them whatever the batches hold.
+#: A micro-batch reads at most this share of the orders. Orders that are too late are produced after
+#: several batches, so that the watermark has passed them regardless of the batches' content.
 PER_BATCH_SHARE: Final = 1 / 6
 
-#: Late orders come early enough by a margin: partitions are not read at quite the same pace.
+#: A margin before the watermark for late orders, because partitions are not read in lockstep.
 _LATE_MS: Final = 20 * _MINUTE_MS
 _TOO_LATE_MS: Final = 60 * _MINUTE_MS
 #: The share of the orders before the first one that is too late.
 _TOO_LATE_FROM: Final = 2 / 3
-#: A copy comes this much later at most.
+#: The maximum delay of a copy.
 _COPY_MS: Final = 10 * _MINUTE_MS
 
 _COUNTRIES: Final = ("AT", "CH", "DE", "FR", "IT")
@@ -47,7 +47,7 @@ _CUSTOMERS: Final = 60
 
 
 class Kind(StrEnum):
-    """What is the matter with an order."""
+    """The kinds of orders, most of them defective."""
 
     ON_TIME = "on time"
     LATE = "late, within the watermark"
@@ -61,7 +61,7 @@ class Kind(StrEnum):
     FROM_THE_FUTURE = "from the future"
 
 
-#: Those that have to become dead letters.
+#: The kinds that must become dead letters.
 BROKEN: Final = (
     Kind.CUT_OFF,
     Kind.INCOMPLETE,
@@ -81,7 +81,7 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order as the shop has it."""
+    """An order without defects."""
 
     id: int
     customer: str
@@ -91,7 +91,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An order as it is produced."""
+    """An order with its kind and production time."""
 
     kind: Kind
     order: Order
@@ -106,7 +106,7 @@ class Customer:
 
 
 def customers(seed: int) -> list[Customer]:
-    """Return all records in their order: some customers move later, some are deleted."""
+    """Return all records in order: some customers change their country, some are deleted."""
     chance = Random(f"customers {seed}")
     names = [f"c{number:02}" for number in range(_CUSTOMERS)]
     first = [Customer(name, chance.choice(_COUNTRIES)) for name in names]
@@ -116,18 +116,18 @@ def customers(seed: int) -> list[Customer]:
 
 
 def entries(count: int, seed: int, begin_ms: int) -> Iterator[Entry]:
-    """Yield the orders as they are produced.
+    """Yield the orders in the order of production.
 
-    The last one lies so far ahead that the watermark passes every window before it.
+    The last order is so far ahead that the watermark passes every window before it.
 
     Args:
-        count: Orders, not counting duplicates and the last one.
-        seed: Decides everything but the times.
-        begin_ms: Event time of the first one.
+        count: The number of orders, without duplicates and the last one.
+        seed: Determines everything except the times.
+        begin_ms: The event time of the first order.
     """
     chance = Random(f"orders {seed}")
     kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())
-    copies: list[tuple[int, int, Order]] = []  # a heap: when, which, what
+    copies: list[tuple[int, int, Order]] = []  # a heap of (time, number, entry)
     for number in range(count):
         now_ms = begin_ms + number * SPAN_MS // count
         while copies and copies[0][0] <= now_ms:
@@ -135,7 +135,7 @@ def entries(count: int, seed: int, begin_ms: int) -> Iterator[Entry]:
         kind = chance.choices(kinds, weights)[0]
         if kind is Kind.TOO_LATE and number < count * _TOO_LATE_FROM:
             kind = Kind.LATE
-        customer = f"c{chance.randrange(_CUSTOMERS + 2):02}"  # two are not known
+        customer = f"c{chance.randrange(_CUSTOMERS + 2):02}"  # two of them are unknown
         at_ms = _event_time(kind, now_ms, begin_ms, chance)
         order = Order(number, customer, chance.randint(1, 50_000), at_ms)
         if kind is Kind.COPY:

@@ -1,4 +1,4 @@
-"""The plot: records over time, and how far behind each query was."""
+"""The plot: records over time, and the lag of each query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _THOUSAND: Final = 1_000
 
 
 def draw(path: Path, produced: Samples, progress: Progress, outage: tuple[float, float]) -> None:
-    """Draw it to a PNG file; `outage` is from the kill to the first batch after it, in seconds."""
+    """Draw a PNG file; `outage` is the time from the kill to the next batch, in seconds."""
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of a backend
 

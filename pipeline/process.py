@@ -1,4 +1,4 @@
-"""The job's process: started, killed with all that belongs to it, started again, stopped."""
+"""The job's process: it can be started, killed with its children, restarted and stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STOP_S: Final = 60.0
 #: Where PySpark is installed. Spark's Python processes look for modules in the job's folder first,
 #: then in pyspark.zip, which has no compiled ones: that costs each process a second.
 _PACKAGES: Final = Path(confluent_kafka.__file__).parents[1]
-#: A JVM that lives for half a minute starts sooner without the compiler for long lives.
+#: A JVM that runs for half a minute starts faster without the optimizing compiler.
 _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -28,8 +28,8 @@ class Job:
     """A run of the job.
 
     Attributes:
-        log: What it printed.
-        progress: Its lines about micro-batches.
+        log: The file with its output.
+        progress: The file with its lines about micro-batches.
     """
 
     def __init__(self, folder: Path, number: int, options: Sequence[str]) -> None:
@@ -52,11 +52,11 @@ class Job:
 
     @property
     def pid(self) -> int:
-        """The driver's process, and its group."""
+        """The process id of the driver, and of its process group."""
         return self._process.pid
 
     def check(self) -> None:
-        """Raise if it ended by itself."""
+        """Raise an error if the job has ended by itself."""
         if self._process.poll() is not None:
             last = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
             raise RuntimeError(
@@ -64,13 +64,13 @@ class Job:
             )
 
     def kill(self) -> None:
-        """SIGKILL to the driver and its JVM; workers end when the JVM is gone."""
+        """Send SIGKILL to the driver and its JVM; the workers end after the JVM."""
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait(_STOP_S)
 
     def stop(self) -> None:
-        """SIGTERM to the driver, which stops its queries; raises if that did not end well."""
+        """Send SIGTERM to the driver, which stops its queries; raises an error if it fails."""
         self._process.terminate()
         self._process.wait(_STOP_S)
         if self._process.returncode:
@@ -78,7 +78,7 @@ class Job:
 
 
 def batches_in_progress(checkpoint: Path) -> tuple[int, int]:
-    """Return how many micro-batches of a query began, and how many were finished."""
+    """Return the numbers of micro-batches that a query has started and finished."""
     began, finished = (
         sum(name.name.isdigit() for name in (checkpoint / kind).glob("*"))
         for kind in ("offsets", "commits")

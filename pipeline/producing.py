@@ -1,4 +1,4 @@
-"""The producer: writes the orders at an even pace, or waits where it is told to."""
+"""The producer: it writes the orders at an even pace, up to a given share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TIMEOUT_S = 30.0
 
 
 class Orders:
-    """Writes orders, as many as are due.
+    """Writes the orders that are due.
 
     Attributes:
-        written: How many the brokers have.
-        samples: Pairs of a time (seconds since the epoch) and what was written by then.
+        written: The number of delivered orders.
+        samples: Pairs of a time (seconds since the epoch) and the orders written by then.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Orders:
         self._limit = len(entries)
 
     def up_to(self, share: float) -> None:
-        """Go on to this share of all orders, and wait there."""
+        """Continue up to this share of all orders."""
         self._limit = round(len(self._entries) * share)
 
     @property
@@ -52,9 +52,9 @@ class Orders:
         return self.written == len(self._entries)
 
     def write(self) -> None:
-        """Write what is due, and wait until the brokers have it.
+        """Write the orders that are due, and wait for their delivery.
 
-        So no partition gets ahead of another one by more than a moment.
+        This keeps the partitions in step.
         """
         now_s = time.monotonic()
         self._due = min(self._due + (now_s - self._last_s) * self._per_second, self._limit)
@@ -77,7 +77,7 @@ def produce_customers(producer: Producer, topic: str, customers: Sequence[Custom
 
 def _flush(producer: Producer) -> None:
     if producer.flush(_TIMEOUT_S):
-        raise RuntimeError(f"Kafka did not take what was produced within {_TIMEOUT_S:.0f} s")
+        raise RuntimeError(f"not all records were delivered within {_TIMEOUT_S:.0f} s")
 
 
 def _check(error: KafkaError | None, _message: Message) -> None:

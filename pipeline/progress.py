@@ -1,4 +1,4 @@
-"""What the job says about its micro-batches: how far each query is, and how long it took."""
+"""The job's reports about micro-batches: positions and durations of each query."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Batch:
     """A finished micro-batch of a query.
 
     Attributes:
-        end_s: When it was finished, in seconds since the epoch.
-        duration_s: How long it took.
-        rows: Records read.
-        position: Records of the topic that the query is done with.
-        watermark_ms: The watermark it worked with; 0 without one.
+        end_s: The end in seconds since the epoch.
+        duration_s: The duration in seconds.
+        rows: The number of records read.
+        position: The number of records of the topic processed so far.
+        watermark_ms: The watermark of the batch; 0 without one.
     """
 
     end_s: float
@@ -31,7 +31,7 @@ class Batch:
 
     @classmethod
     def parse(cls, line: dict[str, Any], topic: str) -> Batch:
-        """Read a line of the job."""
+        """Parse a line from the job."""
         duration_s = line["durationMs"].get("triggerExecution", 0) / 1_000
         source = line["sources"][0]
         offsets = source["endOffset"] or {}
@@ -66,15 +66,15 @@ class Progress:
         with path.open("rb") as file:
             file.seek(self._read.get(path, 0))
             added = file.read()
-        whole = added[: added.rfind(b"\n") + 1]  # the last line may not be finished
+        whole = added[: added.rfind(b"\n") + 1]  # the last line may be incomplete
         self._read[path] = self._read.get(path, 0) + len(whole)
         for line in map(json.loads, whole.splitlines()):
             self.batches.setdefault(line["name"], []).append(Batch.parse(line, self.topic))
 
     def position(self, query: str) -> int:
-        """How many records of the topic a query is done with."""
+        """Return the number of records of the topic that a query has processed."""
         return max((batch.position for batch in self.batches.get(query, [])), default=0)
 
     def watermark_ms(self, query: str) -> int:
-        """The newest watermark of a finished batch."""
+        """Return the newest watermark of a finished batch."""
         return max((batch.watermark_ms for batch in self.batches.get(query, [])), default=0)

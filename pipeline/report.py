@@ -1,4 +1,4 @@
-"""What is printed: events and how things stand while it runs, tables at the end."""
+"""The printed output: events and status lines during the run, tables at the end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pipeline.progress import Batch, Progress
 
 __all__ = ["Report"]
 
-#: Between two lines about how things stand: at least, and at most if nothing changes.
+#: Seconds between two status lines: the minimum, and the maximum if nothing changes.
 _EVERY_S, _SAME_S = 2.0, 10.0
 
 
 class Report:
-    """Prints to the terminal, in colours where it has them."""
+    """Prints to the terminal, in colour if supported."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -30,15 +30,15 @@ class Report:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._begin_s
 
     def event(self, text: str) -> None:
-        """Something happened."""
+        """Print an event."""
         self._console.print(f"{self.elapsed_s:5.1f} s  {text}", style="bold", markup=False)
 
     def state(self, produced: int, lags: dict[str, int]) -> None:
-        """Say how things stand, every other second, seldom while nothing changes."""
+        """Print the status every other second, or less often while nothing changes."""
         now = (produced, *lags.values())
         if self.elapsed_s < self._said_s + (_SAME_S if now == self._said else _EVERY_S):
             return
@@ -48,7 +48,7 @@ class Report:
         self._console.print(text, style="dim", markup=False)
 
     def figures(self, lines: Sequence[Line]) -> None:
-        """Print what was expected beside what was found."""
+        """Print the expected and the actual figures."""
         table = _table("Figures", "", "expected", "found")
         table.add_column("")
         for line in lines:

@@ -1,4 +1,4 @@
-"""Reads what the job wrote: the Parquet files, and the topics of totals and dead letters."""
+"""Reads the job's output: the Parquet files, and the topics of totals and dead letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS: Final = ("id", "customer", "country", "cents", "at")
 
 
 def collect(bootstrap: str, topics: dict[str, str], files: Path) -> Found:
-    """Return all that is there; `topics` has those of orders, totals and dead letters."""
+    """Collect all output; `topics` has the topics of orders, totals and dead letters."""
     return Found(
         count_records(bootstrap, topics["orders"]),
         list(_rows(files)),
@@ -30,7 +30,7 @@ def collect(bootstrap: str, topics: dict[str, str], files: Path) -> Found:
 
 
 def count_records(bootstrap: str, topic: str) -> int:
-    """Return how many records a topic has."""
+    """Return the number of records in a topic."""
     with KafkaConsumer(bootstrap_servers=bootstrap) as consumer:
         partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic) or ()]
         return sum(consumer.end_offsets(partitions).values())
@@ -71,7 +71,7 @@ def _rows(files: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _finished_files(log: Path) -> Iterator[str]:
-    """Yield the files that count: Spark names them in its log, a kill may leave others."""
+    """Yield the valid files, which Spark lists in its log; a kill may leave others."""
     for entry in log.iterdir():
         if entry.name.startswith("."):
             continue

@@ -1,4 +1,4 @@
-"""A run: the orders are produced while the job works, is killed, and starts again."""
+"""A run: orders are produced while the job runs, is killed, and is restarted."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ TOPICS: Final = {
 }
 
 _MINUTE_MS: Final = 60_000
-#: The job is killed when each query has finished so many micro-batches.
+#: The job is killed after each query has finished this number of micro-batches.
 _BATCHES_BEFORE_KILL: Final = 2
-#: The producer waits at these shares of the orders: for the kill, and for the job to be back.
+#: The producer pauses at these shares of the orders: until the kill, and until the restart.
 _BEFORE_KILL, _BEFORE_RETURN = 0.6, 0.85
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run is made of.
+    """The settings of a run.
 
     Attributes:
-        bootstrap: The brokers.
-        folder: For files, checkpoints and logs; it is empty.
-        count: Orders, not counting duplicates.
-        per_second: Pace of the producer.
-        registry: URL of the schema registry, for Avro.
-        limit_s: A run that takes longer fails.
+        bootstrap: The addresses of the brokers.
+        folder: An empty folder for files, checkpoints and logs.
+        count: The number of orders, without duplicates.
+        per_second: The pace of the producer.
+        registry: The URL of the schema registry, for Avro.
+        limit_s: The timeout of the run in seconds.
     """
 
     bootstrap: str
@@ -74,11 +74,11 @@ class Plan:
 
 
 class Run:
-    """Keeps producer, job and report going.
+    """Runs the producer, the job and the report.
 
     Attributes:
-        progress: The micro-batches of all runs of the job.
-        outage: From the kill to the first micro-batch after it, in seconds since the epoch.
+        progress: The micro-batches of all processes of the job.
+        outage: The times of the kill and of the next micro-batch, in seconds since the epoch.
     """
 
     def __init__(self, plan: Plan, orders: Orders, expected: Expected, report: Report) -> None:
@@ -97,28 +97,26 @@ class Run:
         for job in self._jobs:
             job.kill()
 
-    def tell(self) -> Found:
-        """Go through all of it, and return what came out."""
+    def execute(self) -> Found:
+        """Execute all steps, and return the output of the job."""
         self._start()
         self.orders.up_to(_BEFORE_KILL)
-        self._until(
-            self._ready_for_kill, "two micro-batches of each query, and another one at work"
-        )
+        self._until(self._ready_for_kill, "two micro-batches of each query, and one in progress")
         self._kill()
         self.orders.up_to(_BEFORE_RETURN)
         self._start()
-        # A query's checkpoint may be ahead of what the job has said of it.
+        # A query's checkpoint may be ahead of the job's reports.
         seen = {name: self._batches_of(name) for name in QUERIES}
         self._until(
             lambda: all(self._batches_of(name) > seen[name] for name in QUERIES),
             "a micro-batch of each query after the kill",
         )
         self.outage = (self.outage[0], time.time())
-        self._report.event("each query goes on from its checkpoint")
+        self._report.event("each query has continued from its checkpoint")
         total = self._expected.kinds.total()
         self.orders.up_to((total - 1) / total)
         self._until(lambda: self._lag_is_gone(total - 1), "all but the last order are processed")
-        # It moves the watermark far ahead: no other order may be read after it.
+        # The last order moves the watermark far ahead: no other order may be read after it.
         self.orders.up_to(1)
         self._until(lambda: self._lag_is_gone(total) and self._is_final(), "the windows are final")
         self._report.event("everything is processed, the windows are final")
@@ -127,11 +125,11 @@ class Run:
         return collect(self._plan.bootstrap, TOPICS, self._plan.folder / "data" / "orders")
 
     def lags(self) -> dict[str, int]:
-        """How far behind each query is now."""
+        """Return the current lag of each query."""
         return {name: self.orders.written - self.progress.position(name) for name in QUERIES}
 
     def largest_lags(self) -> dict[str, int]:
-        """How far behind each query was at worst."""
+        """Return the largest lag of each query."""
         return {
             name: largest_lag(self.orders.samples, batches)
             for name, batches in self.progress.batches.items()
@@ -175,7 +173,7 @@ class Run:
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         while not condition():
             if self._report.elapsed_s > self._plan.limit_s:
-                raise TimeoutError(f"not within {self._plan.limit_s:.0f} s: {what}")
+                raise TimeoutError(f"did not happen within {self._plan.limit_s:.0f} s: {what}")
             self.orders.write()
             job = self._jobs[-1]
             job.check()

@@ -1,1 +1,1 @@
-"""Consumer groups: how soon a member reads, and what it notices when another one joins."""
+"""Consumer groups: the time to the first record, and the pause when another member joins."""

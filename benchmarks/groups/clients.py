@@ -1,4 +1,4 @@
-"""Members of a group as the users of each client write them."""
+"""Members of a group, written as users of each client would write them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class GroupMember(Protocol):
     """One member; its constructor takes a `Membership`."""
 
     def subscribe(self) -> None:
-        """Want to be a member."""
+        """Subscribe to the topic."""
         ...
 
     def poll(self, timeout_s: float) -> Counter[int]:
-        """Poll once; returns how many records there were of which partition."""
+        """Poll once; returns the number of records by partition."""
         ...
 
     def owned(self) -> list[int]:
-        """The partitions that are ours."""
+        """Return the partitions of this member."""
         ...
 
     def close(self) -> None:
-        """Leave and close."""
+        """Leave the group and close the client."""
         ...
 
 
@@ -43,7 +43,7 @@ def _confluent(membership: Membership) -> GroupMember:
     return ConfluentMember(membership)
 
 
-#: By the names of the catalogue. A client is imported only in the process that measures it.
+#: Members by the name in the catalogue. Only the process that measures a client imports it.
 PYTHON_CLIENTS: dict[str, Callable[[Membership], GroupMember]] = {
     "tandem": _tandem,
     "confluent": _confluent,

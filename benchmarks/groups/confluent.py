@@ -26,7 +26,7 @@ _PROTOCOLS: dict[str, dict[str, str | int]] = {
 
 
 class ConfluentMember:
-    """`poll()`, which hands out one record."""
+    """`poll()`, which returns one record."""
 
     def __init__(self, membership: Membership) -> None:
         self._topic = membership.topic
@@ -40,7 +40,7 @@ class ConfluentMember:
         )
 
     def subscribe(self) -> None:
-        """Want to be a member."""
+        """Subscribe to the topic."""
         self._consumer.subscribe([self._topic])
 
     def poll(self, timeout_s: float) -> Counter[int]:
@@ -54,9 +54,9 @@ class ConfluentMember:
         return Counter((partition,))
 
     def owned(self) -> list[int]:
-        """The partitions that are ours."""
+        """Return the partitions of this member."""
         return sorted(each.partition for each in self._consumer.assignment())
 
     def close(self) -> None:
-        """Leave and close."""
+        """Leave the group and close the client."""
         self._consumer.close()

@@ -1,8 +1,8 @@
 """A member's process. `Member.java` takes the same arguments and prints the same lines of JSON.
 
-`first` measures the time to the first record several times and prints it. `watch` constructs the
-consumer, prints that it is ready, subscribes at the first line of its standard input, prints what
-it owns whenever that changes, and at the second line when it had records of which partition.
+`first` measures the time to the first record several times, and prints it. `watch` creates the
+consumer, prints that it is ready, and subscribes at the first line from stdin. It prints its
+partitions whenever they change, and at the second line the times of records by partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE_S = 30.0
 
 
 def first(make: Callable[[], GroupMember], rounds: int) -> None:
-    """Be a new group's only member, `rounds` times."""
+    """Join a new group as its only member, `rounds` times."""
     for _ in range(rounds):
         begun = time.monotonic_ns()
         member = make()
@@ -37,7 +37,7 @@ def first(make: Callable[[], GroupMember], rounds: int) -> None:
             if time.monotonic_ns() - subscribing > _PATIENCE_S * 1e9:
                 raise TimeoutError("no record")
         end = time.monotonic_ns()
-        _tell(
+        _print_entry(
             first_record_ms=(end - subscribing) / 1e6,
             with_construction_ms=(end - begun) / 1e6,
         )
@@ -45,8 +45,8 @@ def first(make: Callable[[], GroupMember], rounds: int) -> None:
 
 
 def watch(member: GroupMember) -> None:
-    """Read from the first line of the standard input to the second."""
-    _tell(ready=True)
+    """Read from the first line of stdin until the second."""
+    _print_entry(ready=True)
     sys.stdin.readline()
     subscribed = time.monotonic_ns()
     member.subscribe()
@@ -60,13 +60,13 @@ def watch(member: GroupMember) -> None:
             polls[partition].append(now)
         if records and (seen := member.owned()) != owned:
             owned = seen
-            _tell(owned=owned)
-    _tell(subscribed=subscribed, polls=polls)
+            _print_entry(owned=owned)
+    _print_entry(subscribed=subscribed, polls=polls)
     member.close()
 
 
 def _second_line() -> threading.Event:
-    """Return what is set when the next line arrives."""
+    """Return an event that is set when the next line arrives."""
     arrived = threading.Event()
 
     def listen() -> None:
@@ -77,7 +77,7 @@ def _second_line() -> threading.Event:
     return arrived
 
 
-def _tell(**entry: object) -> None:
+def _print_entry(**entry: object) -> None:
     print(json.dumps(entry), flush=True)
 
 

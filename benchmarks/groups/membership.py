@@ -1,4 +1,4 @@
-"""What a member of a group is to be, whatever its client."""
+"""The settings of a group member, independent of its client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEARTBEAT_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What to be a member of.
+    """The settings of a member.
 
     Attributes:
         bootstrap: Addresses of the brokers.

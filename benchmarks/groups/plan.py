@@ -1,4 +1,4 @@
-"""What is measured of groups, with whom, and how often."""
+"""The measures of groups, with their clients and numbers of runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from benchmarks.readers.catalogue import JAVA, OURS
 
 __all__ = ["BROKER", "CLIENTS", "GROUPS", "GROUPS_QUICK", "GROUP_MEASURES", "GroupPlan"]
 
-#: The clients that are compared, each with its defaults.
+#: The compared clients, each with its defaults.
 CLIENTS: Final = (OURS, "confluent", JAVA)
 
-#: Settings of the broker beside its defaults. Waiting for more members before the first generation
-#: would hide everything else, and a KIP-848 member hears what to give back when it next calls.
+#: Settings of the broker that differ from its defaults. The default delay of the first rebalance
+#: would hide all differences. A KIP-848 member learns of revocations by its next heartbeat.
 BROKER: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "1000",
@@ -71,9 +71,9 @@ class GroupPlan:
     """How much to measure.
 
     Attributes:
-        runs: Runs of each client for the first record; the median counts.
-        rounds: How often a process does it; the first time is the cold one.
-        waiting: Records that wait in the topic.
+        runs: Runs of each client for the first record, for the median.
+        rounds: Measurements per process; the first one is cold.
+        waiting: Records in the topic before the member joins.
         pauses: Runs of each client for the pause.
         partitions: Partitions of both topics.
         per_second: Pace of the steady stream, over all partitions.

@@ -1,4 +1,4 @@
-"""A member's process as the suite sees it, in Python or Java."""
+"""The process of a member, in Python or Java, for the suite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATIENCE_S: Final = 60.0
 
 
 class MemberProcess:
-    """Starts a member; use it with `with`. The arguments are those of `member.py`."""
+    """A context manager that starts a member; the arguments are those of `member.py`."""
 
     def __init__(self, client: str, *arguments: str) -> None:
         command = (
@@ -62,7 +62,7 @@ class MemberProcess:
         self._process.wait()
 
     def go(self) -> None:
-        """Have it take the next step."""
+        """Tell the process to take the next step."""
         self._input.write("\n")
         self._input.flush()
 
@@ -81,7 +81,7 @@ class MemberProcess:
             raise TimeoutError(f"{self._client}: no {name} in {_PATIENCE_S:.0f} s") from None
         if not line:
             raise RuntimeError(f"{self._client}: the process ended before {name!r}")
-        # Anything else, as a warning that a client logs, is no entry.
+        # Other lines, for example warnings of a client, are ignored.
         found: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
         return found
 

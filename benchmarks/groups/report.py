@@ -1,4 +1,4 @@
-"""The results of groups: a report and every sample."""
+"""The results of groups: a report and all samples."""
 
 from __future__ import annotations
 

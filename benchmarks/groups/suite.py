@@ -22,7 +22,7 @@ from tests.kafka.broker import KafkaCluster
 
 __all__ = ["GroupSuite", "pause_of"]
 
-#: How long both members read after the second one has its first records.
+#: Seconds for which both members read after the first records of the second one.
 _AFTER_S: Final = 1.0
 _RECORD: Final = b"0" * 100
 
@@ -37,7 +37,7 @@ class GroupSuite:
         self._plan = plan
 
     def run(self, measures: Sequence[Measure], clients: Sequence[str]) -> Iterator[Sample]:
-        """Yield the samples as they come."""
+        """Yield the samples one by one."""
         first = [each for each in measures if each.name.startswith("first-")]
         pauses = [each for each in measures if each.name.startswith("pause-")]
         if first:
@@ -90,7 +90,7 @@ class GroupSuite:
 
     @contextmanager
     def _stream(self) -> Iterator[str]:
-        """A topic that is written to at an even pace."""
+        """Create a topic, and write to it at an even pace."""
         plan = self._plan
         topic = self._cluster.admin.create_topic("stream", plan.partitions)
         forever = str(sys.maxsize)
@@ -115,7 +115,7 @@ class GroupSuite:
                 process.next("ready")
             first.go()
             self._until_owned(first, self._plan.partitions)
-            time.sleep(self._plan.before_s)  # what is measured is how it reads meanwhile
+            time.sleep(self._plan.before_s)  # the measurement takes place during this time
             second.go()
             self._until_owned(second, self._plan.partitions // 2)
             time.sleep(_AFTER_S)  # likewise
@@ -133,10 +133,10 @@ class GroupSuite:
 
 
 def pause_of(first: dict[str, Any], second: dict[str, Any], before_s: float) -> Figures:
-    """What the two members' reports say: see `benchmarks.groups.plan`.
+    """Compute the pause from the reports of both members; see `benchmarks.groups.plan`.
 
-    Records are handed out until the very end, and the second member leaves first; so the window
-    ends where the second one's last record came.
+    Members receive records until the end, and the second member leaves first. The window therefore
+    ends with the last record of the second member.
     """
     mine, theirs = _polls(first), _polls(second)
     joined = second["subscribed"]
@@ -144,7 +144,9 @@ def pause_of(first: dict[str, Any], second: dict[str, Any], before_s: float) -> 
     moved = mine.keys() & theirs.keys()
     kept = mine.keys() - theirs.keys()
     if not kept or not moved:
-        raise RuntimeError(f"kept {sorted(kept)}, moved {sorted(moved)}: that is no sharing")
+        raise RuntimeError(
+            f"kept {sorted(kept)}, moved {sorted(moved)}: the members do not share the partitions"
+        )
     return {
         "pause_ms": max(_longest_ms(mine[each], joined, end) for each in kept),
         "before_ms": max(_longest_ms(mine[each], joined - before_s * 1e9, joined) for each in kept),
@@ -157,12 +159,15 @@ def _polls(entry: dict[str, Any]) -> Polls:
 
 
 def _longest_ms(times: list[int], begin: float, end: float) -> float:
-    """The longest gap of those that ended in a window."""
+    """Return the longest gap that ended in a window."""
     gaps = (late - early for early, late in pairwise(times) if begin < late and early < end)
     return max(gaps, default=0) / 1e6
 
 
 def _handed_over_ms(mine: list[int], theirs: list[int]) -> float:
-    """From our last poll before their first to that; we get it back when they have left."""
+    """Return the time from the first member's last poll to the second member's first poll.
+
+    The first member gets the partition back later, after the second one has left.
+    """
     last = max(time for time in mine if time < theirs[0])
     return (theirs[0] - last) / 1e6

@@ -41,7 +41,7 @@ class TandemMember:
         )
 
     def subscribe(self) -> None:
-        """Want to be a member."""
+        """Subscribe to the topic."""
         self._consumer.subscribe([self._topic])
 
     def poll(self, timeout_s: float) -> Counter[int]:
@@ -50,9 +50,9 @@ class TandemMember:
         return Counter({each.partition: len(records) for each, records in batches.items()})
 
     def owned(self) -> list[int]:
-        """The partitions that are ours."""
+        """Return the partitions of this member."""
         return sorted(each.partition for each in self._consumer.assignment())
 
     def close(self) -> None:
-        """Leave and close."""
+        """Leave the group and close the client."""
         self._consumer.close()

@@ -1,1 +1,1 @@
-"""What single options of this consumer do to its speed."""
+"""The effect of single options of this consumer on its speed."""

@@ -1,4 +1,4 @@
-"""What is measured of options."""
+"""The measures of options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.readers.variants import VARIANTS
 
 __all__ = ["OPTIONS", "OPTION_MEASURES"]
 
-#: There are many of them, and what counts here is coarse.
+#: Few records, because there are many variants and only large effects matter.
 OPTIONS: Final = replace(FULL, runs=3, records={1000: 600_000}, handled=250_000)
 
 _ROWS: Final = [name for name, variant in VARIANTS.items() if variant.arrow is None]

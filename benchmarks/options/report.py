@@ -1,4 +1,4 @@
-"""The results of options: a report, every sample, and the tables in docs/numbers/performance.md."""
+"""The results of options: a report, all samples, and the tables in docs/numbers/performance.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _METHOD: Final = (
 
 
 def write_options(results: Results, plan: Plan, folder: Path) -> list[str]:
-    """Write `options.md` and `options.json`, and the page where they are kept; returns names."""
+    """Write `options.md`, `options.json` and the tables in the docs; returns the names."""
     parts = [about("--only options"), loads(results), _METHOD.format(runs=plan.runs)]
     parts += [*tables(results), *failures(results)]
     text = "\n\n".join(["# Benchmarks of options", *parts]) + "\n"

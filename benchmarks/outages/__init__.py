@@ -1,1 +1,1 @@
-"""How long partitions are silent when brokers or links fail, beside librdkafka."""
+"""How long partitions are not read when brokers or links fail, compared with librdkafka."""

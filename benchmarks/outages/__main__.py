@@ -1,4 +1,4 @@
-"""Run with `python -m benchmarks.outages`: how soon reading goes on, both clients in one run."""
+"""Measures how soon reading resumes: `python -m benchmarks.outages` compares both clients."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from benchmarks.outages.cluster import Outages
 from benchmarks.outages.reader import CLIENTS
 
-#: After a fault, so that what one did is not taken for the next one's doing.
+#: A pause after each fault, so that its effects are not attributed to the next one.
 _REST_S = 8.0
 
 
 def killed_leader(world: Outages, turn: int) -> dict[str, float]:
-    """A broker is killed: the longest silence of a partition until all are read again."""
+    """Kill a broker: the longest time without records of a partition, until all are read again."""
     node_id = 1 + turn % 3
     begin_ns = time.time_ns()
     world.cluster.kill(node_id)
@@ -27,7 +27,7 @@ def killed_leader(world: Outages, turn: int) -> dict[str, float]:
 
 
 def hung_broker(world: Outages, turn: int) -> dict[str, float]:
-    """A broker's process is stopped: the same."""
+    """Stop a broker's process; measured like `killed_leader`."""
     node_id = 1 + turn % 3
     begin_ns = time.time_ns()
     world.cluster.pause(node_id)
@@ -38,7 +38,7 @@ def hung_broker(world: Outages, turn: int) -> dict[str, float]:
 
 
 def half_open(world: Outages, _turn: int) -> dict[str, float]:
-    """Every connection becomes half open; new ones work: until all partitions are read again."""
+    """Make all existing connections half open: the time until all partitions are read again."""
     begin_ns = time.time_ns()
     for proxy in world.proxies.values():
         proxy.freeze()
@@ -46,7 +46,7 @@ def half_open(world: Outages, _turn: int) -> dict[str, float]:
 
 
 def outage(world: Outages, _turn: int) -> dict[str, float]:
-    """Nobody can be reached for a minute: from its end until all partitions are read again."""
+    """Make all brokers unreachable for a minute: the time from then until all are read again."""
     world.shut()
     time.sleep(60.0)
     world.open()

@@ -1,4 +1,4 @@
-"""Three brokers behind proxies, a steady stream of records, and one reader of each client."""
+"""Three brokers behind proxies, a steady stream of records, and one reader per client."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _PATIENCE_S = 120.0
 
 
 class LeakyProxy(Proxy):
-    """A proxy whose connections can become half open: both ends stay, and nothing passes."""
+    """A proxy whose connections can become half open: both ends stay open, but no bytes pass."""
 
     def __init__(self, target: str) -> None:
         self._frozen: set[object] = set()
         super().__init__(target)
 
     def freeze(self) -> None:
-        """From now on what is sent on the connections that there are vanishes."""
+        """Discard everything sent on existing connections from now on."""
         self._frozen = set(self._pairs)
 
     def passes(self, pair: object) -> bool:
-        """Tell whether something gets through a connection."""
+        """Return whether bytes pass through a connection."""
         return pair not in self._frozen
 
 
 class ReaderProcess:
-    """A reader, and when it read each partition."""
+    """The process of a reader, and the times of its reads by partition."""
 
     def __init__(self, client: str, bootstrap: str, topic: str) -> None:
         arguments = (client, bootstrap, topic, str(PARTITIONS), PASSWORD)
@@ -52,7 +52,7 @@ class ReaderProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        #: Per partition: when it was read, and when the last record read then was produced.
+        #: By partition: times of reads, and when the last record of each read was produced.
         self.reads: dict[int, list[tuple[int, int]]] = defaultdict(list)
         if self._process.stdout is None:
             raise RuntimeError("no pipe from the reader")
@@ -65,7 +65,7 @@ class ReaderProcess:
                 self.reads[partition].append((read_ns, produced_ms * 1_000_000))
 
     def silence_s(self, begin_ns: int, end_ns: int) -> float:
-        """Return the longest time within a span in which some partition was not read."""
+        """Return the longest time within a span in which a partition was not read."""
         return max(self._silence_ns(n, begin_ns, end_ns) for n in range(PARTITIONS)) / 1e9
 
     def _silence_ns(self, partition: int, begin_ns: int, end_ns: int) -> int:
@@ -74,9 +74,9 @@ class ReaderProcess:
         return max(late - early for early, late in itertools.pairwise(moments))
 
     def back_s(self, since_ns: int) -> float | None:
-        """Return when all partitions had been read anew after a moment; None if not yet.
+        """Return the time until all partitions were read again after a moment; None if not yet.
 
-        What was on its way at that moment does not count: the records are younger.
+        Only records produced after that moment count, not those in flight.
         """
         firsts = [self._first_younger(n, since_ns) for n in range(PARTITIONS)]
         found = [first for first in firsts if first is not None]
@@ -93,7 +93,7 @@ class ReaderProcess:
 
 
 class Outages:
-    """The world of the measures; use it with `with`."""
+    """A context manager with the cluster, the stream and the readers."""
 
     def __init__(self, clients: Iterable[str]) -> None:
         self.proxies: dict[int, LeakyProxy] = {}
@@ -127,13 +127,13 @@ class Outages:
         for reader in self.readers.values():
             reader.end()
         if self._stream is not None:
-            self._stream._stopped.set()  # noqa: SLF001 - what is left need not be delivered
+            self._stream._stopped.set()  # noqa: SLF001 - remaining records need not be delivered
         for proxy in self.proxies.values():
             proxy.close()
         self.cluster.close()
 
     def wait_until_all_read(self, since_ns: int) -> dict[str, float]:
-        """Wait until each reader has read each partition; return how long each took."""
+        """Wait until each reader has read each partition; return the time of each."""
         end = time.monotonic() + _PATIENCE_S
         while True:
             back = {client: reader.back_s(since_ns) for client, reader in self.readers.items()}
@@ -145,13 +145,13 @@ class Outages:
             time.sleep(0.05)
 
     def shut(self) -> None:
-        """Nobody is behind the proxies: they accept connections and close them."""
+        """Disconnect the proxies from the brokers: they accept connections and close them."""
         (nowhere,) = free_ports(1)
         for proxy in self.proxies.values():
             proxy.lead_to(f"127.0.0.1:{nowhere}")
             proxy.cut()
 
     def open(self) -> None:
-        """The brokers are behind the proxies again."""
+        """Connect the proxies to the brokers again."""
         for node_id, proxy in self.proxies.items():
             proxy.lead_to(self._targets[node_id])

@@ -1,4 +1,4 @@
-"""A process that reads every partition of a topic and says when: `python -m ... <client> ...`."""
+"""A process that reads all partitions of a topic, and prints the time of each read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["CLIENTS"]
 
 
 def say(partition: int, produced_ms: int) -> None:
-    """One line for each poll that brought records of a partition: which, until when, and now."""
+    """Print a line for a read: the partition, the time of its last record, and the time now."""
     sys.stdout.write(f"{partition} {produced_ms} {time.time_ns()}\n")
     sys.stdout.flush()
 
 
 def read_with_tandem(bootstrap: str, topic: str, partitions: int, password: str) -> None:
-    """Poll for ever."""
+    """Poll forever."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         security_protocol="SASL_PLAINTEXT",
@@ -43,7 +43,7 @@ def read_with_tandem(bootstrap: str, topic: str, partitions: int, password: str)
 
 
 def read_with_confluent(bootstrap: str, topic: str, partitions: int, password: str) -> None:
-    """Poll for ever."""
+    """Poll forever."""
     options: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_PLAINTEXT",

@@ -1,1 +1,1 @@
-"""The readers that are compared: one small module for each client."""
+"""The compared readers: one module for each client."""

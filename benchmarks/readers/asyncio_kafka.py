@@ -1,4 +1,4 @@
-"""aiokafka, whose event loop runs whenever the next records are awaited."""
+"""aiokafka; its event loop runs only while the next records are awaited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AsyncioKafka"]
 
 
 class AsyncioKafka:
-    """`getmany()` without a limit, as it comes."""
+    """`getmany()` without a limit, with the default options."""
 
     def __init__(self, source: Source) -> None:
         self._loop = asyncio.new_event_loop()

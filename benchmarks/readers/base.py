@@ -1,4 +1,4 @@
-"""What a reader is."""
+"""The interface of readers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["CountingReader", "GroupReader", "Reader", "Source"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where to read.
+    """The topic to read, and how.
 
     Attributes:
         bootstrap: Addresses of the brokers.
         topic: The topic.
-        partitions: How many of its partitions are read, from number 0 on.
-        size: Bytes of each value; 0 where they differ.
-        from_end: Start behind the last record instead of at the first.
-        eager: The next record matters more than a full batch.
-        authority: The certificate to trust; with it the brokers are spoken to by TLS.
-        group: Subscribe as its member, instead of naming the partitions.
-        beside: How many partitions without records are assigned beside, behind the others.
+        partitions: The number of partitions to read, beginning with number 0.
+        size: Bytes of each value; 0 if they differ.
+        from_end: Start at the end instead of the beginning.
+        eager: Prefer low latency to full batches.
+        authority: The CA certificate to trust; selects TLS.
+        group: The group to join, instead of assigning partitions.
+        beside: The number of additional partitions without records, after the others.
 
     """
 
@@ -38,14 +38,14 @@ class Source:
 
 
 class Reader(Protocol):
-    """One client as its users write it; its constructor takes a `Source`.
+    """One client, used as in an application; the constructor takes a `Source`.
 
-    A call of `values` is what an application does in one turn of its loop: poll once, look at
-    every record, take its value.
+    A call of `values` is one iteration of an application's loop: it polls once, and takes the value
+    of every record.
     """
 
     def values(self, timeout_s: float) -> Sequence[bytes]:
-        """The values of the next records, none when the time is over."""
+        """Return the values of the next records; empty after the timeout."""
         ...
 
     def close(self) -> None:
@@ -55,10 +55,10 @@ class Reader(Protocol):
 
 @runtime_checkable
 class CountingReader(Protocol):
-    """A reader for which records are no objects."""
+    """A reader that does not create objects for records."""
 
     def count(self, timeout_s: float) -> tuple[int, int]:
-        """The number of the next records, and the bytes of their values."""
+        """Return the number of the next records, and the bytes of their values."""
         ...
 
 
@@ -67,5 +67,5 @@ class GroupReader(Protocol):
     """A reader that can be a member of a group."""
 
     def assigned(self) -> int:
-        """How many partitions it has."""
+        """Return the number of assigned partitions."""
         ...

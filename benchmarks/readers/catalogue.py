@@ -1,4 +1,4 @@
-"""Every reader by name. A client is imported only in the process that measures it."""
+"""All readers by name. Only the process that measures a client imports it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
     "Entry",
 ]
 
-#: The reader that the others are compared with.
+#: The reader to which the others are compared.
 OURS = "tandem"
-#: The same by columns; without the extension; with many partitions that are idle beside.
+#: Variants: columns; without the extension; with many idle partitions assigned, too.
 ARROW, PYTHON, AMONG = "tandem-arrow", "tandem-python", "tandem-among"
 CONFLUENT, TUNED = "confluent", "confluent-tuned"
-#: The one that is no Python at all: `benchmarks.java` measures its throughput.
+#: The Java client, whose throughput `benchmarks.java` measures.
 JAVA = "java"
-#: What no client can exceed.
+#: Upper limits for all clients.
 DRAIN, ALONE = "socket", "alone"
 
 
@@ -42,10 +42,10 @@ class Entry:
     """A reader.
 
     Attributes:
-        title: How results name it.
-        open: Makes it; None for the Java client.
-        share: The part of the records that it reads, where all of them would take minutes.
-        environment: Variables of its process.
+        title: The name in results.
+        open: Creates the reader; None for the Java client.
+        share: The part of the records to read, if all of them would take minutes.
+        environment: Environment variables of its process.
 
     """
 
@@ -120,17 +120,17 @@ def _memory(source: Source) -> Reader:
     return Memory(source)
 
 
-#: Without the extension its readers fail, rather than measure something else under its name.
+#: Without the extension, its readers must fail instead of measuring the Python implementation.
 _NATIVE, _PYTHON = {"TANDEM_KAFKA_IMPL": "native"}, {"TANDEM_KAFKA_IMPL": "python"}
 
-#: How the clients of `WAYS` are called.
+#: The names of the clients in `WAYS`.
 _CLIENTS = {
     "tandem": "tandem-kafka",
     "confluent": "confluent-kafka, tuned",
     "kafka-python": "kafka-python + crc32c",
 }
 
-#: The readers that `--readers` chooses from.
+#: The readers available to `--readers`.
 READERS: dict[str, Entry] = {
     OURS: Entry("tandem-kafka", _tandem, environment=_NATIVE),
     ARROW: Entry("tandem-kafka, poll_arrow", _tandem_arrow, environment=_NATIVE),

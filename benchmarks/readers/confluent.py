@@ -1,4 +1,4 @@
-"""confluent-kafka, as it comes or tuned for throughput."""
+"""confluent-kafka, with its defaults or tuned for throughput."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from benchmarks.readers.base import Source
 
 __all__ = ["FOR_THROUGHPUT", "Confluent"]
 
-#: Fetch again at once, and keep much in the queue.
+#: Fetch again immediately, with a large queue.
 FOR_THROUGHPUT: Mapping[str, int] = {"fetch.queue.backoff.ms": 1, "queued.min.messages": 1_000_000}
 
 _BATCH = 5000
 
 
 class Confluent:
-    """`consume(5000)`; where the next record matters, `poll()`, as `consume` waits to fill up."""
+    """`consume(5000)`, or `poll()` for latency, because `consume` waits for a full batch."""
 
     def __init__(self, source: Source, options: Mapping[str, int] | None = None) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": source.bootstrap,
-                "group.id": source.group or "unused",  # it insists on one; nothing joins that
+                "group.id": source.group or "unused",  # required by the client, but not joined
                 "enable.auto.commit": False,
                 **_tls(source),
                 **(options or {}),
@@ -46,7 +46,7 @@ class Confluent:
         return [_value(message) for message in self._consumer.consume(_BATCH, timeout_s)]
 
     def assigned(self) -> int:
-        """How many partitions it has."""
+        """Return the number of assigned partitions."""
         return len(self._consumer.assignment())
 
     def close(self) -> None:

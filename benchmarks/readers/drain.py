@@ -1,8 +1,8 @@
-"""No client at all: a socket that is asked for records and whose bytes are thrown away.
+"""A socket without a client: it fetches records and discards the bytes.
 
-It is the most that one connection with one fetch in flight can bring to a Python process. Where
-the next fetch begins is learned beforehand, in a first pass that looks at the batches; the second
-pass sends the same requests again, and that one is measured.
+This is the upper limit for one connection with one fetch in flight in a Python process. A first
+pass reads the batches to determine the offsets of all fetches. The second pass sends the same
+requests again, and is measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.readers.base import Source
 __all__ = ["Drain"]
 
 _FETCH, _VERSION = 1, 11
-_MAX_BYTES, _PARTITION_BYTES = 52_428_800, 1_048_576  # as clients have them by default
+_MAX_BYTES, _PARTITION_BYTES = 52_428_800, 1_048_576  # the defaults of clients
 _BATCH_OVERHEAD = 12
 _ROOM = 64 * 1024
 
@@ -29,7 +29,7 @@ class _Exchange:
 
 
 class Drain:
-    """One fetch in flight over all partitions, nothing decoded."""
+    """One fetch in flight for all partitions, without decoding."""
 
     def __init__(self, source: Source) -> None:
         host, port = source.bootstrap.split(",")[0].split(":")
@@ -37,9 +37,9 @@ class Drain:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray(source.partitions * _PARTITION_BYTES + _ROOM)
         self._size = source.size
-        self._exchanges = iter(list(self._learn(source)))
+        self._exchanges = iter(list(self._find_requests(source)))
 
-    def _learn(self, source: Source) -> Iterator[_Exchange]:
+    def _find_requests(self, source: Source) -> Iterator[_Exchange]:
         offsets = dict.fromkeys(range(source.partitions), 0)
         while True:
             request = _request(source.topic, offsets)
@@ -51,7 +51,7 @@ class Drain:
             yield _Exchange(request, records)
 
     def count(self, timeout_s: float) -> tuple[int, int]:  # noqa: ARG002 - what a reader takes
-        """Fetch once and throw it away."""
+        """Fetch once, and discard the response."""
         exchange = next(self._exchanges)
         self._exchange(exchange.request)
         return exchange.records, exchange.records * self._size
@@ -73,7 +73,7 @@ class Drain:
             into = into[got:]
 
     def values(self, timeout_s: float) -> list[bytes]:
-        """There are none."""
+        """Return nothing: records are not decoded."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ def _text(text: str) -> bytes:
 
 
 def _request(topic: str, offsets: dict[int, int]) -> bytes:
-    """A fetch without a session of all partitions."""
+    """Return a fetch request for all partitions, without a session."""
     partitions = b"".join(
         struct.pack(">iiqqi", number, -1, offset, -1, _PARTITION_BYTES)
         for number, offset in offsets.items()
@@ -106,7 +106,7 @@ def _request(topic: str, offsets: dict[int, int]) -> bytes:
 
 
 def _ends(response: memoryview) -> Iterator[tuple[int, int]]:
-    """Each partition that has records in the response, and the offset behind them."""
+    """Yield each partition with records in the response, and the offset after them."""
     # correlation id, throttle time, error, session id, one topic and its name
     _, _, error, _, _, length = struct.unpack_from(">iihiih", response)
     at = 20 + length
@@ -115,7 +115,7 @@ def _ends(response: memoryview) -> Iterator[tuple[int, int]]:
     for _ in range(count):
         partition, failed, _, _, _, aborted = struct.unpack_from(">ihqqqi", response, at)
         if error or failed:
-            raise RuntimeError(f"the broker answered a fetch with error {error or failed}")
+            raise RuntimeError(f"the broker responded to a fetch with error {error or failed}")
         at += 34 + 16 * max(0, aborted)
         _, size = struct.unpack_from(">ii", response, at)
         at += 8
@@ -126,7 +126,7 @@ def _ends(response: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _end_of(batches: memoryview) -> int | None:
-    """The offset behind the last complete batch."""
+    """Return the offset after the last complete batch."""
     at, end = 0, None
     while at + _BATCH_OVERHEAD <= len(batches):
         base, length = struct.unpack_from(">qi", batches, at)

@@ -1,4 +1,4 @@
-"""kafka-python, as `pip install kafka-python` gives it, or with the crc32c package beside it."""
+"""kafka-python, as installed by `pip install kafka-python`, or with the crc32c package."""
 
 from __future__ import annotations
 

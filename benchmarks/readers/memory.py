@@ -1,4 +1,4 @@
-"""No client at all: values that are there already. With a handler it is the handler alone."""
+"""Values in memory, without a client. With a handler, this measures the handler alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _BATCH = 500
 
 
 class Memory:
-    """The same values again and again."""
+    """Returns the same values repeatedly."""
 
     def __init__(self, source: Source) -> None:
         self._values = [bytes(source.size) for _ in range(_BATCH)]
 
     def values(self, timeout_s: float) -> list[bytes]:  # noqa: ARG002 - what a reader takes
-        """As many as a poll brings."""
+        """Return as many values as a poll."""
         return self._values
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""This consumer: records by `poll()`, or columns by `poll_arrow()`."""
+"""This consumer: records with `poll()`, or columns with `poll_arrow()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 
 __all__ = ["Tandem", "TandemArrow"]
 
-#: A broker goes on loading thousands of new partitions when they have their leaders.
+#: A broker continues to load thousands of new partitions after they have leaders.
 _LOADING_MS = 240_000
 
 
@@ -37,8 +37,8 @@ class Tandem:
         if source.from_end or source.beside:
             self._consumer.seek_to_end(*partitions)
         if source.beside:
-            # What follows is measured with all positions known, the fetches going, and those that
-            # are quiet sorted out, as they are after two seconds.
+            # Measure the steady state, which is reached after two seconds: all positions are known,
+            # fetches are in flight, and idle partitions are separated from busy ones.
             for partition in partitions:
                 self._consumer.position(partition, timeout_ms=_LOADING_MS)
             for _ in range(3):
@@ -52,7 +52,7 @@ class Tandem:
         return [record.value for records in batches.values() for record in records]
 
     def assigned(self) -> int:
-        """How many partitions it has."""
+        """Return the number of assigned partitions."""
         return len(self._consumer.assignment())
 
     def close(self) -> None:
@@ -61,20 +61,20 @@ class Tandem:
 
 
 class TandemArrow(Tandem):
-    """`poll_arrow()` with all columns and its defaults, or called with something else."""
+    """`poll_arrow()` with its defaults and all columns, or with other arguments."""
 
     def __init__(self, source: Source, called_with: Mapping[str, Any] | None = None) -> None:
         super().__init__(source)
         self._called_with = called_with or {}
 
     def count(self, timeout_s: float) -> tuple[int, int]:
-        """Poll once; of the values only the lengths are looked at."""
+        """Poll once, and read only the lengths of the values."""
         batch = self._consumer.poll_arrow(timeout_ms=int(timeout_s * 1000), **self._called_with)
         return batch.num_rows, _bytes_in(batch.column("value"))
 
 
 def _bytes_in(column: Any) -> int:
-    """The bytes of all values of a new column, of the type binary or binary_view."""
+    """Return the bytes of all values of a column of type binary or binary_view."""
     if not len(column):
         return 0
     lengths = memoryview(column.buffers()[1]).cast("i")

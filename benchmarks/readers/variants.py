@@ -1,4 +1,4 @@
-"""This consumer with one option changed, to see what that option does."""
+"""This consumer with one option changed, to show the effect of the option."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["VARIANTS", "Variant"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is different.
+    """The difference from the default.
 
     Attributes:
-        title: How results name it.
+        title: The name in results.
         options: Options of the consumer.
-        arrow: What `poll_arrow()` is called with; None for `poll()`.
-        switch_interval_s: How long a thread may keep the GIL when another one wants it.
+        arrow: The arguments of `poll_arrow()`; None for `poll()`.
+        switch_interval_s: How long a thread may keep the GIL while another one waits for it.
 
     """
 

@@ -1,6 +1,5 @@
-"""This Spark source beside Spark's own Kafka connector: `python -m benchmarks.spark`.
+"""Compares this Spark source with Spark's own Kafka connector: `python -m benchmarks.spark`.
 
-One broker, one warm session, the same topics; the sources take turns, so that a busy machine is
-equally busy for all. Medians are printed beside those of the connector and of a Python source that
-reads nothing, which is what Spark itself takes for one.
+All sources use one broker, one warm session and the same topics. They take turns, so that other
+load affects all of them alike. A Python source that reads nothing shows the cost of Spark itself.
 """

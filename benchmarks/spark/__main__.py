@@ -1,4 +1,4 @@
-"""Measures, prints, and writes what was printed if a folder is given."""
+"""Measures and prints the results, and writes them to a file if one is given."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from benchmarks.spark.tables import (
 from tests.kafka.broker import KafkaCluster
 from tests.spark.connector import connector_version
 
-#: Ranges that a topic is read in. The sizing model is fitted to the first and the last of them, and
-#: checked with the others.
+#: Numbers of ranges for reading a topic. The sizing model is fitted to the first and the last of
+#: them, and checked with the others.
 RANGES = (4, 16, 64, 128)
 CORES = 2
 SIZES = (100, 1_000)
 SMALL = 5_000
-#: Longer than the minute after which Spark ends idle workers: its own patrol adds some.
+#: Spark checks for idle workers only at intervals, so it ends them some time after a minute.
 IDLE_S = 68.0
-#: How many values are decoded.
+#: The number of values to decode.
 VALUES = 200_000
-#: The JVM compiles what is run often: small queries are measured when it has.
+#: Small queries are measured after the JVM has compiled the code that they run often.
 SMALL_WARM_UP = 8
 
 
 @dataclass
 class Run:
-    """One run of what was asked for."""
+    """One run of the requested measures."""
 
     tables: Tables
     kafka: KafkaCluster
@@ -75,26 +75,26 @@ class Run:
             self._costs(what, _on(act, topic), names, count=count)
 
     def noop(self) -> None:
-        """Everything as a batch, thrown away."""
+        """Read everything as a batch, and discard it."""
         self._large("batch to noop", self.tables.noop, nothing=True)
 
     def parquet(self) -> None:
-        """Everything as a batch, to files."""
+        """Read everything as a batch, and write files."""
         self._large("batch to Parquet", self.tables.parquet, nothing=False)
 
     def available_now(self) -> None:
-        """Everything as a stream that ends, thrown away."""
+        """Read everything as a stream that ends, and discard it."""
         self._large("availableNow to noop", self.tables.available_now, nothing=True)
 
     def small(self) -> None:
-        """A little, again and again."""
+        """Run small queries repeatedly."""
         title = f"{SMALL:,} records of 100 bytes, counted in a warm session"
         names = [*sources(), *([PROMPT] if len(sources()) > 1 else []), NOTHING]
         act = partial(self._count_of, "small")
         self._costs(title, act, names, count=SMALL, warm_up=SMALL_WARM_UP)
 
     def idle(self) -> None:
-        """A little, after Spark has ended the idle workers."""
+        """Run a small query after Spark has ended idle workers."""
         acts = {name: partial(self._count_of, "small", name) for name in [*sources()[:2], NOTHING]}
         pause = partial(time.sleep, IDLE_S)
         rounds = self.arguments.rounds
@@ -105,7 +105,7 @@ class Run:
         self.tables.count(name, topic)
 
     def ranges(self) -> None:
-        """The sizing model."""
+        """Check the sizing model."""
         for size, count in self.counts.items():
             acts = {
                 n: partial(self.tables.noop, OURS, f"records-of-{size}", {"minPartitions": str(n)})
@@ -116,20 +116,20 @@ class Run:
             self.report.sizing(walls, count, size, CORES)
 
     def steady(self) -> None:
-        """Micro-batches while records come."""
+        """Run micro-batches while records arrive."""
         found: dict[str, list[Steady]] = {name: [] for name in [*sources(), NOTHING]}
         with produced(self.kafka.bootstrap(), "steady"):
             for number in range(-1, self.arguments.rounds):
                 for name in list(found)[:: -1 if number % 2 else 1]:
                     seconds = self.arguments.seconds
                     each = steady(self.tables, name, "steady", seconds)
-                    if number >= 0:  # the JVM has compiled by then what runs in each batch
+                    if number >= 0:  # by then, the JVM has compiled the code of a batch
                         found[name].append(each)
         together = {name: merged(rounds) for name, rounds in found.items()}
         self.report.steady("1,000 records a second, a micro-batch each 500 ms", together)
 
     def end_to_end(self) -> None:
-        """Kafka to SQL to Kafka, each source with its own sink."""
+        """Copy from Kafka through SQL to Kafka, each source with its own sink."""
         size = SIZES[0]
         topic, count = f"records-of-{size}", self.counts[size]
         for title, act in (("batch", self.tables.copy), ("stream", self.tables.copy_stream)):
@@ -137,7 +137,7 @@ class Run:
             self._costs(what, _on(act, topic, "copies"), sources(), count=count)
 
     def decode(self) -> None:
-        """Values that Spark has already read, decoded by each format's decoders in turns."""
+        """Decode cached values with each format's decoders in turns."""
         with orders(self.tables.spark, VALUES) as decoding:
             for each in FORMATS:
                 if each not in decoding.served:
@@ -150,7 +150,7 @@ class Run:
                     self._costs(what, act, names, count=VALUES)
 
     def cold(self) -> None:
-        """A new process to its first row."""
+        """Measure the time from a new process to its first row."""
         self.tables.spark.stop()
         names = [*sources()[:2], NOTHING]
         spent: dict[str, list[float]] = {name: [] for name in names}
@@ -171,11 +171,11 @@ class Run:
 
 
 def _on(act: Callable[..., object], *topics: str) -> Callable[[str], object]:
-    """Return what takes the name of a source, and does this with it."""
+    """Return a function that runs `act` with the name of a source and the topics."""
     return lambda name: act(name, *topics)
 
 
-#: In this order: what ends the session comes last.
+#: In this order: measures that end the session come last.
 WORK: dict[str, Callable[[Run], None]] = {
     "noop": Run.noop,
     "parquet": Run.parquet,
@@ -188,12 +188,12 @@ WORK: dict[str, Callable[[Run], None]] = {
     "decode": Run.decode,
     "cold": Run.cold,
 }
-#: What reads the large topics.
+#: The measures that read the large topics.
 _LARGE = {"noop", "parquet", "available-now", "end-to-end", "ranges"}
 
 
 def _cold(arguments: argparse.Namespace) -> None:
-    """Start a session and count a topic; how long the process takes is measured from outside."""
+    """Start a session and count a topic; the parent measures the time of this process."""
     source, bootstrap, topic = arguments.cold
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
     try:
@@ -207,7 +207,7 @@ def _cold(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure, print, and write what was printed if a folder is given."""
+    """Measure, print, and write the output to a file if one is given."""
     parser = argparse.ArgumentParser(description=str(package.__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=300, help="of each large topic")

@@ -1,7 +1,7 @@
-"""Decoding alone: the values are in Spark's cache before the clock starts.
+"""Measures decoding alone: the values are in Spark's cache before the clock starts.
 
-Spark's own decoders know nothing of a schema registry: what stands before the payload is cut off
-with `substring`, and one schema is given for all values.
+Spark's own decoders do not support a schema registry. For them, `substring` removes the prefix
+before the payload, and all values have one schema.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tests.spark.registry import SchemaRegistry, framed
 __all__ = ["FORMATS", "QUERIES", "Decoding", "decoder_jars", "orders"]
 
 _POM = Path(__file__).with_name("decoders.pom.xml")
-#: A mirror may lack the decoders of Spark's own version. spark-avro of 4.1 runs on 4.3.
+#: A mirror may lack the decoders for this version of Spark. spark-avro of 4.1 runs on 4.3.
 _LAST_RESORT = {"avro": "4.1.1", "protobuf": "4.1.1"}
 
 SPARKS_OWN = "Spark's own"
 FORMATS = ("json", "avro", "protobuf")
-#: What is done with the decoded column `o`.
+#: Operations on the decoded column `o`.
 _ALL = "all fields selected"
 _SOME = "filtered by four fields, then selected"
 QUERIES = (_ALL, _SOME)
@@ -67,7 +67,7 @@ _NOTE = "Please ring twice, and leave the parcel with the neighbours if nobody o
 
 @functools.cache
 def decoder_jars() -> tuple[str, ...]:
-    """The jars of spark-avro and spark-protobuf, as far as Maven can get them."""
+    """Return the jars of spark-avro and spark-protobuf that Maven can download."""
     return tuple(str(jar) for name in _LAST_RESORT for jar in _jars(name))
 
 
@@ -83,7 +83,7 @@ def _jars(name: str) -> tuple[Path, ...]:
 
 
 class Decoding:
-    """Orders in all formats, and a registry that knows their schemas."""
+    """Orders in all formats, and a registry with their schemas."""
 
     def __init__(self, rows: Any, registry: SchemaRegistry) -> None:
         self._rows = rows
@@ -91,16 +91,16 @@ class Decoding:
         self.served = ("json", *(name for name in _LAST_RESORT if _jars(name)))
 
     def mean_size(self, name: str) -> float:
-        """Return how many bytes a value has."""
+        """Return the average size of a value in bytes."""
         found: float = self._rows.selectExpr(f"avg(octet_length({name}))").first()[0]
         return found
 
     def decoders(self, name: str) -> list[str]:
-        """Return the names of those that can be compared."""
+        """Return the names of the available decoders."""
         return [OURS, SPARKS_OWN] if name in self.served else [OURS]
 
     def noop(self, name: str, query: str, decoder: str) -> None:
-        """Decode all values, throw the columns away."""
+        """Decode all values, and discard the columns."""
         column = _ours(name, self._registry.url) if decoder == OURS else _SPARKS_OWN[name]()
         rows = self._rows.select(column.alias("o"))
         if query == _SOME:
@@ -110,8 +110,8 @@ class Decoding:
 
 @contextmanager
 def orders(spark: Any, count: int) -> Iterator[Decoding]:
-    """Have so many orders in Spark's cache."""
-    import pyarrow as pa  # noqa: PLC0415 - as Spark does
+    """Put `count` orders into Spark's cache."""
+    import pyarrow as pa  # noqa: PLC0415 - like Spark
 
     with SchemaRegistry() as registry:
         encoders = {
@@ -162,12 +162,12 @@ def _protobuf_encoder(registry: SchemaRegistry) -> Callable[[Any], bytes]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     message: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(_MESSAGE))
-    # After the schema's id one more 0: the first message of the file.
+    # One more 0 after the schema id means the first message of the file.
     return lambda order: framed(number, b"\0" + message(**order).SerializeToString())
 
 
 def _file() -> Any:
-    """Return the order in proto3, as protoc would have it."""
+    """Return the descriptor of an order in proto3, like protoc's."""
     from google.protobuf import descriptor_pb2  # noqa: PLC0415 - an extra
 
     file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")

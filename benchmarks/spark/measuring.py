@@ -1,4 +1,4 @@
-"""Seconds on the clock and seconds of processors: of the JVMs, and of the Python below them."""
+"""Elapsed seconds and CPU seconds, of the JVMs and of their child processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one act took, in seconds."""
+    """The cost of one act, in seconds."""
 
     wall: float
     jvm: float
@@ -28,7 +28,7 @@ class Cost:
 
     @property
     def processors(self) -> float:
-        """Of all processes together."""
+        """CPU seconds of all processes."""
         return self.jvm + self.children
 
 
@@ -36,21 +36,21 @@ class Cost:
 class _Process:
     parent: int
     is_jvm: bool
-    #: Its own, and of children that it has waited for.
+    #: Its own, and those of children that it has waited for.
     seconds: float
     waited_for: float
 
 
 class Processors:
-    """Seconds of Spark's processes. The broker and this process are not among them."""
+    """CPU seconds of Spark's processes, without the broker and this process."""
 
     def __init__(self, jvm: int) -> None:
         self._jvm = jvm
-        #: Workers that were there when somebody looked last. Nobody waits for those that end.
+        #: The workers at the last check. No process waits for ended ones, so they are kept here.
         self._workers: dict[int, _Process] = {}
 
     def spent(self) -> tuple[float, float]:
-        """Return seconds of the JVMs and of what is below them, since they began."""
+        """Return the CPU seconds of the JVMs and of their descendants since their start."""
         everyone = _processes()
         parents = {pid: each.parent for pid, each in everyone.items()}
         family = {self._jvm} | descendants(self._jvm, parents)
@@ -63,14 +63,14 @@ class Processors:
         ended = [each for pid, each in self._workers.items() if pid not in there]
         jvm = sum(each.seconds for each in there.values() if each.is_jvm)
         below = sum(each.seconds for each in there.values() if not each.is_jvm)
-        # A parent that waits for a child takes over its seconds.
+        # The seconds of a child move to the parent that waits for it.
         below += sum(each.waited_for for each in there.values())
         return jvm, below + sum(each.seconds for each in ended)
 
     def cost(self, act: Callable[[], object]) -> Cost:
-        """Do something, and return what it took.
+        """Run `act`, and return its cost.
 
-        Workers that begin and end meanwhile take their seconds along.
+        The seconds of workers that start and end in the meantime are lost.
         """
         jvm, children = self.spent()
         begin = time.perf_counter()
@@ -106,14 +106,14 @@ def costs(
     before: Callable[[], object] = lambda: None,
     warm_up: int = 1,
 ) -> dict[K, Cost]:
-    """Have all take turns, each second round backwards, and return the medians of each.
+    """Run the acts in turns, every second round in reverse order, and return the medians.
 
     Args:
-        processors: Of the session.
-        acts: What is measured, by name.
-        rounds: That count.
-        before: What is done before each act, and not counted.
-        warm_up: Rounds before them, that do not count.
+        processors: The CPU seconds of the session.
+        acts: The measured functions, by name.
+        rounds: The number of measured rounds.
+        before: Runs before each act, without being measured.
+        warm_up: The number of rounds before the measured ones.
     """
     spent: dict[K, list[Cost]] = {name: [] for name in acts}
     for number in range(warm_up + rounds):
@@ -134,5 +134,5 @@ def _medians(each: list[Cost]) -> Cost:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Return the value that so many of a hundred do not exceed."""
+    """Return a percentile of the values."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share / 100))]

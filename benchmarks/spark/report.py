@@ -1,4 +1,4 @@
-"""What was measured, as Markdown."""
+"""The results as Markdown."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["Report"]
 
 
 class Report:
-    """Prints what is measured, and keeps it for a file."""
+    """Prints the results, and keeps them for a file."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def say(self, line: str = "") -> None:
-        """Take one line."""
+        """Print one line, and keep it."""
         print(line, flush=True)
         self._lines.append(line)
 
     def costs(self, work: str, found: Mapping[str, Cost], count: int | None = None) -> None:
-        """Take the medians of one work; of `count` records, or of something else than reading."""
+        """Add a table with medians; `count` is the number of records, if the work reads them."""
         self.say(f"\n## {work}\n")
         self.say("| source | seconds | million records/s | times | CPU s: JVM | children |")
         self.say("| --- | ---: | ---: | ---: | ---: | ---: |")
@@ -36,7 +36,7 @@ class Report:
             self.say(f"| {source} | {cost.wall:.2f} | {rate} | {times:.2f} | {cpu} |")
 
     def steady(self, work: str, found: Mapping[str, Steady]) -> None:
-        """Take streams."""
+        """Add a table of streams."""
         self.say(f"\n## {work}\n")
         self.say(
             "| source | batches | p50 s | p95 s | CPU s of a batch | JVM | children "
@@ -53,15 +53,15 @@ class Report:
         reading = measured[few] - few * per_range
         self.say(f"\n## {count:,} records of {size} bytes in ranges\n")
         self.say(
-            f"A range costs a core {per_range * cores * 1_000:.0f} ms, whatever is in it; a core "
-            f"reads {count * size / reading / cores / 1e6:.0f} MB/s.\n"
+            f"A range costs a core {per_range * cores * 1_000:.0f} ms, regardless of its size; a "
+            f"core reads {count * size / reading / cores / 1e6:.0f} MB/s.\n"
         )
         self.say("| ranges | seconds | by the model |")
         self.say("| ---: | ---: | ---: |")
         for ranges, seconds in measured.items():
-            told = "fitted" if ranges in {few, many} else f"{ranges * per_range + reading:.2f}"
-            self.say(f"| {ranges} | {seconds:.2f} | {told} |")
+            predicted = "fitted" if ranges in {few, many} else f"{ranges * per_range + reading:.2f}"
+            self.say(f"| {ranges} | {seconds:.2f} | {predicted} |")
 
     def write(self, file: Path) -> None:
-        """Write all of it."""
+        """Write all lines to a file."""
         file.write_text("\n".join(self._lines) + "\n", encoding="utf-8")

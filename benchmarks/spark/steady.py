@@ -1,4 +1,4 @@
-"""A stream of micro-batches while records come at an even rate."""
+"""Measures a stream of micro-batches while records arrive at an even rate."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Steady", "merged", "produced", "steady"]
 
 TRIGGER_MS = 500
 PER_SECOND = 1_000
-#: Batches that do not count: the first ones start processes and compile.
+#: Batches that are not counted: the first ones start processes and compile code.
 _WARM_UP_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What batches with records took, in seconds."""
+    """The durations of batches with records, in seconds."""
 
     durations: tuple[float, ...]
-    #: From a record's timestamp to the end of its batch: the mean record, the oldest one.
+    #: Time from a record's timestamp to the end of its batch: mean and maximum of each batch.
     latencies: tuple[float, ...]
     oldest: tuple[float, ...]
     jvm: float
@@ -35,7 +35,7 @@ class Steady:
 
     @property
     def batches(self) -> int:
-        """How many."""
+        """The number of batches."""
         return len(self.durations)
 
     def row(self) -> list[str]:
@@ -54,7 +54,7 @@ class Steady:
 
 
 def merged(rounds: list[Steady]) -> Steady:
-    """Return the batches of several rounds as those of one."""
+    """Return the batches of several rounds as one."""
     return Steady(
         tuple(each for one in rounds for each in one.durations),
         tuple(each for one in rounds for each in one.latencies),
@@ -65,7 +65,7 @@ def merged(rounds: list[Steady]) -> Steady:
 
 
 def steady(tables: Tables, source: str, topic: str, seconds: float) -> Steady:
-    """Stream to nowhere for so long, after a time to warm up.
+    """Stream to a sink that discards rows for some seconds, after a warm-up.
 
     Raises:
         RuntimeError: There was no batch.
@@ -118,7 +118,7 @@ def _latency(progress: Any) -> tuple[float, float] | None:
 
 @contextmanager
 def produced(bootstrap: str, topic: str) -> Iterator[None]:
-    """Have records come at an even rate, from a thread of this process."""
+    """Produce records at an even rate, in a thread of this process."""
     over = threading.Event()
     thread = threading.Thread(target=_produce, args=(bootstrap, topic, over), daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""A session with both sources in it, topics, and what is done with them."""
+"""A session with all sources, its topics, and operations on them."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 
 OURS = "tandem"
-#: How each is called, and its options.
+#: The sources by name, with their formats and options.
 SOURCES: dict[str, tuple[str, dict[str, str]]] = {
     OURS: ("tandem_kafka", {}),
     "connector": ("kafka", {}),
     "connector, max.poll.records=5000": ("kafka", {"kafka.max.poll.records": "5000"}),
 }
-#: Of a small topic: the Java consumer's fetch at the end of a log waits for half a second.
+#: For small topics: by default, the Java consumer waits half a second at the end of a log.
 PROMPT = "connector, fetch.max.wait.ms=10"
 SOURCES_OF_LITTLE = {PROMPT: ("kafka", {"kafka.fetch.max.wait.ms": "10"})}
-#: What a Python source costs at least: it makes a few rows without asking anybody.
+#: The minimum cost of a Python source: it creates a few rows without a cluster.
 NOTHING = "a Python source that reads nothing"
 PARTITIONS = 4
 
 
 def sources() -> list[str]:
-    """The names of those that are there."""
+    """Return the names of the available sources."""
     return [name for name in SOURCES if name == OURS or connector_jars()]
 
 
@@ -58,16 +58,16 @@ class Tables:
         self._registered = False
 
     def processors(self) -> Processors:
-        """Those of the session."""
-        return Processors(self.spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - nothing else has it
+        """The CPU seconds of the session."""
+        return Processors(self.spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - there is no public way
 
     def noop(self, source: str, topic: str, more: dict[str, str] | None = None) -> None:
-        """Read everything, throw it away."""
+        """Read everything, and discard it."""
         rows = self.load(self.spark.read, source, topic, more)
         rows.write.format("noop").mode("overwrite").save()
 
     def parquet(self, source: str, topic: str) -> None:
-        """Read everything, write it to files."""
+        """Read everything, and write files."""
         rows = self.load(self.spark.read, source, topic)
         rows.write.mode("overwrite").parquet(str(self._folder / "files"))
 
@@ -77,17 +77,17 @@ class Tables:
         return count
 
     def available_now(self, source: str, topic: str) -> None:
-        """Read everything as a stream that ends, throw it away."""
+        """Read everything as a stream that ends, and discard it."""
         rows = self.load(self.spark.readStream, source, topic)
         self.finish(rows.writeStream.format("noop"))
 
     def copy(self, source: str, topic: str, target: str) -> None:
-        """Read a topic, change what it has, write it to another: by one source and its sink."""
+        """Read a topic, change the rows, and write to another topic with the same source."""
         rows = _changed(self.load(self.spark.read, source, topic))
         self._sink(rows.write, source, target).mode("append").save()
 
     def copy_stream(self, source: str, topic: str, target: str) -> None:
-        """The same as a stream that ends."""
+        """Copy like `copy`, as a stream that ends."""
         rows = _changed(self.load(self.spark.readStream, source, topic))
         self.finish(self._sink(rows.writeStream, source, target))
 
@@ -96,18 +96,18 @@ class Tables:
         return writer.format(SOURCES[source][0]).options(**kafka)
 
     def finish(self, writer: Any) -> None:
-        """Run a stream to the end of what is there."""
+        """Run a stream until it has read all existing records."""
         query = self.begin(writer.trigger(availableNow=True))
         query.awaitTermination()
 
     def begin(self, writer: Any) -> Any:
-        """Begin a stream without a past."""
+        """Start a stream with a new checkpoint."""
         checkpoint = self._folder / "checkpoint"
         shutil.rmtree(checkpoint, ignore_errors=True)
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
     def load(self, reader: Any, source: str, topic: str, more: dict[str, str] | None = None) -> Any:
-        """Return a topic as rows; without a topic for the source that reads nothing."""
+        """Return the rows of a topic; the source that reads nothing ignores the topic."""
         if source == NOTHING:
             return self._nothing(reader, more or {})
         name, options = (SOURCES | SOURCES_OF_LITTLE)[source]
@@ -123,7 +123,7 @@ class Tables:
     def _nothing(self, reader: Any, options: dict[str, str]) -> Any:
         from benchmarks.nothing import Nothing  # noqa: PLC0415 - needs pyspark
 
-        # Once: what is registered anew is another source to Spark, which forks other workers.
+        # Register it once: after a second registration, Spark would fork new workers for it.
         if not self._registered:
             self.spark.dataSource.register(Nothing)
             self._registered = True
@@ -135,7 +135,7 @@ def _changed(rows: Any) -> Any:
 
 
 def fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
-    """Make a topic with so many records of so many bytes."""
+    """Create a topic with `count` records of `size` bytes."""
     from confluent_kafka import Producer  # noqa: PLC0415 - where it is measured
 
     kafka.admin.create_topic(topic, PARTITIONS)
@@ -158,16 +158,17 @@ def session(
 ) -> Any:
     """Start Spark, with our daemon or PySpark's.
 
-    Python keeps bytecode, as it does where packages are installed: without, most of what a new
-    process takes would be compiling what a clone has as text.
+    Python writes bytecode, as for installed packages. Otherwise, new processes would spend most of
+    their time compiling the sources.
 
     Args:
-        folder: For its files.
-        master: As Spark has it.
-        daemon: Ours.
-        compiled: Have Spark's Python processes import the installed PySpark, which is compiled, in
-            place of `pyspark.zip`, which is not: `python -m` looks in the working directory first.
-        jars: Besides the connector's.
+        folder: The folder for Spark's files.
+        master: Spark's master.
+        daemon: Use our daemon.
+        compiled: Let Spark's Python processes import the installed PySpark, which has bytecode,
+            instead of `pyspark.zip`, which has none. `python -m` searches the working directory
+            first.
+        jars: Jars in addition to the connector's.
     """
     import pyspark  # noqa: PLC0415 - where it is measured
     from pyspark.sql import SparkSession  # noqa: PLC0415

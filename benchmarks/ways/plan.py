@@ -1,4 +1,4 @@
-"""What is measured of the usual ways of reading, and what has to be reached."""
+"""The measures of the usual ways of reading, and their targets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WAY_MEASURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A way must be so many times as fast as another one."""
+    """A target: a way must be `factor` times as fast as another one."""
 
     measure: str
     way: str

@@ -12,12 +12,12 @@ from benchmarks.readers.base import Reader, Source
 
 __all__ = ["WAYS", "Way", "open_way"]
 
-#: Records of one turn of a loop over the consumer: as many as poll() gives.
+#: Records per iteration in a loop over the consumer: as many as `poll()` returns.
 _TURN: Final = 500
 _BATCH: Final = 5_000
 
 Values = Iterable[Any]
-#: Polls a consumer once and gives the values.
+#: Polls a consumer once and returns the values.
 Turn = Callable[[Any, float], Values]
 
 
@@ -62,13 +62,13 @@ def _poll_deserialized_both(consumer: Any, timeout_s: float) -> Values:
 
 
 def _poll_lists(consumer: Any, timeout_s: float) -> Values:
-    """Put the records of all partitions into one list, and take fields by their place."""
-    whole: list[Any] = sum(_batches(consumer, timeout_s), [])  # noqa: RUF017 - a way
+    """Put the records of all partitions into one list, and access fields by index."""
+    whole: list[Any] = sum(_batches(consumer, timeout_s), [])  # noqa: RUF017 - measured on purpose
     return [record[7] for record in whole]
 
 
 def _poll_unpacked(consumer: Any, timeout_s: float) -> Values:
-    whole: list[Any] = sum(_batches(consumer, timeout_s), [])  # noqa: RUF017 - a way
+    whole: list[Any] = sum(_batches(consumer, timeout_s), [])  # noqa: RUF017 - measured on purpose
     return [value for _, _, _, _, _, _, _, value, _, _, _, _, _ in whole]
 
 
@@ -105,10 +105,10 @@ class Way:
 
     Attributes:
         client: ``tandem``, ``confluent`` or ``kafka-python``.
-        title: What the application does, as results name it.
-        turn: What it does in one turn.
+        title: A description of the application, for the results.
+        turn: One iteration of the application's loop.
         options: Options of the consumer.
-        share: The part of the records that is read.
+        share: The part of the records to read.
 
     """
 
@@ -159,7 +159,7 @@ WAYS: Final[Mapping[str, Way]] = {
 
 
 class _Reading:
-    """A way of reading, as a reader that counts."""
+    """A way of reading as a `CountingReader`."""
 
     def __init__(self, way: Way, source: Source) -> None:
         self._turn = way.turn
@@ -167,12 +167,12 @@ class _Reading:
         self._consumer = _OPENERS[way.client](source, way.options)
 
     def count(self, timeout_s: float) -> tuple[int, int]:
-        """Take one turn; returns the number of values and the bytes that they were."""
+        """Run one iteration; returns the number of values and their encoded bytes."""
         values = list(self._turn(self._consumer, timeout_s))
         return len(values), len(values) * self._size
 
     def values(self, timeout_s: float) -> list[bytes]:
-        """There are none: they may be no bytes."""
+        """Return nothing: the values may not be bytes."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The results of the usual ways of reading: a report, every sample, a plot."""
+"""The results of the usual ways of reading: a report, all samples, and a plot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _METHOD: Final = (
 
 
 def goals(results: Results) -> Iterator[tuple[str, str, str, str, str]]:
-    """Each goal that was measured: work, way, what is wanted, what was found, the verdict."""
+    """Yield each measured target: work, way, target, measured factor, verdict."""
     known = {measure.name: measure for measure in results.measures()}
     for goal in GOALS:
         if goal.measure not in known:
@@ -33,15 +33,15 @@ def goals(results: Results) -> Iterator[tuple[str, str, str, str, str]]:
         if goal.way in medians and goal.other in medians:
             rates = [medians[name]["records_per_s"] for name in (goal.way, goal.other)]
             found = rates[0] / rates[1]
-            wanted = f"at least {goal.factor:g}x {CATALOGUE[goal.other].title}"
+            target = f"at least {goal.factor:g}x {CATALOGUE[goal.other].title}"
             verdict = "met" if found >= goal.factor else "**missed**"
             title = known[goal.measure].title
-            yield title, CATALOGUE[goal.way].title, wanted, f"{found:.2f}x", verdict
+            yield title, CATALOGUE[goal.way].title, target, f"{found:.2f}x", verdict
 
 
 def write_ways(results: Results, plan: Plan, folder: Path) -> list[str]:
     """Write `ways.md`, `ways.json` and `ways.png`; returns their names."""
-    rows = ["| work | way | wanted | measured |  |", "| --- | --- | --- | --- | --- |"]
+    rows = ["| work | way | target | measured |  |", "| --- | --- | --- | --- | --- |"]
     rows += [f"| {' | '.join(row)} |" for row in goals(results)]
     parts = ["# Benchmarks of the usual ways of reading", about("--only ways"), loads(results)]
     parts += [_METHOD.format(runs=plan.runs), "\n".join(rows), "![plot](ways.png)"]

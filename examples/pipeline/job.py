@@ -1,4 +1,4 @@
-"""Orders from Kafka, checked, deduplicated, joined and summed up: a template for a job of yours.
+"""Reads orders from Kafka, checks, deduplicates, joins and sums them: a template for a job.
 
     python examples/pipeline/job.py --bootstrap localhost:9092 --master 'local[2]'
 
@@ -29,8 +29,8 @@ ORDER: Final = "id bigint, customer string, cents bigint, at_ms bigint"
 ORDER_AVRO: Final = Path(__file__).with_name("order.avsc")
 CUSTOMER: Final = "country string"
 
-#: An event time may be so far ahead of the time at which Kafka got the order. One order from the
-#: year 2100 would move the watermark there, and every other order would be late.
+#: An event time may be this far ahead of the record's timestamp. Without a limit, a single order
+#: from the year 2100 would move the watermark there, and all other orders would be late.
 AHEAD: Final = "INTERVAL 1 HOUR"
 
 
@@ -51,9 +51,9 @@ def read_orders(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def read_customers(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read the customers as a table: the newest record of each key, deleted ones left out.
+    """Read the customers as a table: the newest record of each key, without deleted ones.
 
-    It is read once and kept: a change of a customer counts from the next start of the job.
+    The table is read once and cached. Changes take effect at the next start of the job.
     """
     records = (
         spark.read.format("tandem_kafka")
@@ -72,18 +72,18 @@ def read_customers(spark: SparkSession, settings: Settings) -> DataFrame:
     )
 
 
-# Decoding: a column `order`, and a column `reason` that is null where it can be used
+# Decoding: a column `order`, and a column `reason` that is null for valid orders
 
 
 def decode_json(records: DataFrame) -> DataFrame:
-    """Decode JSON; a value may be no JSON at all, or JSON of another form."""
+    """Decode JSON; bad values are not JSON, or have fields of the wrong type."""
     is_json = f.try_parse_json(f.col("value").cast("string")).isNotNull()
     why = f.when(is_json, "a field has the wrong type").otherwise("not JSON")
     return _decoded(records, from_json("value", ORDER, mode="permissive"), why)
 
 
 def decode_avro(records: DataFrame, registry: str) -> DataFrame:
-    """Decode Avro that was written with a schema registry, with any version of its schema."""
+    """Decode Avro that a schema registry's serializer wrote, with any version of its schema."""
     order = from_avro(
         "value", registry={"url": registry}, schema=ORDER_AVRO.read_text(), mode="permissive"
     )
@@ -97,7 +97,7 @@ def _decoded(records: DataFrame, order: Column, why: Column) -> DataFrame:
 
 
 def check_orders(decoded: DataFrame) -> DataFrame:
-    """Give a reason to orders that were decoded and still cannot be used."""
+    """Set a reason for decoded orders that are invalid."""
     at = f.timestamp_millis("order.at_ms")
     checks = [
         *((f.col(f"order.{name}").isNull(), f"no {name}") for name in _names()),
@@ -112,11 +112,11 @@ def _names() -> list[str]:
     return [field.split()[0] for field in ORDER.split(", ")]
 
 
-# The good and the bad ones
+# Valid and invalid orders
 
 
 def dead_letters(checked: DataFrame) -> DataFrame:
-    """Return what cannot be used as records for Kafka: as it came, with reason and origin."""
+    """Return invalid orders as records for Kafka: the original value with reason and origin."""
     origin = {
         "reason": f.col("reason"),
         "topic": f.col("topic"),
@@ -132,31 +132,31 @@ def dead_letters(checked: DataFrame) -> DataFrame:
 
 
 def valid_orders(checked: DataFrame) -> DataFrame:
-    """Return what can be used as rows of id, customer, cents and the event time `at`."""
+    """Return valid orders as rows of id, customer, cents and the event time `at`."""
     good = checked.where("reason IS NULL").select(*(f"order.{name}" for name in _names()))
     return good.withColumn("at", f.timestamp_millis("at_ms")).drop("at_ms")
 
 
 def without_duplicates(orders: DataFrame, delay: str) -> DataFrame:
-    """Keep the first order of each id, and drop orders that come later than the delay."""
+    """Keep the first order of each id, and drop orders that arrive later than the delay."""
     return orders.withWatermark("at", delay).dropDuplicatesWithinWatermark(["id"])
 
 
 def with_country(orders: DataFrame, customers: DataFrame) -> DataFrame:
-    """Join the country of the customer, `unknown` for customers that the table does not have."""
+    """Add the customer's country, or `unknown` for customers that are not in the table."""
     joined = orders.join(f.broadcast(customers), "customer", "left")
     return joined.withColumn("country", f.coalesce("country", f.lit("unknown")))
 
 
 def totals_per_window(orders: DataFrame, window: str) -> DataFrame:
-    """Count and sum up the orders of each window and country; final when the watermark passed."""
+    """Count and sum orders by window and country; final after the watermark has passed."""
     return orders.groupBy(f.window("at", window).alias("window"), "country").agg(
         f.count("*").alias("orders"), f.sum("cents").alias("cents")
     )
 
 
 def totals_as_records(totals: DataFrame) -> DataFrame:
-    """Return totals as records for Kafka; the key tells a total that was written twice."""
+    """Return totals as records for Kafka; duplicates of a total have the same key."""
     start = f.unix_millis("window.start").alias("window_start_ms")
     key = f.concat_ws("|", start, "country")
     return totals.select(
@@ -168,13 +168,13 @@ def totals_as_records(totals: DataFrame) -> DataFrame:
 
 
 def to_kafka(rows: DataFrame, name: str, topic: str, settings: Settings) -> DataStreamWriter:
-    """Write to a topic, at least once: a batch that is repeated writes its rows again."""
+    """Write to a topic, at least once: a repeated batch writes its rows again."""
     writer = rows.writeStream.format("tandem_kafka").options(**settings.kafka_options)
     return _named(writer.option("topic", topic), name, settings)
 
 
 def to_parquet(rows: DataFrame, name: str, settings: Settings) -> DataStreamWriter:
-    """Write to Parquet files, exactly once for readers that follow the log beside the files."""
+    """Write Parquet files, exactly once for readers that follow the log beside the files."""
     writer = rows.writeStream.format("parquet").option("path", str(settings.folder / name))
     return _named(writer, name, settings)
 
@@ -194,7 +194,7 @@ def _named(writer: DataStreamWriter, name: str, settings: Settings) -> DataStrea
 
 
 def pipeline(spark: SparkSession, settings: Settings) -> list[DataStreamWriter]:
-    """Put the steps together: three queries, each with a checkpoint of its own."""
+    """Combine the steps to three queries, each with a separate checkpoint."""
     records = read_orders(spark, settings)
     if settings.registry is None:
         decoded = decode_json(records)
@@ -213,13 +213,13 @@ def pipeline(spark: SparkSession, settings: Settings) -> list[DataStreamWriter]:
 
 
 def start_session(settings: Settings) -> SparkSession:
-    """Start Spark; what a cluster manager or spark-submit sets comes first."""
+    """Start Spark; settings of a cluster manager or spark-submit take precedence."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.appName("orders")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")
-        # State is kept and each batch shuffled in so many parts: fixed by the first start.
+        # The number of partitions for shuffles and state; it cannot change after the first start.
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -230,9 +230,9 @@ def start_session(settings: Settings) -> SparkSession:
 
 
 def start(writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query and wait until it reads: two that start at once can spoil what they share.
+    """Start a query and wait until it reads, because queries must not start at the same time.
 
-    "Several streams in one job" in docs/reference/spark.md says what that is.
+    "Several streams in one job" in docs/reference/spark.md explains the reason.
     """
     query = writer.start()
     while query.isActive and not query.recentProgress and not _waits_for_data(query):
@@ -245,7 +245,7 @@ def _waits_for_data(query: StreamingQuery) -> bool:
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or Ctrl-C, or until everything is read; a query that fails raises."""
+    """Run until SIGTERM, Ctrl-C, or the end with --once; raises the error of a failed query."""
     stopping = False
 
     def stop(_number: int, _frame: FrameType | None) -> None:

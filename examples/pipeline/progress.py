@@ -1,4 +1,4 @@
-"""What Spark says about each micro-batch, as lines of JSON in a file."""
+"""Writes Spark's report about each micro-batch to a file, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ProgressLog"]
 class ProgressLog(StreamingQueryListener):
     """Writes a line for each finished micro-batch: its rows, time, offsets and watermark.
 
-    The lag of a query is `latestOffset` less `endOffset` of its source.
+    The lag of a query is `latestOffset` minus `endOffset` of its source.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,10 +30,10 @@ class ProgressLog(StreamingQueryListener):
         self._file.flush()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing to write."""
+        """Do nothing."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing to write."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing to write."""
+        """Do nothing."""

@@ -1,20 +1,20 @@
-//! Memory for frames: taken from a pool, given back when the last record lets go of it.
+//! Memory for frames: taken from a pool, and returned when the last record releases it.
 //!
-//! A fetch response of megabytes would otherwise come from fresh pages of the system each time,
-//! and touching a page for the first time costs about as much as receiving what is put into it.
+//! Without the pool, each large fetch response would use new pages of the system. The first access
+//! to a page costs about as much as receiving its content.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::pool::{self, POOLED_FROM};
 
-/// Returns an empty vector with room for at least `size` bytes.
+/// Returns an empty vector with a capacity of at least `size` bytes.
 pub fn claim(size: usize) -> Vec<u8> {
     let pooled = if size >= POOLED_FROM { pool::take(size) } else { None };
     pooled.unwrap_or_else(|| Vec::with_capacity(rounded(size)))
 }
 
-/// Responses of a stream differ a little in size, and are to fit each other's buffers.
+/// Rounds sizes, because consecutive responses differ slightly and must fit each other's buffers.
 fn rounded(size: usize) -> usize {
     if size < POOLED_FROM {
         return size;
@@ -22,7 +22,7 @@ fn rounded(size: usize) -> usize {
     size.next_multiple_of(size.next_power_of_two() / 8)
 }
 
-/// Bytes that nobody changes any more.
+/// Immutable bytes.
 pub struct Buffer(Vec<u8>);
 
 impl Buffer {
@@ -30,7 +30,7 @@ impl Buffer {
         Buffer(bytes)
     }
 
-    /// Memory that it keeps.
+    /// The memory that this buffer keeps alive.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
@@ -46,11 +46,11 @@ impl Deref for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        pool::give_back(std::mem::take(&mut self.0));
+        pool::put_back(std::mem::take(&mut self.0));
     }
 }
 
-/// A part of a buffer, which it keeps.
+/// A part of a buffer, which it keeps alive.
 #[derive(Clone)]
 pub struct Slice {
     pub buffer: Arc<Buffer>,
@@ -68,7 +68,7 @@ impl Slice {
         Slice { buffer, from: 0, to }
     }
 
-    /// The same bytes in a buffer that has nothing else.
+    /// A copy of the bytes in a buffer of their own.
     pub fn copied(&self) -> Self {
         Slice::whole(Arc::new(Buffer::new(self.to_vec())))
     }

@@ -1,4 +1,4 @@
-//! One response as Python sees it: bytes, and for a fetch what was decoded of them at receipt.
+//! The Python object of a response: its bytes, and for a fetch the part decoded on receipt.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -12,24 +12,24 @@ use crate::fetch::{Fetched, Received};
 use crate::options::DecodeOptions;
 use crate::view::fill_view;
 
-/// A frame without its length. Supports the buffer protocol, read-only.
+/// A frame without its length prefix. Supports the buffer protocol, read-only.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Frame {
     bytes: Arc<Buffer>,
     block_bytes: usize,
-    /// Taken by the one who asks for it first.
+    /// Taken by the first caller.
     fetched: Mutex<Option<Fetched>>,
 }
 
 impl Frame {
-    /// A frame of whatever kind.
+    /// A frame that is not decoded.
     pub fn plain(received: Received) -> Self {
         let block_bytes = received.block_bytes();
         let bytes = Arc::new(Buffer::new(received.bytes));
         Frame { bytes, block_bytes, fetched: Mutex::new(None) }
     }
 
-    /// The answer to a fetch, response header included; decodes it, so call it without the GIL.
+    /// A fetch response with its header. Decodes it, so release the GIL before the call.
     pub fn fetch(
         received: Received,
         version: i16,
@@ -42,7 +42,7 @@ impl Frame {
         Frame { bytes, block_bytes, fetched: Mutex::new(Some(fetched)) }
     }
 
-    /// What was decoded at receipt, once.
+    /// The part decoded on receipt; only the first call returns it.
     pub fn take_fetched(&self) -> Option<Fetched> {
         self.fetched.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
@@ -50,7 +50,7 @@ impl Frame {
 
 #[pymethods]
 impl Frame {
-    /// Bytes of the frame that are not in this buffer: records in buffers of their own.
+    /// Bytes of the frame outside this buffer: records in separate buffers.
     #[getter]
     fn elsewhere(&self) -> usize {
         self.block_bytes
@@ -65,7 +65,7 @@ impl Frame {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        // SAFETY: the view keeps this object alive, and through it the bytes, which never change.
+        // SAFETY: the view keeps this object alive, which owns the immutable bytes.
         unsafe { fill_view(&slf, &slf.get().bytes, view, flags) }
     }
 }

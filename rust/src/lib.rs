@@ -1,4 +1,4 @@
-//! The native record path and transport of tandem-kafka; this file has the bindings only.
+//! The native record path and transport of tandem-kafka. This file only has the bindings.
 
 use pyo3::prelude::*;
 
@@ -13,10 +13,10 @@ pub mod records;
 pub mod transport;
 pub mod view;
 
-/// Changed whenever Python and this library must change together: a stale library is refused.
+/// Increased when Python and this library must change together: a stale library is rejected.
 const ABI: u32 = 5;
 
-// Records change from rows into a list, and a loop's record into the next one, under the GIL.
+// The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]
 mod _native {
     use super::*;

@@ -1,31 +1,31 @@
-//! The pool of buffers: memory that waits to be used again.
+//! The pool of buffers for reuse.
 //!
-//! No operation takes a lock, because one that another thread holds during a `fork()` would stay
-//! locked in the child for ever. A slot that is being changed during a fork is lost to the child.
+//! No operation takes a lock. A lock that another thread holds during `fork()` would stay locked
+//! in the child forever. Without locks, the child only loses slots that were being changed.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
-/// Smaller buffers are cheap to allocate.
+/// Smaller buffers are cheap to allocate, and not pooled.
 pub const POOLED_FROM: usize = 64 * 1024;
-/// What the pool may keep, in bytes and in buffers: three large responses.
+/// Limits of the pool in bytes and buffers: room for three large responses.
 const POOL_BYTES: usize = 32 * 1024 * 1024;
 const POOL_COUNT: usize = 32;
-/// A pool that was not used for so long gives its memory back to the system.
+/// Idle time after which the pool returns its memory to the system.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// `capacity` of a slot that holds nothing, and of one that a thread is changing.
+/// `capacity` of an empty slot, and of one that a thread is changing.
 const EMPTY: usize = 0;
 const BUSY: usize = usize::MAX;
 
-/// A place for one buffer. Whoever changes `capacity` to `BUSY` owns the rest until it sets
-/// another value.
+/// A slot for one buffer. The thread that changes `capacity` to `BUSY` owns the other fields until
+/// it sets another value.
 struct Slot {
     capacity: AtomicUsize,
     start: AtomicPtr<u8>,
-    /// The higher, the later it came.
+    /// A sequence number: the oldest buffer has the lowest.
     stamp: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ impl Slot {
         }
     }
 
-    /// Capacity of the buffer in it, if there is one to take.
+    /// The capacity of the buffer, if one is available.
     fn holds(&self) -> Option<usize> {
         Some(self.capacity.load(Relaxed)).filter(|capacity| !matches!(*capacity, EMPTY | BUSY))
     }
@@ -47,8 +47,8 @@ impl Slot {
         self.capacity.compare_exchange(capacity, BUSY, Acquire, Relaxed).ok()?;
         let start = self.start.load(Relaxed);
         self.capacity.store(EMPTY, Release);
-        // SAFETY: `put` took pointer and capacity from a vector and forgot it; the slot was ours
-        // alone between the exchange and the store, so nobody else has got this pointer.
+        // SAFETY: `put` took pointer and capacity from a vector that it forgot. This thread owned
+        // the slot between the exchange and the store, so no other thread has this pointer.
         Some(unsafe { Vec::from_raw_parts(start, 0, capacity) })
     }
 
@@ -66,25 +66,25 @@ impl Slot {
 }
 
 static SLOTS: [Slot; POOL_COUNT] = [const { Slot::new() }; POOL_COUNT];
-/// How many buffers have been given back.
-static GIVEN: AtomicU64 = AtomicU64::new(0);
+/// The number of buffers returned so far.
+static RETURNED: AtomicU64 = AtomicU64::new(0);
 
 /// Takes the buffer that fits best: a small frame must not hold the memory of a large one.
 pub fn take(size: usize) -> Option<Vec<u8>> {
     let fits = |capacity: &usize| *capacity >= size && *capacity / 2 <= size;
     let best = SLOTS.iter().filter_map(|slot| Some((slot.holds().filter(fits)?, slot)));
     let (capacity, slot) = best.min_by_key(|(capacity, _)| *capacity)?;
-    slot.take(capacity) // None if another thread was quicker
+    slot.take(capacity) // None if another thread has taken it
 }
 
-/// Keeps a buffer for later, in place of older ones if need be.
-pub fn give_back(mut bytes: Vec<u8>) {
+/// Keeps a buffer for reuse, replacing older ones if necessary.
+pub fn put_back(mut bytes: Vec<u8>) {
     let capacity = bytes.capacity();
     if !(POOLED_FROM..=POOL_BYTES).contains(&capacity) {
         return;
     }
     bytes.clear();
-    let stamp = GIVEN.fetch_add(1, Relaxed) + 1;
+    let stamp = RETURNED.fetch_add(1, Relaxed) + 1;
     for _ in 0..POOL_COUNT {
         let held: usize = SLOTS.iter().filter_map(Slot::holds).sum();
         if held + capacity <= POOL_BYTES {
@@ -112,7 +112,7 @@ fn drop_all() {
     }
 }
 
-/// Watches whether the pool is in use.
+/// Detects whether the pool is in use.
 pub struct PoolWatch {
     given: u64,
     since: Instant,
@@ -120,16 +120,16 @@ pub struct PoolWatch {
 
 impl PoolWatch {
     pub fn new() -> Self {
-        PoolWatch { given: GIVEN.load(Relaxed), since: Instant::now() }
+        PoolWatch { given: RETURNED.load(Relaxed), since: Instant::now() }
     }
 
-    /// Empties a pool that has long been out of use; cheap, to be called often.
-    pub fn tidy_up(&mut self) {
+    /// Empties a pool that has been idle for long. Cheap enough to be called often.
+    pub fn drop_if_unused(&mut self) {
         self.drop_unused_for(KEPT_FOR);
     }
 
     fn drop_unused_for(&mut self, time: Duration) {
-        let given = GIVEN.load(Relaxed);
+        let given = RETURNED.load(Relaxed);
         if given != self.given {
             *self = PoolWatch { given, since: Instant::now() };
         } else if self.since.elapsed() >= time {
@@ -153,34 +153,34 @@ mod tests {
         SLOTS.iter().filter_map(Slot::holds).sum()
     }
 
-    /// One test, because the pool is one for the whole process.
+    /// A single test, because the process has a single pool.
     #[test]
     fn a_pool_is_bounded_drops_the_oldest_and_is_emptied_when_unused() {
         let size = 3 * 1024 * 1024;
         let buffer: Vec<u8> = Vec::with_capacity(size);
         let address = buffer.as_ptr();
-        give_back(buffer);
+        put_back(buffer);
         assert!(take(2 * size).is_none(), "it is too small");
         assert!(take(size / 3).is_none(), "it is too large");
         let again = take(size - 1000).unwrap();
         assert_eq!(again.as_ptr(), address);
-        give_back(again);
+        put_back(again);
 
         let mut watch = PoolWatch::new();
         watch.drop_unused_for(Duration::from_secs(3600));
         assert!(bytes_held() >= size);
 
         for extra in 0..2 * POOL_COUNT {
-            give_back(Vec::with_capacity(size + extra));
+            put_back(Vec::with_capacity(size + extra));
             assert!(bytes_held() <= POOL_BYTES);
         }
         let newest = size + 2 * POOL_COUNT - 1;
         assert!(SLOTS.iter().any(|slot| slot.holds() == Some(newest)));
         assert!(SLOTS.iter().all(|slot| slot.holds() != Some(size)), "the oldest one is dropped");
 
-        give_back(Vec::with_capacity(POOL_BYTES + 1));
+        put_back(Vec::with_capacity(POOL_BYTES + 1));
         assert!(bytes_held() <= POOL_BYTES);
-        watch.drop_unused_for(Duration::ZERO); // it sees that the pool was used
+        watch.drop_unused_for(Duration::ZERO); // the pool was used since the last call
         assert!(bytes_held() > 0);
         watch.drop_unused_for(Duration::ZERO);
         assert_eq!(bytes_held(), 0);

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 ///
 /// # Safety
 ///
-/// `owner` must keep `bytes` alive, unchanged and in their place.
+/// `owner` must keep `bytes` alive and unchanged, at the same address.
 pub unsafe fn fill_view<T>(
     owner: &Bound<'_, T>,
     bytes: &[u8],
@@ -18,10 +18,10 @@ pub unsafe fn fill_view<T>(
     flags: c_int,
 ) -> PyResult<()> {
     if view.is_null() {
-        return Err(PyBufferError::new_err("no view to fill"));
+        return Err(PyBufferError::new_err("the buffer view is null"));
     }
     let length = bytes.len() as ffi::Py_ssize_t;
-    // SAFETY: the caller's promise; the view takes a reference to the owner.
+    // SAFETY: guaranteed by the caller; the view takes a reference to the owner.
     let filled = unsafe {
         ffi::PyBuffer_FillInfo(view, owner.as_ptr(), bytes.as_ptr() as *mut _, length, 1, flags)
     };

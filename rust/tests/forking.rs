@@ -1,4 +1,4 @@
-//! A forked child uses buffers whatever its parent's threads were doing during the fork.
+//! A forked child can use buffers, regardless of what its parent's threads did during the fork.
 #![cfg(unix)]
 
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use _native::buffer::{Buffer, claim};
 
 const FORKS: usize = 300;
 const SIZE: usize = 1 << 20;
-/// A child has next to nothing to do: one that takes longer hangs.
+/// A child has almost nothing to do: if it takes longer than this, it hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn use_a_buffer() {
     drop(Buffer::new(claim(SIZE)));
 }
 
-/// True if the child ends by itself.
+/// Forks, and returns whether the child ends by itself.
 fn child_ends() -> bool {
-    // SAFETY: the child calls nothing but what it is to be tested for, and `_exit`.
+    // SAFETY: the child calls only the tested functions and `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork failed");
     if child == 0 {
         use_a_buffer();
-        // SAFETY: ends the process without touching what belongs to its parent.
+        // SAFETY: ends the process without using resources of its parent.
         unsafe { libc::_exit(0) };
     }
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! Bytes that are not what they should be: no panic, no memory beyond the bound, offsets that grow.
+//! Corrupt bytes cause no panic and no memory beyond the limit, and offsets still increase.
 
 mod encoding;
 
@@ -86,8 +86,8 @@ fn fetched(frame: Vec<u8>, version: i16) -> Fetched {
     decode_frame(&frame, &[], version, &OPTIONS, &Budget::new(1 << 20))
 }
 
-/// Looks at everything a user can look at.
-fn look(segments: &[Segment]) -> usize {
+/// Accesses everything that a user can access.
+fn access(segments: &[Segment]) -> usize {
     let mut bytes = 0;
     for segment in segments {
         let columns = &segment.columns;
@@ -127,7 +127,7 @@ fn sound_batches_are_read() {
     for codec in [0, 2, 4] {
         let segments = decode(batch(codec));
         assert_eq!(segments[0].columns.rows.len(), 5);
-        assert_eq!(look(&segments), 5 * (3 + 90 + 1));
+        assert_eq!(access(&segments), 5 * (3 + 90 + 1));
     }
     let fetched = fetched(response(&batch(0)), 12).unwrap();
     assert_eq!(fetched.partitions[0].batches.as_ref().unwrap().last_offset(), Some(14));
@@ -145,7 +145,7 @@ fn a_batch_that_claims_much_gets_little() {
     assert!(decode(bomb).is_empty());
 }
 
-/// Fewer under a tool that looks at every access: `PROPTEST_CASES=300 valgrind ...`.
+/// Use fewer cases with tools that check every access: `PROPTEST_CASES=300 valgrind ...`.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000)
 }
@@ -155,7 +155,7 @@ proptest! {
 
     #[test]
     fn mutated_batches(codec in prop_oneof![Just(0), Just(2), Just(4)], changes in changes()) {
-        look(&decode(mutate(batch(codec), &changes)));
+        access(&decode(mutate(batch(codec), &changes)));
     }
 
     #[test]
@@ -165,7 +165,7 @@ proptest! {
 
     #[test]
     fn noise(version in 4_i16..19, bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        look(&decode(bytes.clone()));
+        access(&decode(bytes.clone()));
         let _ = fetched(bytes, version);
     }
 }

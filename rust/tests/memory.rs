@@ -1,4 +1,4 @@
-//! How much memory the record path takes: what it counts is what it has, and bounds hold.
+//! The memory of the record path: its counters match its allocations, and limits hold.
 
 mod encoding;
 
@@ -14,7 +14,7 @@ use encoding::varint;
 
 const MIB: usize = 1 << 20;
 
-/// Counts what the running thread has allocated, now and at most.
+/// Counts the current and the maximum allocation of the running thread.
 struct Counting;
 
 thread_local! {
@@ -32,19 +32,19 @@ fn count(change: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as isize - layout.size() as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -52,7 +52,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns what `make` makes, the bytes that it keeps, and the most that it had meanwhile.
+/// Returns the result of `make`, the bytes that it keeps, and its maximum allocation.
 fn measured<T>(make: impl FnOnce() -> T) -> (T, usize, usize) {
     let before = HELD.with(|held| {
         let (now, _) = held.get();
@@ -73,7 +73,7 @@ fn options(max_decompressed_batch_bytes: usize) -> DecodeOptions {
     }
 }
 
-/// Records with values of so many zeros.
+/// Records with values of the given numbers of zeros.
 fn records(values: &[usize]) -> Vec<u8> {
     let mut all = Vec::new();
     for (index, size) in values.iter().enumerate() {
@@ -153,7 +153,7 @@ fn small_compressed_batches_count_what_they_have() {
             })
             .collect();
         let batches = Batches::new(&sealed(data), &[], 0);
-        all(&batches, &options(MIB)); // contexts and the like, which stay
+        all(&batches, &options(MIB)); // allocates contexts, which are kept
         let (segments, kept, _) = measured(|| all(&batches, &options(MIB)));
         let counted = counted(&segments);
         assert!(kept <= counted + counted / 4, "codec {codec}: {counted} stand for {kept}");
@@ -170,7 +170,7 @@ fn a_batch_that_decompresses_to_too_much_takes_no_more_than_allowed() {
             let mut decoder = batches.open(&options(limit)).decoder;
             let (outcome, _, most) = measured(|| decoder.next());
             assert!(matches!(outcome, Some(Err(_))));
-            // LZ4 has two blocks of 4 MiB for itself.
+            // LZ4 allocates two blocks of 4 MiB.
             assert!(most <= limit + 9 * MIB, "codec {codec}: {most} of {limit}");
         }
     }
@@ -206,7 +206,7 @@ fn records_that_cost_more_than_their_bytes_are_decoded_in_parts() {
     assert_eq!(found, 1_000_000);
 }
 
-/// A response of version 12 whose partitions have been received into blocks.
+/// A response of version 12 whose partitions were received into blocks.
 fn response(partitions: &[Vec<u8>]) -> (Arc<Buffer>, Vec<Block<Arc<Buffer>>>) {
     let mut bytes = vec![0; 15];
     let mut blocks = Vec::new();
@@ -242,10 +242,10 @@ fn a_response_is_decoded_ahead_within_the_budget_of_its_consumer() {
         assert!(kept <= most_ahead + MIB, "{kept} of {limit}");
         assert!(kept + MIB >= most_ahead.min(32 * MIB), "{kept} of {limit}");
         let (second, kept, _) = measured(decode);
-        let left = limit.saturating_sub(most_ahead).min(32 * MIB);
-        assert!(kept <= left + MIB, "{kept} of {left}");
+        let remaining = limit.saturating_sub(most_ahead).min(32 * MIB);
+        assert!(kept <= remaining + MIB, "{kept} of {remaining}");
         drop((first, second));
-        assert_eq!(budget.left(), limit);
+        assert_eq!(budget.remaining(), limit);
     }
 }
 
@@ -273,7 +273,7 @@ fn a_partition_that_is_small_beside_its_frame_does_not_keep_it() {
     let small = batch(0, 0, 1, &records(&[100]));
     let large = batch(0, 0, 1, &records(&[MIB]));
     let (mut bytes, mut blocks) = response(&[small.clone(), large]);
-    // As other transports receive it: in one piece.
+    // In one piece, as other transports receive it.
     let mut whole = bytes.to_vec();
     for block in blocks.drain(..).rev() {
         whole.splice(block.at..block.at, block.bytes.iter().copied());
@@ -283,7 +283,7 @@ fn a_partition_that_is_small_beside_its_frame_does_not_keep_it() {
     let (mut response, _, _) =
         measured(|| decode_frame(&bytes, &[], 12, &options(MIB), &Budget::new(0)).unwrap());
     drop(bytes);
-    assert!(weak.upgrade().is_some(), "the large one keeps it");
+    assert!(weak.upgrade().is_some(), "the large record keeps the frame");
     let first = response.partitions.swap_remove(0).batches.unwrap();
     drop(response);
     assert!(weak.upgrade().is_none());

@@ -1,7 +1,7 @@
-"""The names and conventions of `confluent_kafka`'s consumer, over the same `KafkaConsumer`.
+"""The names and conventions of `confluent_kafka`'s consumer, implemented with `KafkaConsumer`.
 
-A program changes `from confluent_kafka import ...` to `from tandem_kafka.confluent import ...`.
-`docs/coming-from/confluent-kafka.md` has what differs.
+To switch, change `from confluent_kafka import ...` to `from tandem_kafka.confluent import ...`.
+`docs/coming-from/confluent-kafka.md` lists the differences.
 """
 
 import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python

@@ -8,7 +8,7 @@ __all__ = ["Codes"]
 
 
 class Codes:
-    """Each code under the name that `confluent_kafka.KafkaError` gives it."""
+    """The codes, with their names in `confluent_kafka.KafkaError`."""
 
     _BAD_MSG: ClassVar[int] = -199
     _BAD_COMPRESSION: ClassVar[int] = -198

@@ -1,4 +1,4 @@
-"""From a dictionary with librdkafka's names to our options and the facade's own settings."""
+"""Converts a dictionary of librdkafka properties to our options and this package's settings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tandem_kafka.confluent.errors import failure
 from tandem_kafka.confluent.properties import (
     CALLBACKS,
     IGNORED,
+    NEVER_CALLED,
     OWN_DEFAULTS,
     PROPERTIES,
-    REFUSED,
-    UNCALLED,
+    REJECTED,
     Property,
 )
 
@@ -43,8 +43,8 @@ _CLASSIC_ONLY: Final = (
     "partition.assignment.strategy",
     "group.protocol.type",
 )
-#: Options of which the second must not be below the first, and their defaults.
-_GROWING: Final = (
+#: Pairs of options with their defaults; the second option must not be below the first.
+_MINIMUM_AND_MAXIMUM: Final = (
     ("retry_backoff_ms", "retry_backoff_max_ms", (100, 1_000)),
     ("reconnect_backoff_ms", "reconnect_backoff_max_ms", (100, 10_000)),
     (
@@ -53,19 +53,19 @@ _GROWING: Final = (
         (30_000, 30_000),
     ),
 )
-#: Longer than any program runs, for "never".
+#: Stands for "never": 24 days.
 _NEVER_MS: Final = 2**31 - 1
 _warned: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a consumer is made of.
+    """The parsed configuration of a consumer.
 
     Attributes:
         options: Our options.
-        values: What was given, by librdkafka's name, as a number, bool or str.
-        callbacks: The callables among them.
+        values: The given properties by librdkafka's name, as int, bool or str.
+        callbacks: The given callbacks by name.
     """
 
     options: dict[str, Any]
@@ -73,12 +73,12 @@ class Settings:
     callbacks: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def get(self, name: str, default: Any) -> Any:
-        """Return a value that was given, or the default."""
+        """Return a given value, or the default."""
         return self.values.get(name, default)
 
 
 class _Tokens(AbstractTokenProvider):
-    """Asks an `oauth_cb` for tokens."""
+    """Gets tokens from an `oauth_cb`."""
 
     def __init__(self, callback: Callable[[str], Any], config: str) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Tokens(AbstractTokenProvider):
         self._extensions: Mapping[str, str] = {}
 
     def token(self) -> str:
-        """Return a token; what comes with it is kept for `extensions()`."""
+        """Return a token; its SASL extensions are kept for `extensions()`."""
         token, _expiry, *rest = self._callback(self._config)
         self._extensions = rest[1] if len(rest) > 1 and rest[1] else {}
         return token  # type: ignore[no-any-return]
@@ -98,34 +98,37 @@ class _Tokens(AbstractTokenProvider):
 
 
 def settings_from(config: Any, more: Mapping[str, Any]) -> Settings:
-    """Read a configuration.
+    """Parse a configuration.
 
     Raises:
-        KafkaException: A name is unknown, or a value not allowed.
-        ValueError: There is no `group.id`.
-        TypeError: The configuration is no dict, or a callback not callable.
+        KafkaException: A name is unknown, or a value is not allowed.
+        ValueError: `group.id` is missing.
+        TypeError: The configuration is not a dict, or a callback is not callable.
     """
-    given = _gathered(config, more)
+    given = _merged(config, more)
     callbacks = _callbacks(given)
     for name, value in (*callbacks.items(), ("logger", given.pop("logger", None))):
-        if name in UNCALLED and value is not None:
-            _warn(name, "is not called: throttling is in the metrics, logs are Python's")
+        if name in NEVER_CALLED and value is not None:
+            _warn(
+                name,
+                "is never called: throttling is in the metrics, and logs go to Python's logging",
+            )
     if given.get("group.id") is None:
         msg = "Failed to create consumer: group.id must be set"
         raise ValueError(msg)
     values: dict[str, Any] = {}
     for name, value in given.items():
-        _take(name, value, values)
-    _check_together(values)
+        _add_value(name, value, values)
+    _check_combinations(values)
     options = {**OWN_DEFAULTS, "enable_auto_commit": False, "bootstrap_timeout_ms": 0}
     for name, value in values.items():
         option = PROPERTIES[name].option
         if option is not None:
             options[option] = value
-    return Settings(_settled(options, values, callbacks), values, callbacks)
+    return Settings(_adjusted(options, values, callbacks), values, callbacks)
 
 
-def _gathered(config: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(config: Any, more: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(config, Mapping):
         msg = "expected configuration dict"
         raise TypeError(msg)
@@ -146,12 +149,12 @@ def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     return {name: callback for name, callback in found.items() if callback is not None}
 
 
-def _take(name: Any, value: Any, values: dict[str, Any]) -> None:
+def _add_value(name: Any, value: Any, values: dict[str, Any]) -> None:
     known = PROPERTIES.get(name)
     if known is not None:
         values[name] = _value(name, value, known)
-    elif name in REFUSED:
-        reason = f'Configuration property "{name}" is not supported: {REFUSED[name]}'
+    elif name in REJECTED:
+        reason = f'Configuration property "{name}" is not supported: {REJECTED[name]}'
         raise failure(Codes._INVALID_ARG, reason)
     elif name not in IGNORED:
         raise failure(Codes._INVALID_ARG, f'No such configuration property: "{name}"')
@@ -160,7 +163,7 @@ def _take(name: Any, value: Any, values: dict[str, Any]) -> None:
 
 
 def _warn(name: str, what: str) -> None:
-    """Warn once in a process."""
+    """Warn once per process."""
     if name not in _warned:
         _warned.add(name)
         log.warning("the property %s %s", name, what)
@@ -216,13 +219,13 @@ def _leading_number(name: str, text: str) -> int:
         raise failure(Codes._INVALID_ARG, reason) from None
 
 
-def _check_together(values: Mapping[str, Any]) -> None:
+def _check_combinations(values: Mapping[str, Any]) -> None:
     if values.get("group.protocol") == "consumer":
         for name in _CLASSIC_ONLY:
             if name in values:
                 _fail(
                     f"`{name}` is not supported for `group.protocol=consumer`: "
-                    "the broker's configuration has it"
+                    "it is set in the broker's configuration"
                 )
     session_ms = values.get("session.timeout.ms", 45_000)
     if values.get("max.poll.interval.ms", 300_000) < session_ms:
@@ -233,16 +236,16 @@ def _fail(reason: str) -> None:
     raise failure(Codes._INVALID_ARG, f"Failed to create consumer: {reason}")
 
 
-def _settled(
+def _adjusted(
     options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Give values the form of our options, where it is another one."""
+    """Convert values whose form differs from that of our options."""
     for name in ("send_buffer_bytes", "receive_buffer_bytes"):
         options[name] = options.get(name) or None
     for name in ("connections_max_idle_ms", "metadata_max_age_ms"):
         if options.get(name) in (0, -1):
             options[name] = _NEVER_MS
-    _settle_pairs(options)
+    _adjust_limits(options)
     if values.get("group.protocol") != "consumer":
         options.pop("group_remote_assignor", None)
     for name in ("group_instance_id", "group_remote_assignor", "ssl_crlfile", "ssl_ciphers"):
@@ -252,20 +255,20 @@ def _settled(
         options["partition_assignment_strategy"] = _assignors(
             values["partition.assignment.strategy"]
         )
-    _settle_beats(options)
-    _settle_security(options, values, callbacks)
+    _adjust_heartbeats(options)
+    _adjust_security(options, values, callbacks)
     return options
 
 
-def _settle_pairs(options: dict[str, Any]) -> None:
-    """Raise or lower what must not be below or above another: librdkafka does not mind."""
+def _adjust_limits(options: dict[str, Any]) -> None:
+    """Adjust options that limit each other; librdkafka accepts any combination."""
     if "fetch_buffer_max_bytes" in options:
         size = options["fetch_buffer_max_bytes"] = options["fetch_buffer_max_bytes"] * 1024
         if options.get("max_partition_fetch_bytes", 4_194_304) > size:
             options["max_partition_fetch_bytes"] = size
-    for first, most, usual in _GROWING:
+    for first, most, defaults in _MINIMUM_AND_MAXIMUM:
         if first in options or most in options:
-            options[most] = max(options.get(most, usual[1]), options.get(first, usual[0]))
+            options[most] = max(options.get(most, defaults[1]), options.get(first, defaults[0]))
     wait_ms = options.get("fetch_max_wait_ms", 500)
     options["request_timeout_ms"] = max(options["request_timeout_ms"], wait_ms + 1_000)
     idle_ms = options.get("connections_max_idle_ms")
@@ -273,8 +276,8 @@ def _settle_pairs(options: dict[str, Any]) -> None:
         options["connections_max_idle_ms"] = max(idle_ms, options["request_timeout_ms"] + 1)
 
 
-def _settle_beats(options: dict[str, Any]) -> None:
-    """Make heartbeats more frequent than the session is long: librdkafka does not mind."""
+def _adjust_heartbeats(options: dict[str, Any]) -> None:
+    """Keep the heartbeat interval below the session timeout; librdkafka accepts any values."""
     session_ms = options.get("session_timeout_ms")
     if session_ms is not None and options.get("heartbeat_interval_ms", 3_000) >= session_ms:
         options["heartbeat_interval_ms"] = max(1, session_ms // 3)
@@ -292,19 +295,19 @@ def _assignors(text: str) -> list[type]:
     return [_ASSIGNORS[name] for name in names]
 
 
-def _settle_security(
+def _adjust_security(
     options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
 ) -> None:
     if options.get("ssl_cafile") in ("probe", ""):
         del options["ssl_cafile"]
     protocol = options.get("security_protocol", "PLAINTEXT")
     if protocol.startswith("SASL"):
-        _settle_login(options, values, callbacks)
+        _adjust_login(options, values, callbacks)
     if protocol.endswith("SSL") and _needs_context(values):
         options["ssl_context"] = _context(options, values)
 
 
-def _settle_login(
+def _adjust_login(
     options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
 ) -> None:
     mechanism = options.setdefault("sasl_mechanism", "GSSAPI")
@@ -324,7 +327,7 @@ def _needs_context(values: Mapping[str, Any]) -> bool:
 
 
 def _context(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return a context for what our options have no file for."""
+    """Return an SSL context for settings that our options do not support."""
     try:
         context = ssl.create_default_context(
             cafile=options.pop("ssl_cafile", None), cadata=values.get("ssl.ca.pem")

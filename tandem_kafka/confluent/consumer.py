@@ -1,4 +1,4 @@
-"""`Consumer`: the methods of `confluent_kafka.Consumer` over our `KafkaConsumer`."""
+"""`Consumer`: the methods of `confluent_kafka.Consumer`, implemented with `KafkaConsumer`."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from tandem_kafka.errors import KafkaError as OurKafkaError
 
 __all__ = ["Consumer"]
 
-_MOST_MESSAGES: Final = 1_000_000
+_MAX_MESSAGES: Final = 1_000_000
 
 
 class Consumer:
-    """Reads messages one by one or in lists, with librdkafka's names and conventions.
+    """Reads messages singly or in lists, with librdkafka's names and conventions.
 
     Args:
-        config: Properties by librdkafka's names, and callbacks.
-        logger: Taken; this library logs through `logging` under `tandem_kafka`.
-        **more: Further properties, and callbacks (`on_commit`, `error_cb`, `stats_cb`, ...).
+        config: librdkafka properties and callbacks.
+        logger: Accepted and ignored; this library logs to Python's logger `tandem_kafka`.
+        **more: More properties and callbacks (`on_commit`, `error_cb`, `stats_cb`, ...).
 
-    Callbacks run inside `poll()`, `consume()`, `unsubscribe()` and `close()`; what they raise is
-    raised there.
+    Callbacks run inside `poll()`, `consume()`, `unsubscribe()` and `close()`; these methods raise
+    the exceptions of callbacks.
 
     Raises:
-        KafkaException: A property is unknown, or its value not allowed (`_INVALID_ARG`).
-        ValueError: There is no `group.id`.
-        TypeError: The configuration is no dict, or a callback not callable.
+        KafkaException: A property is unknown, or its value is not allowed (`_INVALID_ARG`).
+        ValueError: `group.id` is missing.
+        TypeError: The configuration is not a dict, or a callback is not callable.
     """
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, **more: Any) -> None:
@@ -86,16 +86,16 @@ class Consumer:
     # --- reading -------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """Return the next message or event, None when the timeout is over.
+        """Return the next message or event, or None after the timeout.
 
         Args:
-            timeout: Seconds; None or a negative number waits for ever.
+            timeout: Seconds; None or a negative number waits forever.
 
         Raises:
             RuntimeError: The consumer is closed, or another thread is polling.
-            KafkaException: The consumer cannot go on.
+            KafkaException: The consumer cannot continue.
         """
-        # Nothing here but the next record: whatever else there is to do is done every 100 ms.
+        # Fast path: return the next record. All other work is done every 100 ms.
         run = self._assigned.run
         if run is not None and self._now_ms() < self._reader.serve_ms:
             for record in run.records:
@@ -105,14 +105,14 @@ class Consumer:
         return self._reader.next(_seconds(timeout))
 
     def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
-        """Return up to so many messages and events, fewer when the timeout is over.
+        """Return up to `num_messages` messages and events; fewer after the timeout.
 
         Raises:
-            ValueError: The number is negative or above a million.
+            ValueError: `num_messages` is negative or above a million.
             RuntimeError: The consumer is closed, or another thread is polling.
         """
         self._check_open()
-        if not 0 <= num_messages <= _MOST_MESSAGES:
+        if not 0 <= num_messages <= _MAX_MESSAGES:
             msg = "num_messages must be between 0 and 1000000 (1M)"
             raise ValueError(msg)
         end_ms = self._now_ms() + _seconds(timeout) * 1000
@@ -122,7 +122,7 @@ class Consumer:
             if message is None:
                 break
             found.append(message)
-            found += self._reader.beside(num_messages - len(found))
+            found += self._reader.more(num_messages - len(found))
         return found
 
     # --- the assignment ------------------------------------------------------------------------
@@ -134,18 +134,19 @@ class Consumer:
         on_revoke: Callback | None = None,
         on_lost: Callback | None = None,
     ) -> None:
-        """Subscribe to topics; those that begin with ^ are regular expressions.
+        """Subscribe to topics; names that begin with ^ are regular expressions.
 
         Args:
-            topics: Replaces what was subscribed before.
-            on_assign: Called with this consumer and the partitions that are new; may assign them
-                with offsets to begin at.
-            on_revoke: Called with partitions before they are given back.
-            on_lost: Called with partitions that others may own already, by default `on_revoke`.
+            topics: The new subscription, which replaces the previous one.
+            on_assign: Called with this consumer and the new partitions. It may call `assign()`
+                to choose the offsets to start from.
+            on_revoke: Called with partitions before they are revoked.
+            on_lost: Called with partitions that other members may already own; defaults to
+                `on_revoke`.
 
         Raises:
-            KafkaException: The list is empty or a name not allowed.
-            TypeError: Something is of another type.
+            KafkaException: The list is empty, or a name is not allowed.
+            TypeError: An argument has the wrong type.
         """
         self._check_open()
         callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
@@ -166,41 +167,41 @@ class Consumer:
         self._callbacks.raise_error()
 
     def unsubscribe(self) -> None:
-        """Give partitions back and leave the group."""
+        """Give up all partitions and leave the group."""
         self._check_open()
         with raising("Failed to remove subscription"):
             self._assignment.unsubscribe()
         self._callbacks.raise_error()
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions, from their offsets where they have one.
+        """Read these partitions, starting from their offsets if set.
 
-        Inside `on_assign` this chooses where to begin; partitions left out are not read.
+        Inside `on_assign`, this chooses the offsets to start from; omitted partitions are not read.
         """
         self._check_open()
         with raising("Failed to set assignment"):
             self._assignment.assign(check_partitions(partitions))
 
     def unassign(self) -> None:
-        """Read nothing."""
+        """Stop reading all partitions."""
         self._check_open()
         with raising("Failed to remove assignment"):
             self._assignment.unassign()
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions too."""
+        """Also read these partitions."""
         self._check_open()
         with raising("Incremental assign failed"):
             self._assignment.incremental_assign(check_partitions(partitions))
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions no longer."""
+        """Stop reading these partitions."""
         self._check_open()
         with raising("Incremental unassign failed"):
             self._assignment.incremental_unassign(check_partitions(partitions))
 
     def assignment(self) -> list[TopicPartition]:
-        """Return what is read now; the offsets are those it was assigned with."""
+        """Return the partitions that are read, with the offsets they were assigned with."""
         self._check_open()
         return [
             TopicPartition(
@@ -220,14 +221,14 @@ class Consumer:
         offsets: list[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
-        """Commit a message, offsets, or (without either) what is stored.
+        """Commit the offset of a message, the given offsets, or the stored offsets.
 
         Returns:
-            None, or with `asynchronous=False` the partitions with what was committed.
+            None, or with `asynchronous=False` the partitions with the committed offsets.
 
         Raises:
-            KafkaException: With `asynchronous=False`, that it failed; `_NO_OFFSET` if there is
-                nothing to commit.
+            KafkaException: With `asynchronous=False`: the commit failed; `_NO_OFFSET` if there
+                is nothing to commit.
         """
         self._check_open()
         found = self._offsets.commit(message, offsets, asynchronous=bool(asynchronous))
@@ -237,10 +238,10 @@ class Consumer:
     def store_offsets(
         self, message: Message | None = None, offsets: list[TopicPartition] | None = None
     ) -> None:
-        """Store what is committed next; needs `enable.auto.offset.store` False.
+        """Store offsets for the next commit; requires `enable.auto.offset.store=False`.
 
         Raises:
-            KafkaException: Offsets are stored by themselves (`_INVALID_ARG`), or a partition is
+            KafkaException: Offsets are stored automatically (`_INVALID_ARG`), or a partition is
                 not assigned (`_STATE`).
         """
         self._check_open()
@@ -252,26 +253,26 @@ class Consumer:
     def committed(
         self, partitions: list[TopicPartition], timeout: float | None = None
     ) -> list[TopicPartition]:
-        """Return committed offsets; `OFFSET_INVALID` where there is none."""
+        """Return committed offsets; `OFFSET_INVALID` for partitions without one."""
         self._check_open()
         return self._lookups.committed(check_partitions(partitions), _milliseconds(timeout))
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Return the offsets behind the last messages; `OFFSET_INVALID` before the first."""
+        """Return offsets after the last returned messages; `OFFSET_INVALID` before the first."""
         self._check_open()
         found = []
         for each in check_partitions(partitions):
             part = self._assigned.get(each.key)
             position = None if part is None else part.position
-            told = TopicPartition(each.topic, each.partition)
+            result = TopicPartition(each.topic, each.partition)
             if position is not None:
                 epoch = position.leader_epoch
-                told = TopicPartition(each.topic, each.partition, position.offset, None, epoch)
-            found.append(told)
+                result = TopicPartition(each.topic, each.partition, position.offset, None, epoch)
+            found.append(result)
         return found
 
     def seek(self, partition: TopicPartition) -> None:
-        """Go on at the partition's offset, which may be `OFFSET_BEGINNING` and the like.
+        """Continue from the partition's offset, for example `OFFSET_BEGINNING`.
 
         Raises:
             KafkaException: The partition is not assigned (`_STATE`, `_UNKNOWN_PARTITION`).
@@ -288,11 +289,11 @@ class Consumer:
             self._assignment.seek(part, each.offset, each.leader_epoch)
 
     def pause(self, partitions: list[TopicPartition]) -> None:
-        """Hand out nothing of these; those not assigned are left out."""
+        """Return no messages of these partitions; partitions that are not assigned are ignored."""
         self._each_assigned(partitions, self._assignment.pause, "Failed to pause partitions")
 
     def resume(self, partitions: list[TopicPartition]) -> None:
-        """Hand out messages of these again; those not assigned are left out."""
+        """Return messages of these partitions again; ignores partitions that are not assigned."""
         self._each_assigned(partitions, self._assignment.resume, "Failed to resume partitions")
 
     def _each_assigned(
@@ -308,7 +309,7 @@ class Consumer:
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float | None = None, cached: bool = False
     ) -> tuple[int, int]:
-        """Return the first offset and the one behind the last record."""
+        """Return the first offset and the end offset of a partition."""
         self._check_open()
         (each,) = check_partitions([partition])
         if cached:
@@ -318,7 +319,7 @@ class Consumer:
     def offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float | None = None
     ) -> list[TopicPartition]:
-        """Return the first offsets at or after the times (ms) that stand as offsets."""
+        """Return the first offsets at or after the times (ms) given in place of offsets."""
         self._check_open()
         return self._lookups.times(check_partitions(partitions), _milliseconds(timeout))
 
@@ -334,34 +335,34 @@ class Consumer:
         return self.list_topics(timeout=timeout).cluster_id
 
     def memberid(self) -> str | None:
-        """Return the id that the group knows this consumer by, None before it has joined."""
+        """Return the member id of this consumer, or None before it has joined."""
         self._check_open()
         return self._kafka.group_metadata().member_id or None
 
     def consumer_group_metadata(self) -> bytes:
-        """Return the membership, for a producer's `send_offsets_to_transaction()`."""
+        """Return the group metadata for a producer's `send_offsets_to_transaction()`."""
         self._check_open()
         return group_bytes(self._kafka.group_metadata())
 
     def set_sasl_credentials(self, username: str, password: str) -> None:  # noqa: ARG002
-        """Refuse: the credentials of a consumer cannot be changed here.
+        """Raise an error: the credentials of a consumer cannot be changed.
 
         Raises:
             KafkaException: Always (`_NOT_IMPLEMENTED`).
         """
         self._check_open()
-        reason = f"make a new consumer for the user {username}"
+        reason = f"credentials cannot be changed: create a new consumer for the user {username}"
         raise failure(Codes._NOT_IMPLEMENTED, reason)
 
-    # --- the end -------------------------------------------------------------------------------
+    # --- closing -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit what is stored (with `enable.auto.commit`), leave the group and end."""
+        """Commit stored offsets (with `enable.auto.commit`), leave the group, and disconnect."""
         if self._closed:
             return
         try:
             if not self._assignment.subscribed:
-                self._offsets.commit_before_giving_back(self._assigned)
+                self._offsets.commit_before_revocation(self._assigned)
             self._kafka.close(autocommit=False)
         except OurKafkaError as error:
             raise KafkaException(kafka_error(error)) from error
@@ -372,7 +373,7 @@ class Consumer:
         self._callbacks.raise_error()
 
     def __enter__(self) -> Self:
-        """Close at the end of the block."""
+        """Return this consumer, which is closed at the end of the block."""
         return self
 
     def __exit__(
@@ -390,7 +391,7 @@ class Consumer:
 
 
 def _seconds(timeout: float | None) -> float:
-    """Return a timeout in seconds; None and negative ones are longer than any program runs."""
+    """Return a timeout in seconds; None and negative values become 32 years."""
     if timeout is None:
         return 1e9
     if not isinstance(timeout, int | float):

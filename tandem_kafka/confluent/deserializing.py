@@ -1,4 +1,4 @@
-"""`DeserializingConsumer`: keys and values go through deserializers on their way out."""
+"""`DeserializingConsumer`: a consumer that deserializes keys and values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Deserializer = Callable[[Any, SerializationContext], Any]
 
 
 class ConsumeError(KafkaException):
-    """poll() got an event, or a message that could not be deserialized.
+    """`poll()` received an event, or a message that could not be deserialized.
 
     Attributes:
-        exception: What the deserializer raised, if one did.
+        exception: The exception of the deserializer, if it raised one.
         kafka_message: The message.
     """
 
@@ -54,7 +54,7 @@ class ConsumeError(KafkaException):
 
 
 class KeyDeserializationError(ConsumeError, SerializationError):
-    """The key's deserializer raised."""
+    """The key's deserializer raised an exception."""
 
     def __init__(
         self, exception: Exception | None = None, kafka_message: Message | None = None
@@ -64,7 +64,7 @@ class KeyDeserializationError(ConsumeError, SerializationError):
 
 
 class ValueDeserializationError(ConsumeError, SerializationError):
-    """The value's deserializer raised."""
+    """The value's deserializer raised an exception."""
 
     def __init__(
         self, exception: Exception | None = None, kafka_message: Message | None = None
@@ -76,9 +76,9 @@ class ValueDeserializationError(ConsumeError, SerializationError):
 class DeserializingConsumer(Consumer):
     """A `Consumer` with `key.deserializer` and `value.deserializer` in its configuration.
 
-    Each is called with bytes (None where there are none) and a `SerializationContext`, so those
-    of Schema Registry clients can be given. poll() raises a `ConsumeError` instead of returning an
-    event, and its subclasses for what deserializers raise.
+    Each is called with bytes or None, and a `SerializationContext`. Deserializers of Schema
+    Registry clients therefore work. `poll()` raises a `ConsumeError` instead of returning an event,
+    and a subclass of it if a deserializer fails.
     """
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
@@ -88,11 +88,11 @@ class DeserializingConsumer(Consumer):
         super().__init__(given)
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """Return the next message, deserialized; None when the timeout is over.
+        """Return the next message, deserialized, or None after the timeout.
 
         Raises:
-            KeyDeserializationError, ValueDeserializationError: A deserializer raised.
-            ConsumeError: There is an event.
+            KeyDeserializationError, ValueDeserializationError: A deserializer failed.
+            ConsumeError: An event occurred.
         """
         message = super().poll(timeout)
         if message is None:
@@ -115,7 +115,7 @@ class DeserializingConsumer(Consumer):
         return message
 
     def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
-        """Refuse: there is no such method, as in `confluent_kafka`.
+        """Raise an error: this class has no such method, like `confluent_kafka`'s.
 
         Raises:
             NotImplementedError: Always.

@@ -1,4 +1,4 @@
-"""`KafkaError` and `KafkaException`, and which of them stands for an error of our consumer."""
+"""`KafkaError` and `KafkaException`, and the conversion of our errors to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tandem_kafka.confluent.codes import Codes
 
 __all__ = ["KafkaError", "KafkaException", "failure", "kafka_error"]
 
-#: Where the words of a code's name do not say it.
+#: Descriptions that cannot be derived from the name of the code.
 _WORDS: Final = {
     "_PARTITION_EOF": "Broker: No more messages",
     "_NO_OFFSET": "Local: No offset stored",
@@ -66,13 +66,13 @@ def _description(code: int) -> str:
 
 
 class KafkaError(Codes):
-    """An error or event; it equals its code.
+    """An error or event; it compares equal to its code.
 
     Args:
-        error: One of the codes that this class has as constants.
-        reason: What happened; by default a description of the code.
-        fatal: Whether the consumer cannot go on.
-        retriable: Whether trying again may help.
+        error: One of the codes, which are constants of this class.
+        reason: A description; defaults to that of the code.
+        fatal: Whether the consumer cannot continue.
+        retriable: Whether a retry may help.
         txn_requires_abort: Always False for a consumer.
     """
 
@@ -93,7 +93,7 @@ class KafkaError(Codes):
         self._abort = bool(txn_requires_abort)
 
     def code(self) -> int:
-        """Return the code, to be compared with the constants."""
+        """Return the code, which is one of the constants."""
         return self._code
 
     def name(self) -> Text:
@@ -101,15 +101,15 @@ class KafkaError(Codes):
         return _names().get(self._code, f"ERR_{self._code}?")
 
     def fatal(self) -> bool:
-        """Tell whether the consumer cannot go on."""
+        """Return whether the consumer cannot continue."""
         return self._fatal
 
     def retriable(self) -> bool:
-        """Tell whether trying again may help."""
+        """Return whether a retry may help."""
         return self._retriable
 
     def txn_requires_abort(self) -> bool:
-        """Tell whether a transaction must be aborted."""
+        """Return whether a transaction must be aborted."""
         return self._abort
 
     def __eq__(self, other: object) -> bool:
@@ -123,30 +123,30 @@ class KafkaError(Codes):
         return self._code < int(getattr(other, "_code", other))
 
     def __hash__(self) -> int:
-        """Equal errors have equal hashes, as their codes have."""
+        """Return the hash of the code."""
         return hash(self._code)
 
     def __repr__(self) -> Text:
-        """Show everything."""
+        """Show all fields."""
         fatal = "FATAL," if self._fatal else ""
         return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self._reason}"}}'
 
     def str(self) -> Text:
-        """Return what happened."""
+        """Return the description."""
         return self._reason
 
 
 class KafkaException(Exception):  # noqa: N818 - the name that programs import
-    """Raised by methods; `args[0]` is the `KafkaError`."""
+    """The exception that methods raise; `args[0]` is a `KafkaError`."""
 
 
 def failure(code: int, reason: str | None = None) -> KafkaException:
-    """Return an exception of a code."""
+    """Return an exception for a code."""
     return KafkaException(KafkaError(code, reason))
 
 
 def kafka_error(error: BaseException) -> KafkaError:
-    """Return what stands for an error of our consumer."""
+    """Convert an error of our consumer."""
     code = _code(error)
     fatal = isinstance(error, errors.NetworkThreadError | errors.FencedInstanceIdError)
     text = str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Events that poll() returns as messages: errors, ends of partitions, late polls."""
+"""Events that `poll()` returns as messages: errors, ends of partitions, late polls."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tandem_kafka.types import TopicPartition as Key
 
 __all__ = ["Events"]
 
-#: The same error is told again after so many seconds, if it lasts.
-_AGAIN_S: Final = 10.0
-#: After an error, poll() waits so many seconds before it asks our consumer again.
-_BREATH_S: Final = 0.1
-#: Without contact to the cluster for so many seconds, `error_cb` is called.
-_PATIENCE_S: Final = 3.0
+#: Seconds after which a persisting error is reported again.
+_REPEAT_S: Final = 10.0
+#: Seconds that `poll()` waits after a repeated error, before it polls our consumer again.
+_ERROR_PAUSE_S: Final = 0.1
+#: Seconds without a first connection after which `error_cb` is called.
+_CONNECT_S: Final = 3.0
 
 
 class Events:
-    """What is to be returned or told next."""
+    """Collects the events for `poll()` and the errors for `error_cb`."""
 
     def __init__(
         self,
@@ -54,20 +54,22 @@ class Events:
         self._call = call
         self._error_cb = settings.callbacks.get("error_cb")
         self.ends = settings.get("enable.partition.eof", False)
-        self._creating = settings.get("allow.auto.create.topics", False)
+        self._creates_topics = settings.get("allow.auto.create.topics", False)
         self._max_poll_s = settings.get("max.poll.interval.ms", 300_000) / 1000
         self._polled_s = self._began_s = self._time.now_s()
         self._connected = False
-        self._told: dict[tuple[int, str], float] = {}
-        self._unseen: list[str] = []
+        self._reported_s: dict[tuple[int, str], float] = {}
+        self._unchecked_topics: list[str] = []
         self.messages: deque[Message] = deque()
 
     def subscribed(self, topics: list[str]) -> None:
-        """Look whether these topics are there, at the next chance."""
-        self._unseen = [] if self._creating else [name for name in topics if name[0] != "^"]
+        """Note the topics, to check later whether they exist."""
+        self._unchecked_topics = (
+            [] if self._creates_topics else [name for name in topics if name[0] != "^"]
+        )
 
     def polled(self, now_s: float) -> None:
-        """Tell if the application was away for longer than `max.poll.interval.ms`."""
+        """Report if the application did not poll for longer than `max.poll.interval.ms`."""
         late_s = now_s - self._polled_s - self._max_poll_s
         self._polled_s = now_s
         if late_s > 0 and self._assignment.subscribed:
@@ -80,42 +82,42 @@ class Events:
     # --- errors --------------------------------------------------------------------------------
 
     def failed(self, error: OurKafkaError, wait_s: float) -> None:
-        """Make an event of what our consumer's poll() has raised."""
+        """Make an event from an error of our consumer's `poll()`."""
         if isinstance(error, ConcurrentModificationError):
             raise error
         if isinstance(error, NoOffsetForPartitionError | OffsetOutOfRangeError):
-            self._stop_those_without_position(error)
+            self._stop_without_position(error)
             return
         found = kafka_error(error)
-        if self._news(found):
+        if self._is_new(found):
             if isinstance(error, LOGIN_ERRORS):
-                self._tell(found)
+                self._call_error_cb(found)
             else:
                 self.messages.append(error_message(found))
         else:
-            self._time.wait(min(wait_s, _BREATH_S))
+            self._time.wait(min(wait_s, _ERROR_PAUSE_S))
 
-    def _news(self, error: KafkaError) -> bool:
-        now_s, what = self._time.now_s(), (error.code(), error.str())
-        if now_s - self._told.get(what, -_AGAIN_S) < _AGAIN_S:
+    def _is_new(self, error: KafkaError) -> bool:
+        now_s, identity = self._time.now_s(), (error.code(), error.str())
+        if now_s - self._reported_s.get(identity, -_REPEAT_S) < _REPEAT_S:
             return False
-        self._told[what] = now_s
+        self._reported_s[identity] = now_s
         return True
 
-    def _tell(self, error: KafkaError) -> None:
+    def _call_error_cb(self, error: KafkaError) -> None:
         if self._error_cb is not None:
             self._call(self._error_cb, error)
 
-    def _stop_those_without_position(self, error: OurKafkaError) -> None:
+    def _stop_without_position(self, error: OurKafkaError) -> None:
         found = error.args[0] if isinstance(error, OffsetOutOfRangeError) else None
         tps = list(found) if isinstance(found, dict) else self._without_position()
         for tp in tps:
             part = self._assigned.get(tp)
             if part is not None and not part.stopped:
                 self._assignment.stop(part)
-                told = KafkaError(Codes._AUTO_OFFSET_RESET, f"{error}")
+                event = KafkaError(Codes._AUTO_OFFSET_RESET, f"{error}")
                 offset = found[tp] if isinstance(found, dict) else part.start
-                self.messages.append(error_message(told, tp, offset))
+                self.messages.append(error_message(event, tp, offset))
 
     def _without_position(self) -> list[Key]:
         return [part.tp for part in self._assigned if not self._has_position(part)]
@@ -131,19 +133,19 @@ class Events:
 
     # --- topics, brokers -----------------------------------------------------------------------
 
-    def look_around(self, now_s: float) -> None:
-        """See whether the cluster and the topics are there."""
+    def check_cluster(self, now_s: float) -> None:
+        """Check whether the cluster is reachable and the topics exist."""
         if not self._connected:
             self._connected = self._kafka.bootstrap_connected()
             down = KafkaError(Codes._ALL_BROKERS_DOWN, retriable=True)
-            if not self._connected and now_s - self._began_s > _PATIENCE_S and self._news(down):
-                self._tell(down)
-        elif self._unseen:
-            topics, self._unseen = self._unseen, []
+            if not self._connected and now_s - self._began_s > _CONNECT_S and self._is_new(down):
+                self._call_error_cb(down)
+        elif self._unchecked_topics:
+            topics, self._unchecked_topics = self._unchecked_topics, []
             for topic in topics:
-                self._look_for(topic)
+                self._check_topic(topic)
 
-    def _look_for(self, topic: str) -> None:
+    def _check_topic(self, topic: str) -> None:
         try:
             found: Any = self._kafka.partitions_for_topic(topic, timeout_ms=1_000)
         except KafkaTimeoutError:
@@ -156,11 +158,11 @@ class Events:
 
     # --- ends of partitions --------------------------------------------------------------------
 
-    def look_for_ends(self) -> None:
-        """Make an event of each partition that has been read to its end, once."""
-        waiting = self._assigned.waiting()
+    def check_ends(self) -> None:
+        """Add an event for each partition that was read to its end, once per end."""
+        buffered = self._assigned.buffered()
         for part in self._assigned:
-            if not part.silent and part.tp not in waiting:
+            if not part.inactive and part.tp not in buffered:
                 end = self._end(part)
                 if end is not None and end != part.eof_at:
                     part.eof_at = end
@@ -169,7 +171,7 @@ class Events:
                     self.messages.append(error_message(error, part.tp, end))
 
     def _end(self, part: Part) -> int | None:
-        """Return the position, if that is the end."""
+        """Return the position if it is the end of the partition, otherwise None."""
         try:
             if self._kafka.current_lag(part.tp) != 0:
                 return None

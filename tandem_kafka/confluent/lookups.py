@@ -1,4 +1,4 @@
-"""What a consumer can ask the cluster for: committed offsets, ends, times, topics."""
+"""Lookups in the cluster: committed offsets, watermarks, offsets by time, topics."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ __all__ = [
 
 @contextmanager
 def raising(what: str) -> Iterator[None]:
-    """Turn errors of our consumer into a `KafkaException` that begins with what failed."""
+    """Convert errors of our consumer to a `KafkaException`; `what` is the prefix of its message."""
     try:
         yield
     except OurKafkaError as error:
         found = kafka_error(error)
-        told = KafkaError(found.code(), f"{what}: {found.str()}", found.fatal(), found.retriable())
-        raise KafkaException(told) from error
+        reason = f"{what}: {found.str()}"
+        converted = KafkaError(found.code(), reason, found.fatal(), found.retriable())
+        raise KafkaException(converted) from error
 
 
 class BrokerMetadata:
@@ -53,11 +54,11 @@ class BrokerMetadata:
         self.port = port
 
     def __repr__(self) -> str:
-        """Show everything."""
+        """Show all fields."""
         return f"BrokerMetadata({self.id}, {self.host}:{self.port})"
 
     def __str__(self) -> str:
-        """Name it for a log line."""
+        """Return the address and id, for log lines."""
         return f"{self.host}:{self.port}/{self.id}"
 
 
@@ -95,7 +96,7 @@ class TopicMetadata:
         self.error = KafkaError(Codes.UNKNOWN_TOPIC_OR_PART) if info is None else None
 
     def __repr__(self) -> str:
-        """Show the name and how many partitions there are."""
+        """Show the name and the number of partitions."""
         error = "" if self.error is None else f", {self.error}"
         return f"TopicMetadata({self.topic}, {len(self.partitions)} partitions{error})"
 
@@ -107,7 +108,7 @@ class TopicMetadata:
 class ClusterMetadata:
     """A cluster: `cluster_id`, `brokers` by id and `topics` by name.
 
-    `controller_id`, `orig_broker_id` and `orig_broker_name` are there, and not known (-1, None).
+    `controller_id`, `orig_broker_id` and `orig_broker_name` exist but are not known (-1, None).
     """
 
     def __init__(self, cluster: ClusterSnapshot, topic: str | None) -> None:
@@ -132,7 +133,7 @@ class ClusterMetadata:
 
 
 class Lookups:
-    """Asks through our consumer."""
+    """Lookups through our consumer."""
 
     def __init__(self, kafka: KafkaConsumer, assigned: Assigned, time: Time) -> None:
         self._time = time
@@ -142,13 +143,15 @@ class Lookups:
     def committed(
         self, partitions: list[TopicPartition], timeout_ms: float | None
     ) -> list[TopicPartition]:
-        """Return committed offsets, `OFFSET_INVALID` where there is none."""
+        """Return committed offsets; `OFFSET_INVALID` for partitions without one."""
         end_s = None if timeout_ms is None else self._time.now_s() + timeout_ms / 1000
         found = []
         for each in partitions:
-            left_ms = None if end_s is None else max(0.0, (end_s - self._time.now_s()) * 1000)
+            remaining_ms = None if end_s is None else max(0.0, (end_s - self._time.now_s()) * 1000)
             with raising("Failed to get committed offsets"):
-                offset: Any = self._kafka.committed(each.key, metadata=True, timeout_ms=left_ms)
+                offset: Any = self._kafka.committed(
+                    each.key, metadata=True, timeout_ms=remaining_ms
+                )
             if offset is None:
                 found.append(TopicPartition(each.topic, each.partition, OFFSET_INVALID))
                 continue
@@ -164,7 +167,7 @@ class Lookups:
         return found
 
     def watermarks(self, partition: TopicPartition, timeout_ms: float | None) -> tuple[int, int]:
-        """Ask a broker for the first offset and the one behind the last."""
+        """Fetch the first offset and the end offset from a broker."""
         key, what = partition.key, "Failed to get watermark offsets"
         with raising(what):
             self._check_known(key, what, timeout_ms)
@@ -176,7 +179,7 @@ class Lookups:
         return low, high
 
     def known_watermarks(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return them as far as they are known."""
+        """Return the watermarks if they are known, otherwise `OFFSET_INVALID`."""
         part = self._assigned.get(partition.key)
         if part is None:
             return OFFSET_INVALID, OFFSET_INVALID
@@ -191,13 +194,13 @@ class Lookups:
     def times(
         self, partitions: list[TopicPartition], timeout_ms: float | None
     ) -> list[TopicPartition]:
-        """Return the first offset at or after a time, the end where there is none."""
+        """Return the first offset at or after a time, or the end if there is none."""
         what = "Failed to get offsets"
-        asked = {each.key: each.offset for each in partitions if each.offset >= 0}
+        times = {each.key: each.offset for each in partitions if each.offset >= 0}
         with raising(what):
             for each in partitions:
                 self._check_known(each.key, what, timeout_ms)
-            found = self._kafka.offsets_for_times(asked, timeout_ms) if asked else {}
+            found = self._kafka.offsets_for_times(times, timeout_ms) if times else {}
             return [self._at(each, found.get(each.key), timeout_ms) for each in partitions]
 
     def _at(
@@ -225,7 +228,7 @@ class Lookups:
 
 
 def group_bytes(metadata: ConsumerGroupMetadata) -> bytes:
-    """Return a membership in the form that librdkafka's transactional producer takes."""
+    """Serialize group metadata for librdkafka's transactional producer."""
     instance = metadata.group_instance_id
     return b"".join(
         (

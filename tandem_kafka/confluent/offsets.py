@@ -1,4 +1,4 @@
-"""Stored offsets and commits: what was not stored is never committed."""
+"""Stored offsets and commits: only stored offsets are committed automatically."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 Chosen = dict[Key, OffsetAndMetadata]
 
-#: How long a last commit may take before partitions are given back.
-_LAST_COMMIT_MS: Final = 5_000
+#: Timeout of the commit before partitions are revoked.
+_FINAL_COMMIT_MS: Final = 5_000
 
 
 class Offsets:
-    """Knows what is stored, and commits it."""
+    """Tracks stored offsets, and commits them."""
 
     def __init__(
         self,
@@ -47,30 +47,30 @@ class Offsets:
         self._interval_s = settings.get("auto.commit.interval.ms", 5_000) / 1000
         self._next_s = time.now_s() + self._interval_s
 
-    # --- what is stored ------------------------------------------------------------------------
+    # --- stored offsets ------------------------------------------------------------------------
 
     def stored(self, part: Part) -> OffsetAndMetadata | None:
-        """Return what a commit without arguments would commit of a partition."""
+        """Return the offset that `commit()` without arguments would commit for a partition."""
         return (part.position if self.storing else None) or part.explicit
 
     def store(self, message: Message | None, offsets: list[TopicPartition] | None) -> None:
-        """Store offsets; the interval or a commit without arguments commits them.
+        """Store offsets for the next automatic commit, or commit without arguments.
 
         Raises:
-            KafkaException: Offsets are stored by themselves, or a partition is not assigned.
+            KafkaException: Offsets are stored automatically, or a partition is not assigned.
         """
         if self.storing:
             raise failure(Codes._INVALID_ARG, f"StoreOffsets failed: {_words(Codes._INVALID_ARG)}")
-        wanted = offsets_of(message, offsets, "StoreOffsets failed")
-        if not wanted.keys() <= self._assigned.parts.keys():
-            known = {part.tp.topic for part in self._assigned} >= {key.topic for key in wanted}
+        given = offsets_of(message, offsets, "StoreOffsets failed")
+        if not given.keys() <= self._assigned.parts.keys():
+            known = {part.tp.topic for part in self._assigned} >= {key.topic for key in given}
             code = Codes._STATE if known else Codes._UNKNOWN_PARTITION
             raise failure(code, f"StoreOffsets failed: {_words(code)}")
-        for key, offset in wanted.items():
+        for key, offset in given.items():
             self._assigned.parts[key].explicit = offset
 
-    def due(self, parts: Iterable[Part]) -> Chosen:
-        """Return what is stored and not committed yet."""
+    def uncommitted(self, parts: Iterable[Part]) -> Chosen:
+        """Return the offsets that are stored and not yet committed."""
         found: Chosen = {}
         for part in parts:
             stored = self.stored(part)
@@ -87,10 +87,12 @@ class Offsets:
         *,
         asynchronous: bool,
     ) -> list[TopicPartition] | None:
-        """Commit what is given, or what is stored."""
+        """Commit the given offsets, or the stored ones."""
         everything = message is None and offsets is None
         prefix = "Commit failed"
-        chosen = self.due(self._assigned) if everything else offsets_of(message, offsets, prefix)
+        chosen = (
+            self.uncommitted(self._assigned) if everything else offsets_of(message, offsets, prefix)
+        )
         if asynchronous:
             self._commit_async(chosen)
             return None
@@ -109,78 +111,78 @@ class Offsets:
             raise KafkaException(
                 KafkaError(found.code(), reason, found.fatal(), found.retriable())
             ) from error
-        self._done(chosen)
+        self._mark_committed(chosen)
 
     def _commit_async(self, chosen: Chosen) -> None:
         if not chosen:
-            self._tell(KafkaError(Codes._NO_OFFSET), [])
+            self._call_on_commit(KafkaError(Codes._NO_OFFSET), [])
             return
-        self._done(chosen)
+        self._mark_committed(chosen)
 
         def ended(_offsets: Any, error: Any) -> None:
             if isinstance(error, BaseException):
-                self._undone(chosen)
-                self._tell(kafka_error(error), _partitions(chosen, kafka_error(error)))
+                self._unmark_committed(chosen)
+                self._call_on_commit(kafka_error(error), _partitions(chosen, kafka_error(error)))
             else:
-                self._tell(None, _partitions(chosen, None))
+                self._call_on_commit(None, _partitions(chosen, None))
 
         try:
             self._kafka.commit_async(chosen, ended)
         except OurKafkaError as error:
-            self._undone(chosen)
+            self._unmark_committed(chosen)
             raise KafkaException(kafka_error(error)) from error
 
-    def _done(self, chosen: Chosen) -> None:
+    def _mark_committed(self, chosen: Chosen) -> None:
         for key, offset in chosen.items():
             part = self._assigned.get(key)
             if part is not None:
                 part.committed = offset
 
-    def _undone(self, chosen: Chosen) -> None:
-        """What was not committed is committed by the next commit."""
+    def _unmark_committed(self, chosen: Chosen) -> None:
+        """Let the next commit include offsets whose commit failed."""
         for key, offset in chosen.items():
             part = self._assigned.get(key)
             if part is not None and part.committed == offset:
                 part.committed = None
 
-    def _tell(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    def _call_on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         if self._on_commit is not None:
             self._call(self._on_commit, error, partitions)
 
-    # --- by itself -----------------------------------------------------------------------------
+    # --- automatic commits ---------------------------------------------------------------------
 
-    def commit_in_time(self, now_s: float) -> None:
-        """Commit what is stored, if the interval is over."""
+    def commit_if_due(self, now_s: float) -> None:
+        """Commit stored offsets if the interval has passed."""
         if not self.automatic or not self._interval_s or now_s < self._next_s:
             return
         self._next_s = now_s + self._interval_s
-        chosen = self.due(self._assigned)
+        chosen = self.uncommitted(self._assigned)
         if chosen:
             self._commit_async(chosen)
 
-    def commit_before_giving_back(self, parts: Iterable[Part]) -> None:
-        """Commit what is stored of partitions that somebody else reads next; errors are told."""
-        chosen = self.due(parts) if self.automatic else {}
+    def commit_before_revocation(self, parts: Iterable[Part]) -> None:
+        """Commit the stored offsets of partitions to be revoked; errors go to `on_commit`."""
+        chosen = self.uncommitted(parts) if self.automatic else {}
         if not chosen:
             return
         try:
-            self._kafka.commit(chosen, _LAST_COMMIT_MS)
+            self._kafka.commit(chosen, _FINAL_COMMIT_MS)
         except OurKafkaError as error:
             log.warning("offsets were not committed before partitions were revoked: %s", error)
-            self._tell(kafka_error(error), _partitions(chosen, kafka_error(error)))
+            self._call_on_commit(kafka_error(error), _partitions(chosen, kafka_error(error)))
         else:
-            self._done(chosen)
-            self._tell(None, _partitions(chosen, None))
+            self._mark_committed(chosen)
+            self._call_on_commit(None, _partitions(chosen, None))
 
 
 def offsets_of(
     message: Message | None, offsets: list[TopicPartition] | None, prefix: str
 ) -> Chosen:
-    """Return the offsets that a message or a list names.
+    """Return the offsets to commit for a message or a list of partitions.
 
     Raises:
         ValueError: Both are given.
-        TypeError: Something is of another type.
+        TypeError: An argument has the wrong type.
         KafkaException: The message is an event.
     """
     if message is not None:

@@ -1,4 +1,4 @@
-"""The partitions of a consumer, and what our consumer has returned but `poll()` not handed out."""
+"""The partitions of a consumer, and their records that `poll()` has not returned yet."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ class Part:
     """One partition.
 
     Attributes:
-        last: The record handed out last, since the partition was assigned or sought.
-        explicit: What `store_offsets()` has stored, or what was stored before a seek.
-        committed: What was committed last, to commit nothing twice.
-        paused: The application has paused it.
-        muted: The application has left it out of its assignment, which the group knows nothing of.
-        stopped: It has no position, and an error has told so.
-        eof_at: Where the end was told last.
-        seeks: How often it was sought.
-        start: Where the application wants it to begin; see `values.OFFSET_...`.
-        held: What is handed out after `resume()`.
+        last: The last returned record since the partition was assigned or since a seek.
+        explicit: The offset stored by `store_offsets()`, or the one stored before a seek.
+        committed: The last committed offset, to commit nothing twice.
+        paused: True if the application has paused the partition.
+        muted: True if the application has omitted the partition from its assignment; the group
+            still assigns it.
+        stopped: True if the partition has no position; an error has reported it.
+        eof_at: The end that was last reported.
+        low: The first offset, if known.
+        seeks: The number of seeks.
+        start: Where the application wants to start; see `values.OFFSET_...`.
+        held: The records to return after `resume()`.
     """
 
     __slots__ = (
@@ -58,19 +60,19 @@ class Part:
         self.held: list[Run] = []
 
     @property
-    def silent(self) -> bool:
-        """True while nothing of it may be handed out."""
+    def inactive(self) -> bool:
+        """True while no record of the partition may be returned."""
         return self.paused or self.muted or self.stopped
 
     @property
     def position(self) -> OffsetAndMetadata | None:
-        """The offset behind the record handed out last."""
+        """The offset after the last returned record."""
         last = self.last
         return None if last is None else OffsetAndMetadata(last.offset + 1, "", last.leader_epoch)
 
 
 class Run:
-    """Records of one partition in the order of their offsets."""
+    """Consecutive records of one partition."""
 
     __slots__ = ("part", "records")
 
@@ -80,43 +82,43 @@ class Run:
 
 
 class Assigned:
-    """The partitions by name, and the runs of their records that wait to be handed out."""
+    """The assigned partitions, and the runs of their buffered records."""
 
     def __init__(self) -> None:
         self.parts: dict[TopicPartition, Part] = {}
         self._runs: deque[Run] = deque()
-        #: The run that is being handed out; nobody but `next_run` sets it to another run.
+        #: The current run; only `next_run` selects another one.
         self.run: Run | None = None
 
     def __iter__(self) -> Iterator[Part]:
         return iter(list(self.parts.values()))
 
     def get(self, tp: TopicPartition) -> Part | None:
-        """Return a partition, None if it is not assigned."""
+        """Return a partition, or None if it is not assigned."""
         return self.parts.get(tp)
 
     def add(self, tp: TopicPartition, start: int = OFFSET_INVALID) -> Part:
-        """Take a partition over, as new."""
+        """Add a partition with a new state."""
         part = self.parts[tp] = Part(tp, start)
         return part
 
     def remove(self, tps: Iterable[TopicPartition]) -> None:
-        """Give partitions up, with the records that wait."""
+        """Remove partitions and their buffered records."""
         for tp in tps:
             part = self.parts.pop(tp, None)
             if part is not None:
                 self.drop(part)
 
     def append(self, part: Part, records: Iterable[Any]) -> None:
-        """Let records wait."""
+        """Buffer records."""
         run = Run(part, records)
-        if part.silent:
+        if part.inactive:
             part.held.append(run)
         else:
             self._runs.append(run)
 
     def next_run(self) -> Run | None:
-        """Go on to the next run, when one has come to its end."""
+        """Select the next run after the current one is exhausted."""
         try:
             self.run = self._runs.popleft()
         except IndexError:
@@ -125,27 +127,27 @@ class Assigned:
 
     @property
     def empty(self) -> bool:
-        """True when nothing waits; what is being handed out may still have records."""
+        """True if no run is buffered; the current one may still have records."""
         return not self._runs
 
-    def waiting(self) -> set[TopicPartition]:
-        """Return partitions of which records may be waiting."""
+    def buffered(self) -> set[TopicPartition]:
+        """Return the partitions that may have buffered records."""
         run = self.run
         return {each.part.tp for each in (*self._runs, *([] if run is None else [run]))}
 
     def drop(self, part: Part) -> None:
-        """Throw away what waits of a partition."""
+        """Discard the buffered records of a partition."""
         for run in self._of(part):
             run.records = iter(())
         part.held.clear()
 
     def hold(self, part: Part) -> None:
-        """Keep what waits of a partition for later."""
+        """Set aside the buffered records of a partition."""
         for run in self._of(part):
             part.held.append(_moved(run))
 
     def release(self, part: Part) -> None:
-        """Hand out what was kept, before anything that came later."""
+        """Make the records set aside available again, before later ones."""
         self._runs.extendleft(reversed(part.held))
         part.held.clear()
 
@@ -156,7 +158,7 @@ class Assigned:
 
 
 def _moved(run: Run) -> Run:
-    """Return a run with what is left of another, which has nothing from then on."""
+    """Move the remaining records of a run to a new one."""
     moved = Run(run.part, ())
     moved.records, run.records = run.records, moved.records
     return moved

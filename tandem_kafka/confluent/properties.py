@@ -1,4 +1,4 @@
-"""Every property of librdkafka that a consumer may be given, and which of our options it is."""
+"""Every librdkafka property that a consumer accepts, and the corresponding option."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final
 __all__ = [
     "CALLBACKS",
     "IGNORED",
+    "NEVER_CALLED",
     "OWN_DEFAULTS",
     "PROPERTIES",
-    "REFUSED",
-    "UNCALLED",
+    "REJECTED",
     "Property",
 ]
 
@@ -22,10 +22,10 @@ class Property:
     """One property.
 
     Attributes:
-        option: Our option of the same meaning; None if the facade itself acts on it.
+        option: Our equivalent option; None if this package implements the property itself.
         kind: `int`, `bool` or `str`.
-        limits: The smallest and the largest number allowed.
-        words: The words allowed, and what each is to us.
+        limits: The smallest and largest allowed number.
+        words: The allowed words, with the corresponding values of our option.
     """
 
     option: str | None = None
@@ -58,7 +58,7 @@ _PARTITION_BYTES: Final = _number("max_partition_fetch_bytes", 1, 1_000_000_000)
 _IN_FLIGHT: Final = _number("max_in_flight_requests_per_connection", 1, 1_000_000)
 _MECHANISM: Final = _text("sasl_mechanism")
 
-#: Those that have a meaning here.
+#: The supported properties.
 PROPERTIES: Final[Mapping[str, Property]] = {
     # The group.
     "group.id": _text("group_id"),
@@ -154,7 +154,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     "statistics.interval.ms": _number(None, 0, _DAY_MS),
 }
 
-#: Where librdkafka's default is not ours.
+#: Defaults of librdkafka that differ from ours, by our option.
 OWN_DEFAULTS: Final[Mapping[str, Any]] = {
     "client_id": "rdkafka",
     "isolation_level": "read_committed",
@@ -165,13 +165,13 @@ OWN_DEFAULTS: Final[Mapping[str, Any]] = {
     "socket_connection_setup_timeout_ms": 30_000,
 }
 
-#: What is taken, and never called.
-UNCALLED: Final = ("throttle_cb", "log_cb", "logger")
+#: Callbacks that are accepted but never called.
+NEVER_CALLED: Final = ("throttle_cb", "log_cb", "logger")
 CALLBACKS: Final = ("on_commit", "error_cb", "stats_cb", "throttle_cb", "oauth_cb", "log_cb")
 
-#: A consumer that left them out would be less safe than its configuration says, or could not
-#: connect; what to do instead.
-REFUSED: Final[Mapping[str, str]] = {
+#: Unsupported properties, with advice. Ignoring them would make a consumer less secure than its
+#: configuration says, or unable to connect.
+REJECTED: Final[Mapping[str, str]] = {
     "ssl.certificate.pem": "write it to a file for ssl.certificate.location",
     "ssl.key.pem": "write it to a file for ssl.key.location",
     "ssl.keystore.location": "convert it to PEM files for ssl.certificate.location and "
@@ -180,11 +180,11 @@ REFUSED: Final[Mapping[str, str]] = {
     "ssl.certificate.verify_cb": "give ssl.ca.location",
     "ssl.engine.location": "give ssl.key.location",
     "sasl.oauthbearer.method": "give an oauth_cb that fetches the token",
-    "plugin.library.paths": "plugins are for librdkafka alone",
+    "plugin.library.paths": "plugins work with librdkafka only",
 }
 
-#: Those that mean nothing here: they name threads, queues or methods of librdkafka, steer
-#: producers, or belong to what is refused.
+#: Properties without effect: they concern threads, queues or methods of librdkafka, producers, or
+#: rejected properties.
 IGNORED: Final = frozenset(
     """
     acks api.version.fallback.ms api.version.request api.version.request.timeout.ms
@@ -225,5 +225,5 @@ IGNORED: Final = frozenset(
     topic.metadata.propagation.max.ms topic.metadata.refresh.fast.cnt
     topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
     transaction.timeout.ms transactional.id
-    """.split()  # noqa: SIM905 - a hundred names read better so
+    """.split()  # noqa: SIM905 - more readable than a list of strings
 )

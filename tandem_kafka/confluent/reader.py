@@ -1,4 +1,4 @@
-"""The loop inside `poll()`: hand out what waits, and serve the group and callbacks meanwhile."""
+"""The loop inside `poll()`: it returns buffered records, and serves the group and callbacks."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ __all__ = ["Callbacks", "Reader"]
 
 log = logging.getLogger(__name__)
 
-#: So many records are taken from our consumer at once.
+#: Maximum records per call of our consumer's `poll()`.
 _BATCH: Final = 2_000
-#: At least so often poll() looks at the group, commits in time and calls callbacks.
+#: Interval for serving the group, automatic commits and callbacks.
 _SERVE_MS: Final = 100
-#: poll() waits in turns of so many seconds; of so many where ends of partitions are told.
-_TURN_S, _SHORT_TURN_S = 0.5, 0.05
+#: Maximum wait of one iteration of the loop; the shorter one applies with `enable.partition.eof`.
+_WAIT_S, _SHORT_WAIT_S = 0.5, 0.05
 
 
 class Callbacks:
-    """Runs the application's callbacks, and keeps what the first of them raises."""
+    """Runs the application's callbacks, and keeps the first exception."""
 
     def __init__(self) -> None:
         self._raised: BaseException | None = None
 
     def run(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Run a callback; what it raises is kept for the method that runs now."""
+        """Run a callback; the current method raises its exception later."""
         try:
             callback(*arguments)
-        except Exception as error:  # raised when the method has done its work
+        except Exception as error:  # raised when the method has finished
             if self._raised is not None:
-                log.exception("a callback raised a second error, after the one that is raised")
+                log.exception("a second callback failed; the error of the first is raised")
             else:
                 self._raised = error
 
     def raise_error(self) -> None:
-        """Raise what a callback has raised, once."""
+        """Raise the exception of a callback, once."""
         if self._raised is not None:
             error, self._raised = self._raised, None
             raise error
 
 
 class Reader:
-    """Takes batches from our consumer and hands them out one by one.
+    """Polls our consumer for batches, and returns their records one by one.
 
     Attributes:
-        serve_ms: When poll() is to do more than to hand out the next record.
+        serve_ms: When `poll()` must next do more than return a record.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - the parts of a consumer
@@ -82,30 +82,30 @@ class Reader:
         self.serve_ms = 0
 
     def next(self, wait_s: float) -> Message | None:
-        """Return the next message; serve the group and callbacks, and wait if need be."""
+        """Return the next message; serve the group and callbacks, and wait if necessary."""
         now_s = self._now()
         self._events.polled(now_s)
         end_s = now_s + wait_s
-        turn_s = _SHORT_TURN_S if self._events.ends else _TURN_S
+        longest_s = _SHORT_WAIT_S if self._events.ends else _WAIT_S
         while True:
             if self._time.now_ms() >= self.serve_ms:
                 self._serve()
             message = self._ready()
             if message is not None:
                 return message
-            left_s = end_s - self._now()
-            self._fetch(max(0.0, min(turn_s, left_s)), _BATCH)
+            remaining_s = end_s - self._now()
+            self._fetch(max(0.0, min(longest_s, remaining_s)), _BATCH)
             if self._events.ends and self._at_end():
-                self._events.look_for_ends()
+                self._events.check_ends()
             message = self._ready()
             if message is not None:
                 return message
-            self._events.look_around(self._now())
+            self._events.check_cluster(self._now())
             if self._now() >= end_s and not self._events.messages:
                 return None
 
-    def beside(self, limit: int) -> list[Message]:
-        """Return what can be handed out along with the last message, up to `limit`."""
+    def more(self, limit: int) -> list[Message]:
+        """Return up to `limit` more messages of the current run."""
         run = self._assigned.run
         if run is None:
             return []
@@ -115,7 +115,7 @@ class Reader:
         return list(map(message_of, records))
 
     def _ready(self) -> Message | None:
-        """Return an event or a record that is there."""
+        """Return an event or a buffered record, or None."""
         if self._events.messages:
             return self._events.messages.popleft()
         run: Run | None = self._assigned.run or self._assigned.next_run()
@@ -130,19 +130,19 @@ class Reader:
         return self._assigned.empty and not self._events.messages
 
     def _serve(self) -> None:
-        """Do what is to be done now and then while records are handed out."""
+        """Do the periodic work while records are returned."""
         self.serve_ms = self._time.now_ms() + _SERVE_MS
         if not self._assigned.empty or self._assigned.run is not None:
-            # The group learns that the application polls, rebalances and callbacks are run.
+            # Polling keeps the membership alive, and runs rebalances and callbacks.
             self._fetch(0.0, 1)
         now_s = self._now()
-        self._offsets.commit_in_time(now_s)
+        self._offsets.commit_if_due(now_s)
         if self._statistics.due(now_s) and self._statistics.callback is not None:
             self._callbacks.run(self._statistics.callback, self._statistics.document())
         self._callbacks.raise_error()
 
     def _fetch(self, wait_s: float, limit: int) -> None:
-        """Let records wait that our consumer returns; rebalances and callbacks run in there."""
+        """Poll our consumer and buffer its records; this runs rebalances and callbacks."""
         parts = self._assigned
         before = {part: part.seeks for part in parts}
         try:

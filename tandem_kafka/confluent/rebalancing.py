@@ -1,4 +1,4 @@
-"""Who is assigned what: by the group, through callbacks, or by the application itself."""
+"""The assignment of partitions: by the group, in callbacks, or by the application."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Callback = Callable[[Any, list[TopicPartition]], object]
 
 
 class Assignment(ConsumerRebalanceListener):
-    """Keeps `Assigned` as the group, or the application, wants it.
+    """Updates `Assigned` for the group and the application.
 
-    A callback's exception is raised by the method of the consumer inside which it ran (`call`
-    keeps it), after the group's protocol has gone on as if it had returned.
+    If a callback raises an exception, the rebalance continues as if it had returned. The method of
+    the consumer in which the callback ran then raises the exception; `call` keeps it until then.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Assignment(ConsumerRebalanceListener):
     # --- the group -----------------------------------------------------------------------------
 
     def subscribe(self, topics: list[str], callbacks: dict[str, Callback | None]) -> None:
-        """Subscribe to names, and to what patterns match (those that begin with ^)."""
+        """Subscribe to topic names and patterns (which begin with ^)."""
         patterns = [name for name in topics if name.startswith("^")]
         self._callbacks = callbacks
         if not self.subscribed and self._assigned.parts:
@@ -66,25 +66,25 @@ class Assignment(ConsumerRebalanceListener):
         if patterns:
             names = [f"^{_escaped(name)}$" for name in topics if not name.startswith("^")]
             pattern = "|".join(f"(?:{each})" for each in (*patterns, *names))
-            self._again()
+            self._drop_subscription()
             self._kafka.subscribe(pattern=pattern, listener=self)
         else:
             if self._patterned:
-                self._again()
+                self._drop_subscription()
             self._kafka.subscribe(topics, listener=self)
         self._patterned, self.subscribed = bool(patterns), True
 
     _patterned = False
 
-    def _again(self) -> None:
-        """Names and patterns cannot follow each other in our consumer."""
+    def _drop_subscription(self) -> None:
+        """Unsubscribe first: our consumer cannot switch between names and patterns."""
         if self.subscribed and not self._patterned:
             self.unsubscribe()
         elif self.subscribed:
             self._kafka.unsubscribe()
 
     def unsubscribe(self) -> None:
-        """Give everything back."""
+        """Give up the subscription and all partitions."""
         if not self.subscribed:
             return
         self._kafka.unsubscribe()
@@ -92,7 +92,7 @@ class Assignment(ConsumerRebalanceListener):
         self.subscribed = self._patterned = False
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        """Take partitions over from the group."""
+        """Add partitions assigned by the group."""
         self._rebalanced()
         keys = sorted(assigned)
         for key in keys:
@@ -102,22 +102,22 @@ class Assignment(ConsumerRebalanceListener):
             self._call(on_assign, self._consumer, _plain(keys))
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        """Commit what is stored, and give partitions back to the group."""
-        self._give_back(revoked, self._callbacks.get("on_revoke"), commit=True)
+        """Commit stored offsets, and remove partitions revoked by the group."""
+        self._remove(revoked, self._callbacks.get("on_revoke"), commit=True)
 
     def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-        """Drop partitions that others may own by now."""
+        """Remove partitions that other members may already own."""
         on_lost = self._callbacks.get("on_lost") or self._callbacks.get("on_revoke")
-        self._give_back(lost, on_lost, commit=False)
+        self._remove(lost, on_lost, commit=False)
 
-    def _give_back(self, tps: Iterable[Any], callback: Callback | None, *, commit: bool) -> None:
+    def _remove(self, tps: Iterable[Any], callback: Callback | None, *, commit: bool) -> None:
         self._rebalanced()
         keys = sorted(tps)
         parts = [part for part in map(self._assigned.get, keys) if part is not None]
         if callback is not None:
             self._call(callback, self._consumer, _plain(keys))
         if commit:
-            self._offsets.commit_before_giving_back(parts)
+            self._offsets.commit_before_revocation(parts)
         self._assigned.remove(keys)
 
     def _rebalanced(self) -> None:
@@ -127,7 +127,7 @@ class Assignment(ConsumerRebalanceListener):
     # --- the application -----------------------------------------------------------------------
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Read exactly these; in a group, those of them that it has assigned."""
+        """Read exactly these partitions; in a group, it must have assigned them."""
         if self.subscribed:
             self._choose(partitions, exactly=True)
             return
@@ -135,7 +135,7 @@ class Assignment(ConsumerRebalanceListener):
         self._add(partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these too."""
+        """Also read these partitions."""
         if self.subscribed:
             self._choose(partitions, exactly=False)
             return
@@ -146,24 +146,24 @@ class Assignment(ConsumerRebalanceListener):
         self._add(partitions)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """Read these no longer."""
+        """Stop reading these partitions."""
         parts = [self._known(each) for each in partitions]
         if self.subscribed:
             for part in parts:
                 self._mute(part)
             return
-        self._offsets.commit_before_giving_back(parts)
+        self._offsets.commit_before_revocation(parts)
         self._assigned.remove([part.tp for part in parts])
         self._kafka.assign(self._assigned.parts)
 
     def unassign(self) -> None:
-        """Read nothing."""
+        """Stop reading all partitions."""
         if self.subscribed:
             for part in self._assigned:
                 self._mute(part)
             return
         if self._assigned.parts:
-            self._offsets.commit_before_giving_back(self._assigned)
+            self._offsets.commit_before_revocation(self._assigned)
             self._assigned.remove(list(self._assigned.parts))
             self._kafka.unsubscribe()
 
@@ -183,20 +183,20 @@ class Assignment(ConsumerRebalanceListener):
             self._assigned.add(each.key, each.offset)
         self._kafka.assign(self._assigned.parts)
         for each in partitions:
-            self._begin(self._assigned.parts[each.key], each.offset, each.leader_epoch)
+            self._start_at(self._assigned.parts[each.key], each.offset, each.leader_epoch)
 
     def _choose(self, partitions: list[TopicPartition], *, exactly: bool) -> None:
-        """Begin group partitions where the application wants, and leave others out."""
+        """Start partitions of the group at the given offsets; if `exactly`, mute all others."""
         for each in partitions:
             if self._assigned.get(each.key) is None:
                 reason = (
                     f"{each.topic} [{each.partition}] is not assigned by the group; "
-                    "unsubscribe() before assigning it"
+                    "call unsubscribe() before you assign it"
                 )
                 raise failure(Codes._STATE, reason)
-        wanted = {each.key for each in partitions}
+        chosen = {each.key for each in partitions}
         for part in self._assigned:
-            if exactly and part.tp not in wanted:
+            if exactly and part.tp not in chosen:
                 self._mute(part)
         for each in partitions:
             part = self._assigned.parts[each.key]
@@ -205,56 +205,56 @@ class Assignment(ConsumerRebalanceListener):
                 self.seek(part, each.offset, each.leader_epoch)
             if part.muted:
                 part.muted = False
-                self._listen(part)
+                self._activate(part)
 
     # --- one partition -------------------------------------------------------------------------
 
     def seek(self, part: Part, offset: int, epoch: int | None = None) -> None:
-        """Go on at an offset; what waits is thrown away. What was stored stays so."""
+        """Continue from an offset, and discard buffered records. The stored offset is kept."""
         part.seeks += 1
         self._assigned.drop(part)
         part.explicit = self._offsets.stored(part)
         part.last = None
         part.eof_at = OFFSET_INVALID
-        self._begin(part, offset, epoch)
+        self._start_at(part, offset, epoch)
         if part.stopped:
             part.stopped = False
-            self._listen(part)
+            self._activate(part)
 
     def seek_again(self, part: Part) -> None:
-        """Do the last seek again: records from before it were on their way."""
-        self._begin(part, part.start, None)
+        """Repeat the last seek: a batch from before it has moved our consumer's position."""
+        self._start_at(part, part.start, None)
 
     def pause(self, part: Part) -> None:
         """Hand out nothing until `resume`."""
         part.paused = True
-        self._silence(part)
+        self._deactivate(part)
 
     def resume(self, part: Part) -> None:
-        """Hand records out again."""
+        """Return records again."""
         part.paused = False
-        self._listen(part)
+        self._activate(part)
 
     def stop(self, part: Part) -> None:
-        """Hand out nothing until the application seeks: there is no position."""
+        """Return no records until the application seeks, because there is no position."""
         part.stopped = True
-        self._silence(part)
+        self._deactivate(part)
         self._kafka.seek(part.tp, 0)  # a position, so that the error is not raised again
 
     def _mute(self, part: Part) -> None:
         part.muted = True
-        self._silence(part)
+        self._deactivate(part)
 
-    def _silence(self, part: Part) -> None:
+    def _deactivate(self, part: Part) -> None:
         self._assigned.hold(part)
         self._kafka.pause(part.tp)
 
-    def _listen(self, part: Part) -> None:
-        if not part.silent:
+    def _activate(self, part: Part) -> None:
+        if not part.inactive:
             self._assigned.release(part)
             self._kafka.resume(part.tp)
 
-    def _begin(self, part: Part, offset: int, epoch: int | None) -> None:
+    def _start_at(self, part: Part, offset: int, epoch: int | None) -> None:
         part.start = offset
         target = self._absolute(part.tp, offset)
         if target is None:
@@ -268,7 +268,7 @@ class Assignment(ConsumerRebalanceListener):
             self._kafka.seek_to_end(part.tp)
 
     def _absolute(self, tp: Key, offset: int) -> int | None:
-        """Return the offset, or beginning or end; None for where the group has committed."""
+        """Resolve an offset; beginning and end stay symbolic, None means the committed offset."""
         if offset in (OFFSET_INVALID, OFFSET_STORED):
             return None
         if offset <= TAIL_BASE:
@@ -283,8 +283,7 @@ def check_partitions(partitions: Any) -> list[TopicPartition]:
     """Return the partitions of an argument.
 
     Raises:
-        TypeError: It is no list of `TopicPartition`.
-        KafkaException: One is there twice.
+        TypeError: It is not a list of `TopicPartition`.
     """
     if not isinstance(partitions, list):
         msg = "requires list of TopicPartition"

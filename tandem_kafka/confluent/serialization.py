@@ -1,4 +1,4 @@
-"""What deserializers are called with, and what they raise."""
+"""The context that deserializers are called with, and their exceptions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tandem_kafka.confluent.errors import KafkaException
 __all__ = ["MessageField", "SerializationContext", "SerializationError"]
 
 
-class MessageField(str, enum.Enum):  # noqa: UP042 - programs format it as they do theirs
-    """Which part of a message is deserialized."""
+class MessageField(str, enum.Enum):  # noqa: UP042 - formats like confluent_kafka's
+    """The part of a message to deserialize."""
 
     NONE = "none"
     KEY = "key"
     VALUE = "value"
 
     def __str__(self) -> str:
-        """Show the word."""
+        """Show the value."""
         return str(self.value)
 
 
 class SerializationContext:
-    """What is deserialized: the topic, the field and the message's headers."""
+    """The topic, the field and the headers of the message to deserialize."""
 
     def __init__(self, topic: str, field: MessageField, headers: Any = None) -> None:
         self.topic = topic

@@ -1,4 +1,4 @@
-"""The JSON document that `stats_cb` is given: librdkafka's outline, with what is known here."""
+"""The JSON document for `stats_cb`, with the structure of librdkafka's and the known values."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Statistics:
         self._next_s = self._began_s + self._interval_s
 
     def due(self, now_s: float) -> bool:
-        """Tell whether the callback is to be called."""
+        """Return whether the callback is due, and schedule the next call."""
         if self.callback is None or not self._interval_s or now_s < self._next_s:
             return False
         self._next_s = now_s + self._interval_s
         return True
 
     def document(self) -> str:
-        """Return the statistics of this moment."""
+        """Return the current statistics."""
         now_s = self._time.now_s()
         topics: dict[str, Any] = {}
         for part in self._assigned:
@@ -80,7 +80,7 @@ class Statistics:
         known = position is not None and high is not None
         return {
             "partition": part.tp.partition,
-            "fetch_state": "active" if not part.silent else "stopped",
+            "fetch_state": "active" if not part.inactive else "stopped",
             "app_offset": app,
             "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
             "committed_offset": (

@@ -1,4 +1,4 @@
-"""`TopicPartition`, `Message` and the constants that stand for offsets and kinds of timestamps."""
+"""`TopicPartition`, `Message`, and the constants for offsets and timestamp types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OFFSET_BEGINNING: Final = -2
 OFFSET_END: Final = -1
 OFFSET_STORED: Final = -1000
 OFFSET_INVALID: Final = -1001
-#: An offset of -2000 - n stands n records before the end.
+#: An offset of -2000 - n means n records before the end.
 TAIL_BASE: Final = -2000
 TIMESTAMP_NOT_AVAILABLE: Final = 0
 TIMESTAMP_CREATE_TIME: Final = 1
@@ -35,9 +35,9 @@ TIMESTAMP_LOG_APPEND_TIME: Final = 2
 
 
 class TopicPartition:
-    """A partition, and what is asked or said of it: an offset, metadata, a leader epoch, an error.
+    """A partition with an offset, metadata, a leader epoch and an error.
 
-    Two of them are equal if topic and partition are.
+    Only topic and partition are compared.
     """
 
     __slots__ = ("error", "leader_epoch", "metadata", "offset", "partition", "topic")
@@ -62,7 +62,7 @@ class TopicPartition:
 
     @property
     def key(self) -> types.TopicPartition:
-        """The same partition as our consumer names it."""
+        """The partition as our own type."""
         return types.TopicPartition(self.topic, self.partition)
 
     def __eq__(self, other: object) -> bool:
@@ -80,11 +80,11 @@ class TopicPartition:
         return other < self
 
     def __hash__(self) -> int:
-        """Equal partitions have equal hashes."""
+        """Return the hash of topic and partition."""
         return hash((self.topic, self.partition))
 
     def __repr__(self) -> str:
-        """Show everything but the metadata."""
+        """Show all fields except the metadata."""
         return (
             f"TopicPartition{{topic={self.topic},partition={self.partition},offset={self.offset},"
             f"leader_epoch={self.leader_epoch},error={self.error}}}"
@@ -92,14 +92,14 @@ class TopicPartition:
 
 
 class Message:
-    """A record, or an event of which `error()` tells.
+    """A record, or an event that `error()` describes.
 
-    Programs get messages from `poll()` and `consume()`. All arguments are optional, for tests.
+    `poll()` and `consume()` return messages. All arguments are optional, for tests.
     """
 
     __slots__ = ("_error", "_headers", "_key", "_latency", "_record", "_topic", "_value")
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the signature that programs know
+    def __init__(  # noqa: PLR0913, PLR0917 - confluent_kafka's signature
         self,
         topic: str | None = None,
         partition: int | None = None,
@@ -111,7 +111,7 @@ class Message:
         timestamp: tuple[int, int] | None = None,
         latency: float | None = None,
         leader_epoch: int | None = None,
-        delivery_count: int | None = None,  # noqa: ARG002 - of share groups
+        delivery_count: int | None = None,  # noqa: ARG002 - for share groups
     ) -> None:
         kind, at_ms = timestamp or (TIMESTAMP_NOT_AVAILABLE, 0)
         self._record: Any = types.ConsumerRecord(
@@ -149,14 +149,14 @@ class Message:
         return self._record.offset  # type: ignore[no-any-return]
 
     def key(self) -> Any:
-        """Return the key: bytes, None, or what was made of it."""
+        """Return the key: bytes, None, or the deserialized object."""
         try:
             return self._key
         except AttributeError:
             return self._record.key
 
     def value(self) -> Any:
-        """Return the value: bytes, None, or what was made of it; of an event its text."""
+        """Return the value: bytes, None, or the deserialized object; for an event, its text."""
         try:
             return self._value
         except AttributeError:
@@ -171,7 +171,7 @@ class Message:
         return self.value()
 
     def headers(self) -> Any:
-        """Return a list of pairs of name and value, None if there are none."""
+        """Return a list of (name, value) pairs, or None if there are none."""
         try:
             return self._headers
         except AttributeError:
@@ -179,17 +179,17 @@ class Message:
             return [tuple(pair) for pair in found] if found else None
 
     def timestamp(self) -> tuple[int, int]:
-        """Return the kind of the timestamp (`TIMESTAMP_...`) and milliseconds since the epoch."""
+        """Return the type of the timestamp (`TIMESTAMP_...`) and milliseconds since the epoch."""
         record = self._record
         kind, at_ms = record.timestamp_type, record.timestamp
         return (TIMESTAMP_NOT_AVAILABLE if kind is None or at_ms < 0 else kind + 1), at_ms
 
     def error(self) -> KafkaError | None:
-        """Return what went wrong or what the event is, None for a record."""
+        """Return the error or event, or None for a record."""
         return self._error
 
     def leader_epoch(self) -> int | None:
-        """Return the leader epoch of the record's batch, None if it is not known."""
+        """Return the leader epoch of the record's batch, or None if it is not known."""
         epoch: int = self._record.leader_epoch
         return epoch if epoch >= 0 else None
 
@@ -202,27 +202,27 @@ class Message:
         return None
 
     def set_topic(self, topic: str) -> None:
-        """Put another topic in its place."""
+        """Replace the topic."""
         self._topic = topic
 
     def set_key(self, key: Any) -> None:
-        """Put another key in its place."""
+        """Replace the key."""
         self._key = key
 
     def set_value(self, value: Any) -> None:
-        """Put another value in its place."""
+        """Replace the value."""
         self._value = value
 
     def set_headers(self, headers: Any) -> None:
-        """Put other headers in their place."""
+        """Replace the headers."""
         self._headers = headers
 
     def set_error(self, error: KafkaError | None) -> None:
-        """Put another error in its place."""
+        """Replace the error."""
         self._error = error
 
     def __len__(self) -> int:
-        """Return the length of the value, 0 for None (so a tombstone counts as false, as there)."""
+        """Return the length of the value, or 0. A tombstone is falsy, as in confluent_kafka."""
         value = self.value()
         return 0 if value is None else len(value)
 
@@ -231,7 +231,7 @@ _new = Message.__new__
 
 
 def message_of(record: Any) -> Message:
-    """Return a message around a record of our consumer."""
+    """Wrap a record of our consumer in a message."""
     message = _new(Message)
     message._record = record
     message._error = None
@@ -240,6 +240,6 @@ def message_of(record: Any) -> Message:
 
 
 def error_message(error: KafkaError, tp: Any = None, offset: int = OFFSET_INVALID) -> Message:
-    """Return a message that is an event, of a partition if one is given."""
+    """Return a message for an event, with its partition if given."""
     topic, partition = (None, None) if tp is None else tp
     return Message(topic, partition, offset, value=error.str().encode(), error=error)

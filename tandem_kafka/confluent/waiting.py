@@ -1,4 +1,4 @@
-"""The time that a consumer lives in, which is that of our consumer below."""
+"""The clock of a consumer, shared with our consumer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Time"]
 
 
 class Time:
-    """Tells the time in seconds, and waits."""
+    """Reads the clock, and waits."""
 
     def __init__(self, kafka: KafkaConsumer) -> None:
         core = kafka._core
@@ -17,7 +17,7 @@ class Time:
         self.now_ms = core.clock.now_ms
 
     def now_s(self) -> float:
-        """Return seconds since some fixed point."""
+        """Return seconds of a monotonic clock."""
         return self.now_ms() / 1000
 
     def wall_s(self) -> int:
@@ -25,5 +25,5 @@ class Time:
         return self._clock.wall_ms() // 1000
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; Ctrl-C ends it."""
+        """Wait for some seconds; Ctrl-C ends the wait."""
         self._driver.wait(lambda: False, self.now_ms() + int(seconds * 1000))

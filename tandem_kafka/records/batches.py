@@ -191,9 +191,7 @@ def _is_beyond(base_offset: int, expected: int, high_watermark: int) -> bool:
     return 0 < high_watermark <= base_offset and base_offset > expected
 
 
-_GARBLED: Final = (
-    "the response was garbled, or the log is broken; a seek to this offset fetches it again"
-)
+_GARBLED: Final = "the response or the log is corrupt; seek to this offset to fetch it again"
 
 
 def _overlap(first: int, second: int) -> str:
@@ -224,11 +222,11 @@ def read_header(records: memoryview, start: int) -> BatchHeader | None:
     _, length = _OFFSET_AND_LENGTH.unpack_from(records, start)
     size = _OFFSET_AND_LENGTH.size + length
     if length < 0:
-        raise MalformedBatchError(f"a batch length is {length}")
+        raise MalformedBatchError(f"a batch has the length {length}")
     if start + size > len(records):
         return None
     if size < _SHORTEST:
-        raise MalformedBatchError(f"a batch length is {length}")
+        raise MalformedBatchError(f"a batch has the length {length}")
     magic = records[start + _MAGIC_AT]
     if magic == 2:
         return _read_v2(records, start, size)

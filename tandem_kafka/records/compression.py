@@ -102,11 +102,11 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
             continue
         start = at + _BLOCK_LENGTH.size
         if start > len(data):
-            raise MalformedBatchError("broken snappy data: a block is cut short")
+            raise MalformedBatchError("broken snappy data: a block is truncated")
         (length,) = _BLOCK_LENGTH.unpack_from(data, at)
         at = start + length
         if length < 0 or at > len(data):
-            raise MalformedBatchError(f"broken snappy data: a block length is {length}")
+            raise MalformedBatchError(f"broken snappy data: a block has the length {length}")
         blocks.append(_snappy_block(data[start:at], size, max_bytes))
         size += len(blocks[-1])
     return b"".join(blocks)
@@ -122,7 +122,9 @@ def _snappy_block(block: memoryview, before: int, max_bytes: int) -> bytes:
     if before + claimed > max_bytes:
         raise _too_large(max_bytes)
     if claimed > _SNAPPY_RATIO * len(block):
-        raise MalformedBatchError(f"broken snappy data: {len(block)} bytes claim {claimed}")
+        raise MalformedBatchError(
+            f"broken snappy data: {len(block)} bytes claim to decompress to {claimed}"
+        )
     buffer = bytearray(claimed)
     used = cramjam.snappy.decompress_raw_into(block, buffer)
     return bytes(memoryview(buffer)[:used])

@@ -191,7 +191,7 @@ class PythonRecordReader:
     def _where(self, problem: str) -> str:
         return (
             f"cannot read {self.topic}-{self.partition} at offset {self.next_offset}: {problem}; "
-            "seek past it to go on"
+            "seek past it to continue"
         )
 
 

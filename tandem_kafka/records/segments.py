@@ -124,7 +124,7 @@ class BatchDecoder:
             raise MalformedBatchError(f"{self._problem}")
         header = read_header(memoryview(self._records), self._at)
         if header is None:
-            raise MalformedBatchError("a batch is cut short")  # a defect: its end was found before
+            raise MalformedBatchError("a batch is truncated")  # a defect: its end was found before
         if header.leader_epoch > self._leader_epoch > UNKNOWN_EPOCH:
             header = header._replace(leader_epoch=UNKNOWN_EPOCH)
         try:
@@ -173,5 +173,5 @@ def _check_crc(header: BatchHeader, batch: memoryview) -> None:
     if found != header.crc:
         raise MalformedBatchError(
             f"the batch at offset {header.base_offset} fails its CRC "
-            f"(it says {header.crc:#010x}, its bytes give {found:#010x})"
+            f"(stored {header.crc:#010x}, computed {found:#010x})"
         )

@@ -118,7 +118,7 @@ class BatchReader:
             columns, pos, wide = self._decode_strictly()
         count = len(columns)
         if count == self._left and pos != self._end:
-            raise MalformedBatchError(f"{self._end - pos} bytes stand behind the last record")
+            raise MalformedBatchError(f"{self._end - pos} bytes follow the last record")
         self._check_offsets(columns.offsets)
         self.part_bytes = pos - self._pos + columns.overhead_bytes()
         self._pos = pos
@@ -154,7 +154,7 @@ class BatchReader:
         if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
             raise MalformedBatchError("a record's offset is outside its batch")
         if offsets[0] < self._next or not is_increasing(offsets):
-            raise MalformedBatchError("the offsets of a batch do not grow")
+            raise MalformedBatchError("the offsets of a batch do not increase")
         self._next = offsets[-1] + 1
 
 
@@ -251,7 +251,7 @@ def _decode(  # noqa: C901, PLR0912, PLR0915
             if columns.headers is not None:
                 columns.headers.append([])
         if pos != end:
-            raise MalformedBatchError(f"a record's length says {end - pos:+} bytes of what it has")
+            raise MalformedBatchError(f"a record's length is off by {end - pos:+} bytes")
         if pos >= enough or header_count >= PART_HEADERS:
             break
     return _Part(columns, pos, wide)

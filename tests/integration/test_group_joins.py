@@ -165,7 +165,8 @@ def test_a_kip_848_member_gets_partitions_that_a_classic_member_still_owns(
 ) -> None:
     """A second change before the assignment empties the target of a cooperative member.
 
-    Its partitions then have two owners for a while, so scenarios exclude `ConsumerGroup.stale_ownership`.
+    Its partitions then have two owners for a while, so scenarios exclude partitions in
+    `ConsumerGroup.stale_ownership`.
     """
     everything = [(raw.topic, number) for number in range(4)]
     classic = member(range=subscription_metadata([raw.topic]))

@@ -1,1 +1,1 @@
-"""A real Kafka for tests and benchmarks: its jars, its processes, and ways to prepare topics."""
+"""A real Kafka cluster for tests and benchmarks: jars, processes, and preparation of topics."""

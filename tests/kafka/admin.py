@@ -1,4 +1,4 @@
-"""Prepares a cluster for a test: topics, records and their deletion (by confluent-kafka)."""
+"""Prepares a cluster for a test: topics, records and their deletion (with confluent-kafka)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 __all__ = ["ClusterAdmin", "Record"]
 
 _TIMEOUT_S = 90.0
-#: Kafka does not make ten thousand partitions in one request.
+#: Kafka cannot create ten thousand partitions in one request.
 _AT_ONCE = 5_000
 
 
@@ -33,18 +33,18 @@ class Record:
 
 
 class ClusterAdmin:
-    """Does what a test needs done to a cluster, and returns when it is done."""
+    """Changes a cluster for a test; methods return after the change is effective."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
 
     @cached_property
     def client(self) -> AdminClient:
-        """The client, for what has no method here."""
+        """The client, for operations without a method here."""
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
 
     def wait_for_brokers(self, count: int) -> None:
-        """Wait until the metadata name `count` brokers."""
+        """Wait until the metadata has `count` brokers."""
 
         def missing() -> str:
             try:
@@ -56,7 +56,7 @@ class ClusterAdmin:
         _wait(missing)
 
     def wait_for_leaders(self) -> None:
-        """Wait until every partition there is has a leader."""
+        """Wait until all existing partitions have a leader."""
 
         def missing() -> str:
             without = [
@@ -88,7 +88,7 @@ class ClusterAdmin:
         return name
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic more partitions."""
+        """Increase the number of partitions of a topic."""
         self._finish(self.client.create_partitions([NewPartitions(topic, total)]))
         self._wait_for_leaders(topic, total)
 
@@ -97,12 +97,12 @@ class ClusterAdmin:
         self._finish(self.client.delete_topics([name]))
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """Delete the records of partitions before an offset each."""
+        """Delete the records before the given offset of each partition."""
         offsets = [TopicPartition(topic, part, offset) for part, offset in before.items()]
         self._finish(self.client.delete_records(offsets))
 
     def configure_group(self, group: str, settings: Mapping[str, str]) -> None:
-        """Give a KIP-848 group settings of its own."""
+        """Set options of a KIP-848 group."""
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
             for name, value in settings.items()
@@ -111,7 +111,7 @@ class ClusterAdmin:
         self._finish(self.client.incremental_alter_configs([resource]))
 
     def members(self, group: str) -> int:
-        """Return how many members a group has."""
+        """Return the number of members of a group."""
         described = self.client.describe_consumer_groups([group])
         return len(described[group].result(_TIMEOUT_S).members)
 
@@ -127,13 +127,13 @@ class ClusterAdmin:
         records: Iterable[Record | bytes],
         config: Mapping[str, str | int] | None = None,
     ) -> int:
-        """Produce records (a bare value goes to partition 0) and return how many were written."""
+        """Produce records (a plain value goes to partition 0), and return their number."""
         producer = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
                 "linger.ms": 5,
                 "log_level": 0,
-                # Else a retry, as a new topic is good for, would change the order.
+                # Otherwise a retry, which is common with a new topic, would change the order.
                 "max.in.flight.requests.per.connection": 1,
                 **(config or {}),
             }
@@ -164,7 +164,7 @@ class ClusterAdmin:
 
 
 def _wait(missing: Callable[[], str]) -> None:
-    """Look again and again until nothing is missing."""
+    """Check repeatedly until nothing is missing."""
     deadline = time.monotonic() + _TIMEOUT_S
     while text := missing():
         if time.monotonic() > deadline:

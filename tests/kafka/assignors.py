@@ -1,4 +1,4 @@
-"""Kafka's own assignors, to compare ours with."""
+"""Runs Kafka's own assignors, for comparison with ours."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PROGRAM = Path(__file__).with_name("Assignors.java")
 def assigned_by_kafka(
     name: str, groups: Iterable[tuple[Sequence[Member], Topics]]
 ) -> list[dict[str, set[TopicPartition]]]:
-    """Have Kafka's assignor of this name compute the assignments of groups.
+    """Compute the assignments of groups with Kafka's assignor of this name.
 
-    Topics have the partitions from 0 on, without gaps. Needs a JDK: the program is compiled.
+    Topics have partitions from 0 on, without gaps. Needs a JDK, because the program is compiled.
     """
     done = subprocess.run(
         java_command(str(_PROGRAM), log_level="off"),

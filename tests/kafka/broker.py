@@ -22,28 +22,28 @@ from tests.kafka.settings import LISTENERS, BrokerAddress, broker_settings, writ
 
 __all__ = ["QUICK_START", "KafkaCluster"]
 
-#: Options of a JVM that starts quickly and stays small.
+#: Options for a JVM with a fast start and a small heap.
 QUICK_START: Final = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _AUTHORIZER: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Brokers and the tests' own clients come over PLAINTEXT and are anonymous.
+    # Brokers and the tests' own clients use PLAINTEXT, and are anonymous.
     "super.users": "User:ANONYMOUS;User:admin",
 }
 
 
 class KafkaCluster:
-    """Starts brokers on free loopback ports and ends them; use it with `with`.
+    """A context manager that starts brokers on free loopback ports, and stops them.
 
     Every broker listens for PLAINTEXT, SASL_PLAINTEXT, SSL and SASL_SSL. The SASL mechanisms are
     PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with the users of `tests.kafka.security`.
 
     Args:
-        brokers: How many. Their ids count from 1; broker n stands in the rack `rack-<n>`.
-        config: Broker settings beside and instead of `broker_settings`.
-        authorizer: Whether users need permissions (anonymous ones and `admin` do not).
+        brokers: The number of brokers. Ids begin with 1; broker n is in the rack `rack-<n>`.
+        config: Broker settings that extend or replace `broker_settings`.
+        authorizer: Whether users need permissions (anonymous users and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
-        advertise: Returns ports that clients of a broker are told instead of its own, by listener.
+        advertise: Returns the advertised ports of a broker by listener, if they differ.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class KafkaCluster:
         """Creates topics, produces and deletes records."""
         return ClusterAdmin(self.bootstrap())
 
-    # Lives of the brokers; without `node_id`, of all of them
+    # Start and stop; without `node_id`, of all brokers
 
     def start(self) -> None:
         """Format the storage and start all brokers."""
@@ -119,7 +119,7 @@ class KafkaCluster:
         self.start_again()
 
     def start_again(self, node_id: int | None = None) -> None:
-        """Start what was stopped or killed, on the same ports with the same data."""
+        """Start stopped or killed brokers on the same ports, with the same data."""
         stopped = [each for each in self._chosen(node_id) if not each.running]
         for broker in stopped:
             broker.launch()
@@ -136,38 +136,38 @@ class KafkaCluster:
             raise RuntimeError(f"{error}\n" + "\n".join(logs)) from error
 
     def stop(self, node_id: int | None = None) -> None:
-        """Stop in order: leadership moves away first."""
+        """Stop gracefully: leadership moves away first."""
         for broker in self._chosen(node_id):
             broker.ask_to_stop()
         for broker in self._chosen(node_id):
             broker.wait_stopped()
 
     def kill(self, node_id: int | None = None) -> None:
-        """End as a crash would."""
+        """Kill without a graceful stop, like a crash."""
         for broker in self._chosen(node_id):
             broker.kill()
 
     def restart(self, node_id: int | None = None) -> None:
-        """Stop in order and start again."""
+        """Stop gracefully, and start again."""
         self.stop(node_id)
         self.start_again(node_id)
 
     def pause(self, node_id: int | None = None) -> None:
-        """Freeze: connections stay open and nothing answers."""
+        """Pause the process: connections stay open, but it does not respond."""
         for broker in self._chosen(node_id):
             broker.pause()
 
     def resume(self, node_id: int | None = None) -> None:
-        """Let go on after `pause`."""
+        """Continue after `pause`."""
         for broker in self._chosen(node_id):
             broker.resume()
 
     def log_tail(self, node_id: int = 1, lines: int = 40) -> str:
-        """The last lines of a broker's log."""
+        """Return the last lines of a broker's log."""
         return self._brokers[node_id].log_tail(lines)
 
     def close(self) -> None:
-        """End all brokers and remove their data."""
+        """Kill all brokers and remove their data."""
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -189,5 +189,5 @@ def _addresses(brokers: int) -> list[BrokerAddress]:
 
 
 def _new_cluster_id() -> str:
-    # Not from a leading dash: the storage tool would take it for an option.
+    # Must not begin with a dash: the storage tool would parse it as an option.
     return base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""Kafka's jars, downloaded once with Maven into a cache that all runs share."""
+"""Kafka's jars, downloaded once with Maven to a cache that all runs share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _POM = Path(__file__).with_name("pom.xml")
 
 
 def classpath() -> str:
-    """The class path that runs a broker and Kafka's tools; downloads the jars if need be."""
+    """Return the class path for a broker and Kafka's tools; downloads the jars if necessary."""
     folder = _folder()
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be at it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be downloading
             if not folder.is_dir():
                 _download(folder)
     return str(folder / "*")
@@ -38,10 +38,10 @@ def _folder() -> Path:
 
 
 def _download(folder: Path) -> None:
-    """Download beside `folder` and rename, so that a folder that exists is always complete."""
+    """Download to a temporary folder and rename it, so that an existing folder is complete."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise RuntimeError("Maven (mvn) is needed once, to download Kafka")
+        raise RuntimeError("Maven (mvn) is needed to download Kafka: install it")
     print(f"downloading Kafka {KAFKA_VERSION} into {folder}", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
         target = Path(scratch) / "jars"

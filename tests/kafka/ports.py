@@ -9,13 +9,13 @@ from contextlib import closing
 
 __all__ = ["free_ports"]
 
-# Below the range that systems draw the ports of outgoing connections from: while a broker is
-# down, no connection of somebody else takes its port, and it can come back to it.
+# Below the range of ephemeral ports: while a broker is down, no outgoing connection of another
+# process takes its port, so the broker can use the port again.
 _LOWEST, _HIGHEST = 15_000, 32_000
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nobody listens on."""
+    """Return `count` different free ports."""
     ports = _candidates()
     return [next(ports) for _ in range(count)]
 
@@ -29,7 +29,7 @@ def _candidates() -> Iterator[int]:
 
 def _is_free(port: int) -> bool:
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
-        # As the broker does, so that a port with connections in TIME_WAIT counts as free.
+        # Like the broker, so that a port with connections in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

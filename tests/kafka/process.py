@@ -1,4 +1,4 @@
-"""One broker's process: format its storage, start, stop, kill, pause and resume it."""
+"""The process of one broker: format its storage, start, stop, kill, pause and resume it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STOP_S = 60.0
 def java_command(
     main_class: str, *arguments: str, options: Sequence[str] = (), log_level: str = "info"
 ) -> list[str]:
-    """The command that runs a class of Kafka; it logs to its standard output."""
+    """Return the command that runs a class of Kafka; it logs to stdout."""
     java = shutil.which("java")
     if java is None:
         raise RuntimeError("Java 17 or newer is needed to run Kafka: no 'java' on the PATH")
@@ -34,7 +34,7 @@ def java_command(
 
 
 class BrokerProcess:
-    """A Kafka broker; its ports and data outlive a restart."""
+    """A Kafka broker; its ports and data survive a restart."""
 
     def __init__(self, properties: Path, log: Path, options: Sequence[str]) -> None:
         self._properties = properties
@@ -47,7 +47,7 @@ class BrokerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives, paused or not."""
+        """Whether the process exists, paused or not."""
         return self._process is not None and self._process.poll() is None
 
     def format(self, cluster_id: str) -> None:
@@ -64,13 +64,13 @@ class BrokerProcess:
             raise RuntimeError(f"cannot format a broker's storage:\n{done.stdout}{done.stderr}")
 
     def launch(self) -> None:
-        """Start the process; `wait_ready` tells when it serves."""
+        """Start the process; `wait_ready` waits until it serves requests."""
         if self.running:
             raise RuntimeError("the broker is running")
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         command = java_command("kafka.Kafka", str(self._properties), options=self._options)
         with self._log.open("ab") as log:
-            # A session of its own: Ctrl-C is for the tests, which then stop their brokers.
+            # A new process session: Ctrl-C only reaches the tests, which then stop their brokers.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -81,7 +81,7 @@ class BrokerProcess:
         self._watchdog = _watch(self._process.pid)
 
     def wait_ready(self) -> None:
-        """Wait until the broker serves; raise with the end of its log if it does not."""
+        """Wait until the broker serves requests; the error has the end of its log."""
         deadline = time.monotonic() + _START_S
         while _READY not in self._log_since_launch():
             if not self.running:
@@ -91,12 +91,12 @@ class BrokerProcess:
             time.sleep(0.05)
 
     def ask_to_stop(self) -> None:
-        """Begin to stop it in order; `wait_stopped` tells when it ended."""
+        """Start a graceful stop; `wait_stopped` waits for its end."""
         self.resume()
         self._signal(signal.SIGTERM)
 
     def wait_stopped(self) -> None:
-        """Wait until it ended; kill it if it does not."""
+        """Wait until the process has ended; kill it after a timeout."""
         if self._process is None:
             return
         self._dismiss_watchdog()
@@ -107,7 +107,7 @@ class BrokerProcess:
         self._process = None
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the process, like a crash."""
         if self._process is None:
             return
         self._dismiss_watchdog()
@@ -116,21 +116,21 @@ class BrokerProcess:
         self._process = None
 
     def _dismiss_watchdog(self) -> None:
-        """Before the broker's process is gone for good, as its number may then be another's."""
+        """End the watchdog before the broker's process id can be reused."""
         if self._watchdog is not None:
             self._watchdog.kill()
             self._watchdog.communicate()
             self._watchdog = None
 
     def pause(self) -> None:
-        """Freeze it: its connections stay open and nothing answers."""
+        """Pause the process: its connections stay open, but it does not respond."""
         self._signal(signal.SIGSTOP)
         if self._process is not None and self.running:
-            # Its threads stop a moment after the signal; one could still answer.
+            # Its threads stop shortly after the signal; one could still respond.
             os.waitpid(self._process.pid, os.WUNTRACED)
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Continue after `pause`."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -138,7 +138,7 @@ class BrokerProcess:
             os.kill(self._process.pid, number)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of its log."""
+        """Return the last lines of the log."""
         return "\n".join(self._log_since_launch().splitlines()[-lines:])
 
     def _log_since_launch(self) -> str:
@@ -148,7 +148,7 @@ class BrokerProcess:
 
 
 def _watch(pid: int) -> subprocess.Popen[bytes]:
-    """Kill a process when this one dies, however it dies: only then does the pipe end."""
+    """Start a watchdog that kills a process after this one ends: then the pipe is closed."""
     return subprocess.Popen(
         ["sh", "-c", 'cat >/dev/null; kill -9 "$0"', str(pid)],
         stdin=subprocess.PIPE,

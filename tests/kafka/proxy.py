@@ -1,4 +1,4 @@
-"""A fixed address in front of a broker's port, by which connections can be watched and ended."""
+"""A proxy with a fixed address for a broker's port; it can observe and cut connections."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _CHUNK = 65_536
 
 
 class Proxy:
-    """Passes bytes on, both ways.
+    """Forwards bytes in both directions.
 
     Args:
-        target: Where to, `host:port`.
+        target: The address to forward to, `host:port`.
 
     Attributes:
-        port: Where it listens, on this machine.
+        port: The port on which it listens, on this machine.
     """
 
     def __init__(self, target: str) -> None:
@@ -32,22 +32,22 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """The address of its clients' `bootstrap_servers`."""
+        """The address for `bootstrap_servers` of its clients."""
         return f"127.0.0.1:{self.port}"
 
     def lead_to(self, target: str) -> None:
-        """Have new connections go there."""
+        """Forward new connections to this address."""
         self._target = target
 
     def cut(self) -> None:
-        """End every connection there is."""
+        """Close all existing connections."""
         for pair in tuple(self._pairs):
             _shut(pair)
 
     def close(self) -> None:
-        """Take no more connections and end those there are."""
+        """Accept no more connections, and close the existing ones."""
         self._closed = True
-        # A thread blocked in accept() or recv() notices a shutdown, not a close.
+        # A thread blocked in accept() or recv() notices a shutdown, but not a close.
         _shut((self._listener,))
         self.cut()
         for thread in tuple(self._threads):
@@ -56,11 +56,11 @@ class Proxy:
         self._listener.close()
 
     def passed(self, data: bytes, *, to_client: bool) -> bytes:  # noqa: ARG002 - for those that care
-        """Return what goes on instead of a chunk; may take its time."""
+        """Return the bytes to forward for a chunk; subclasses may delay or change them."""
         return data
 
     def passes(self, pair: object) -> bool:  # noqa: ARG002 - for those that care
-        """Tell whether anything gets through a connection."""
+        """Return whether bytes pass through a connection."""
         return True
 
     def _accept(self) -> None:

@@ -1,4 +1,4 @@
-"""Who may connect: the users of the SASL listeners and the certificates of the TLS ones."""
+"""The users of the SASL listeners, and the certificates of the TLS listeners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def scram_credentials() -> list[str]:
-    """The SCRAM users as Kafka's storage tool takes them."""
+    """Return the SCRAM users in the form of Kafka's storage tool."""
     return [
         f"{mechanism}=[name={user},password={PASSWORD}]"
         for mechanism in SCRAM_MECHANISMS
@@ -60,6 +60,6 @@ def _chain(certificate: trustme.LeafCert) -> bytes:
 
 
 def _key(certificate: trustme.LeafCert) -> bytes:
-    """The key as PKCS #8, the only form that Kafka reads."""
+    """Return the key as PKCS #8, the only format that Kafka reads."""
     key = load_pem_private_key(certificate.private_key_pem.bytes(), password=None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

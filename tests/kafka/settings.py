@@ -22,7 +22,7 @@ class BrokerAddress:
     """A broker's id and the port of each of its listeners.
 
     Attributes:
-        advertised: Ports that clients are told instead, of a proxy for example.
+        advertised: The ports to advertise to clients instead, for example of a proxy.
     """
 
     node_id: int
@@ -31,11 +31,11 @@ class BrokerAddress:
     advertised: Mapping[str, int] = field(default_factory=dict)
 
     def listeners(self) -> str:
-        """The listeners of clients as the setting `listeners` has them."""
+        """The listeners of clients, in the form of the setting `listeners`."""
         return _listeners(self.ports)
 
-    def told(self) -> str:
-        """The listeners as the setting `advertised.listeners` has them."""
+    def advertised_listeners(self) -> str:
+        """The listeners in the form of the setting `advertised.listeners`."""
         return _listeners({**self.ports, **self.advertised})
 
 
@@ -49,7 +49,7 @@ def broker_settings(
     data: Path,
     certificates: Certificates,
 ) -> dict[str, str]:
-    """The settings of one combined controller and broker, tuned to answer tests quickly."""
+    """Return the settings of a combined controller and broker, tuned for fast tests."""
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in cluster)
     names = ["CONTROLLER", *LISTENERS]
     replicas = str(min(3, len(cluster)))
@@ -59,7 +59,7 @@ def broker_settings(
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listeners": f"CONTROLLER://127.0.0.1:{me.controller_port},{me.listeners()}",
-        "advertised.listeners": me.told(),
+        "advertised.listeners": me.advertised_listeners(),
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(
             f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in names
@@ -81,10 +81,10 @@ def broker_settings(
         "group.min.session.timeout.ms": "500",
         "group.consumer.min.session.timeout.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "100",
-        # KIP-848: the broker says how often; rebalances are to be quick in tests.
+        # The heartbeat interval of KIP-848 members; rebalances must be fast in tests.
         "group.consumer.heartbeat.interval.ms": "300",
         "group.consumer.session.timeout.ms": "6000",
-        # A killed broker may not register again before its session ended.
+        # A killed broker cannot register again before its session has expired.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from tandem_kafka.confluent.properties import IGNORED, OWN_DEFAULTS, PROPERTIES, REFUSED
+from tandem_kafka.confluent.properties import IGNORED, OWN_DEFAULTS, PROPERTIES, REJECTED
 
 __all__ = ["DIFFERENCES", "page"]
 
@@ -56,7 +56,7 @@ DIFFERENCES = (
         "`set_sasl_credentials()`",
         "new connections use the new credentials",
         "raises `_NOT_IMPLEMENTED`",
-        "make a new consumer; use `oauth_cb` for tokens that change",
+        "create a new consumer; use `oauth_cb` for tokens that change",
     ),
     (
         "texts of errors",
@@ -201,7 +201,7 @@ def page() -> str:
         "The defaults are librdkafka's, except those above. " + _defaults(),
         "| property | option of `KafkaConsumer` |\n|---|---|\n" + "\n".join(_properties()),
         "These properties raise an error, because ignoring them would change the program:",
-        "\n".join(f"- `{name}`: {advice}" for name, advice in REFUSED.items()),
+        "\n".join(f"- `{name}`: {advice}" for name, advice in REJECTED.items()),
         "These properties are accepted without effect, with a warning:",
         "```text\n" + textwrap.fill(", ".join(sorted(IGNORED)), 98) + "\n```",
         "`tests/parity/test_confluent.py` runs the same programs with both libraries.",

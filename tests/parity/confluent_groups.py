@@ -11,7 +11,7 @@ __all__ = ["PROGRAMS"]
 
 
 def callbacks_of_rebalances(world: World) -> Any:
-    """on_assign and on_revoke, with this consumer and partitions; positions inside."""
+    """on_assign and on_revoke receive the consumer and partitions, and can read positions."""
     told: list[Any] = []
 
     def note(what: str) -> Any:
@@ -29,7 +29,7 @@ def callbacks_of_rebalances(world: World) -> Any:
 
 
 def offsets_chosen_in_on_assign(world: World) -> Any:
-    """assign() with offsets inside on_assign decides where to begin."""
+    """assign() with offsets inside on_assign sets the starting offsets."""
     world.produce(*[b"%d" % n for n in range(10)])
 
     def begin(consumer: Any, partitions: list[Any]) -> None:
@@ -60,7 +60,7 @@ def offsets_chosen_incrementally(world: World) -> Any:
 
 
 def a_second_member(world: World) -> Any:
-    """Takes one of the partitions over; what was handed out is not read again."""
+    """A second member takes over a partition; returned records are not read again."""
     for partition in (0, 1):
         world.produce(*[b"%d" % n for n in range(20)], partition=partition)
     one = world.consumer(world.topic)
@@ -81,7 +81,7 @@ def a_second_member(world: World) -> Any:
 
 
 def a_commit_in_on_revoke(world: World) -> Any:
-    """With auto-commit off, the classic way to lose and repeat nothing."""
+    """With auto-commit off, committing in on_revoke avoids loss and duplicates."""
     world.produce(*[b"%d" % n for n in range(10)])
 
     def revoke(consumer: Any, partitions: list[Any]) -> None:
@@ -97,7 +97,7 @@ def a_commit_in_on_revoke(world: World) -> Any:
 
 
 def a_callback_that_raises(world: World) -> Any:
-    """poll() raises the same exception, and the consumer goes on."""
+    """poll() raises the same exception, and the consumer continues."""
     world.produce(b"a")
 
     def fail(consumer: Any, partitions: list[Any]) -> None:
@@ -117,7 +117,7 @@ def a_pattern(world: World) -> Any:
 
 
 def unsubscribed(world: World) -> Any:
-    """Partitions are given back, and nothing comes any more."""
+    """The partitions are revoked, and poll() returns nothing any more."""
     told: list[Any] = []
     world.produce(b"a", b"b")
     consumer = world.consumer()
@@ -157,7 +157,7 @@ def who_is_in_the_group(world: World) -> Any:
 
 
 def deserializers(world: World) -> Any:
-    """Called with bytes and a context; what they raise is a ConsumeError."""
+    """They receive bytes and a context; their exceptions become a ConsumeError."""
     seen: list[Any] = []
 
     def of_json(data: bytes | None, context: Any) -> Any:
@@ -178,7 +178,7 @@ def deserializers(world: World) -> Any:
 
 
 def deserializers_of_confluent(world: World) -> Any:
-    """Those that come with `confluent_kafka` can be given to either."""
+    """The deserializers of `confluent_kafka` work with both libraries."""
     from confluent_kafka.serialization import StringDeserializer
 
     world.produce("\u00e4\u00f6".encode())
@@ -191,7 +191,7 @@ def deserializers_of_confluent(world: World) -> Any:
 
 
 def ends_with_deserializers(world: World) -> Any:
-    """Events are raised there."""
+    """poll() raises events as exceptions."""
     consumer = world.consumer(
         world.topic, kind=world.api.DeserializingConsumer, enable_partition_eof=True
     )
@@ -199,7 +199,7 @@ def ends_with_deserializers(world: World) -> Any:
 
 
 def late_polls(world: World) -> Any:
-    """An event tells that max.poll.interval.ms has passed."""
+    """An event reports that max.poll.interval.ms was exceeded."""
     import time
 
     consumer = world.consumer(world.topic, max_poll_interval_ms=6000, session_timeout_ms=6000)

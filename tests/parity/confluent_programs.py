@@ -34,7 +34,7 @@ def what_a_message_says(world: World) -> Any:
 
 
 def ends_of_partitions(world: World) -> Any:
-    """Each is told once for each time that it is reached."""
+    """Each end is reported once each time that it is reached."""
     world.produce(b"a", b"b")
     consumer = world.consumer(world.topic, enable_partition_eof=True)
     found = [world.next(consumer) for _ in range(4)]
@@ -45,7 +45,7 @@ def ends_of_partitions(world: World) -> Any:
 
 
 def lists_of_messages(world: World) -> Any:
-    """consume() returns what there is in time."""
+    """consume() returns the messages that arrive within the timeout."""
     world.produce(*[b"%d" % n for n in range(7)])
     consumer = world.consumer()
     consumer.assign([world.tp(0, 0)])
@@ -60,7 +60,7 @@ def lists_of_messages(world: World) -> Any:
 
 
 def commits_and_what_they_return(world: World) -> Any:
-    """With nothing, with a message, with offsets."""
+    """commit() without arguments, with a message, with offsets."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
     nothing = outcome(lambda: consumer.commit(asynchronous=False))
@@ -87,7 +87,7 @@ def commits_and_what_they_return(world: World) -> Any:
 
 
 def callbacks_of_commits(world: World) -> Any:
-    """on_commit is called inside poll(), also for nothing."""
+    """on_commit is called inside poll(), even without offsets."""
     told: list[Any] = []
     world.produce(b"a", b"b")
     consumer = world.consumer(
@@ -107,7 +107,7 @@ def callbacks_of_commits(world: World) -> Any:
 
 
 def a_commit_by_the_interval(world: World) -> Any:
-    """What was handed out is committed, and nothing beyond."""
+    """Only offsets of returned messages are committed."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic, auto_commit_interval_ms=200)
     world.read(consumer, 4)
@@ -120,7 +120,7 @@ def a_commit_by_the_interval(world: World) -> Any:
 
 
 def a_commit_by_close(world: World) -> Any:
-    """The next consumer goes on behind the last message."""
+    """The next consumer continues after the last message."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic)
     world.read(consumer, 6)
@@ -130,7 +130,7 @@ def a_commit_by_close(world: World) -> Any:
 
 
 def offsets_that_are_stored(world: World) -> Any:
-    """Nothing but what was stored is committed."""
+    """Only stored offsets are committed."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic, enable_auto_offset_store=False)
     unassigned = outcome(lambda: consumer.store_offsets(offsets=[world.tp(0, 1, "parity-no")]))
@@ -149,7 +149,7 @@ def offsets_that_are_stored(world: World) -> Any:
 
 
 def nothing_stored_nothing_committed(world: World) -> Any:
-    """A consumer that stores by hand and forgets to leaves no offset."""
+    """Without store_offsets(), no offset is committed."""
     world.produce(b"a", b"b")
     consumer = world.consumer(
         world.topic, enable_auto_offset_store="false", auto_commit_interval_ms="100"
@@ -162,7 +162,7 @@ def nothing_stored_nothing_committed(world: World) -> Any:
 
 
 def positions(world: World) -> Any:
-    """Before, after a message, after a seek, of a stranger."""
+    """position() before and after a message, after a seek, and of an unassigned partition."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic)
     tp = world.tp()
@@ -176,7 +176,7 @@ def positions(world: World) -> Any:
 
 
 def seeks(world: World) -> Any:
-    """To an offset, the beginning, the end; of a partition that is not assigned."""
+    """seek() to an offset, the beginning, the end; and of an unassigned partition."""
     world.produce(*[b"%d" % n for n in range(10)])
     api, consumer = world.api, world.consumer(enable_partition_eof=True)
     consumer.assign([world.tp(0, 2)])
@@ -195,7 +195,7 @@ def seeks(world: World) -> Any:
 
 
 def a_commit_after_a_seek(world: World) -> Any:
-    """What was read before the seek is not committed."""
+    """Messages read before the seek are not committed."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
     world.read(consumer, 3)
@@ -204,7 +204,7 @@ def a_commit_after_a_seek(world: World) -> Any:
 
 
 def pauses(world: World) -> Any:
-    """Nothing comes of a paused partition, everything after resume()."""
+    """A paused partition returns nothing, and everything after resume()."""
     world.produce(*[b"%d" % n for n in range(5)])
     consumer = world.consumer(world.topic)
     found = world.read(consumer, 2)
@@ -215,7 +215,7 @@ def pauses(world: World) -> Any:
 
 
 def assigned_by_hand(world: World) -> Any:
-    """With offsets of all kinds, and back to what was committed."""
+    """assign() with offsets of all kinds, and with the committed offset."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer, api = world.consumer(enable_auto_commit=False), world.api
     found = []
@@ -246,7 +246,7 @@ def one_partition_more_and_less(world: World) -> Any:
 
 
 def offsets_out_of_range(world: World) -> Any:
-    """The reset policy is applied, or an event tells."""
+    """The reset policy is applied, or an event reports the error."""
     world.produce(b"a", b"b")
     lenient = world.consumer()
     lenient.assign([world.tp(0, 100)])
@@ -272,7 +272,7 @@ def no_offset_to_begin_at(world: World) -> Any:
 
 
 def a_topic_that_is_not_there(world: World) -> Any:
-    """An event tells of it, and the other topic is read."""
+    """An event reports it, and the other topic is read."""
     world.produce(b"a")
     consumer = world.consumer(world.topic, "parity-there-is-none")
     events, values = set(), []
@@ -286,7 +286,7 @@ def a_topic_that_is_not_there(world: World) -> Any:
 
 
 def watermarks_and_times(world: World) -> Any:
-    """What the cluster answers."""
+    """The lookups in the cluster."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer()
     far = 2**42
@@ -309,7 +309,7 @@ def watermarks_and_times(world: World) -> Any:
 
 
 def topics_of_the_cluster(world: World) -> Any:
-    """list_topics(), of all and of one."""
+    """list_topics() for all topics and for one."""
     consumer = world.consumer()
     cluster = consumer.list_topics(timeout=10)
     topic = cluster.topics[world.topic]
@@ -326,7 +326,7 @@ def topics_of_the_cluster(world: World) -> Any:
 
 
 def calls_after_close(world: World) -> Any:
-    """A RuntimeError each; close() may be repeated."""
+    """Each call raises RuntimeError; close() may be repeated."""
     consumer = world.consumer(world.topic)
     consumer.close()
     tp = world.tp(0, 0)
@@ -368,7 +368,7 @@ def arguments_of_another_type(world: World) -> Any:
 
 
 def statistics(world: World) -> Any:
-    """The outline of the document, and the lag."""
+    """The structure of the document, and the lag."""
     told: list[Any] = []
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(

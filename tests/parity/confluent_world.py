@@ -1,4 +1,4 @@
-"""What a program needs that runs with `confluent_kafka` and with `tandem_kafka.confluent`."""
+"""The environment of programs that run with `confluent_kafka` and `tandem_kafka.confluent`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class World(KafkaWorld):
         return self.api.TopicPartition(topic or self.topic, partition, *arguments)
 
     def consumer(self, *topics: str, **properties: Any) -> Any:
-        """Return a consumer that is closed in the end; it begins at the first record.
+        """Return a consumer that starts at the first record, and is closed at the end of the test.
 
         Properties are written with underscores for dots.
         """
@@ -52,16 +52,16 @@ class World(KafkaWorld):
         return name if name.endswith("_cb") or name == "on_commit" else name.replace("_", ".")
 
     def next(self, consumer: Any) -> Any:
-        """Poll until there is a message or event; errors that pass are left out."""
+        """Poll until there is a message or event; transient errors are skipped."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             message = consumer.poll(0.2)
             if message is not None and not _passing(message):
                 return message
-        raise AssertionError("no message came")
+        raise AssertionError("no message arrived")
 
     def read(self, consumer: Any, count: int) -> list[Any]:
-        """Poll until so many records came, events aside."""
+        """Poll until this number of records has arrived; events are skipped."""
         found: list[Any] = []
         while len(found) < count:
             message = self.next(consumer)
@@ -70,11 +70,11 @@ class World(KafkaWorld):
         return found
 
     def poll_until(self, consumer: Any, ready: Callable[[], object]) -> list[Any]:
-        """Poll until `ready()`; return what came."""
+        """Poll until `ready()`; return the messages."""
         end = time.monotonic() + PATIENCE_S
         found = []
         while not ready():
-            assert time.monotonic() < end, "polled in vain"
+            assert time.monotonic() < end, "the condition did not become true"
             message = consumer.poll(0.05)
             if message is not None and not _passing(message):
                 found.append(message)
@@ -86,13 +86,13 @@ class World(KafkaWorld):
 
 
 def _passing(message: Any) -> bool:
-    """Tell whether a message is about a broker that has just started."""
+    """Return whether a message concerns a broker that has just started."""
     error = message.error()
     return error is not None and error.code() in (14, 15, 16)
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or the name of what it raises, with the error's code."""
+    """Return the result of a call, or the name and code of its exception."""
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - what is raised is the result
@@ -102,7 +102,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def shown(value: Any) -> Any:  # noqa: PLR0911
-    """Return a value in a form that can be compared."""
+    """Convert a value to a comparable form."""
     if isinstance(value, list | tuple):
         return type(value)(shown(each) for each in value)
     if isinstance(value, dict):

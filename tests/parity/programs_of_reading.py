@@ -1,4 +1,4 @@
-"""Programs that read without a group, and what calls return or raise around reading."""
+"""Programs that read without a group, and the results and exceptions of calls."""
 
 # ruff: noqa: C416, RUF005, RUF015, RUF017 - programs as people write them
 
@@ -20,7 +20,7 @@ __all__ = ["PROGRAMS"]
 
 
 def the_first_snippet(world: World) -> Any:
-    """Of kafka-python's README."""
+    """The first example in kafka-python's README."""
     world.produce(b"a", b"b")
     world.produce(b"c", partition=1)
     consumer = world.consumer(world.topic, consumer_timeout_ms=3_000)
@@ -29,7 +29,7 @@ def the_first_snippet(world: World) -> Any:
 
 
 def subscribed_by_pattern(world: World) -> Any:
-    """A topic that is made later is followed."""
+    """A topic that is created later is subscribed, too."""
     consumer = world.consumer(metadata_max_age_ms=300)
     consumer.subscribe(pattern=f"^{world.topic}.*")
     world.produce(b"a")
@@ -42,7 +42,7 @@ def subscribed_by_pattern(world: World) -> Any:
 
 
 def partitions_that_are_added(world: World) -> Any:
-    """They are read too."""
+    """Partitions added later are read, too."""
     consumer = world.consumer(world.topic, metadata_max_age_ms=300)
     world.poll_until(consumer, lambda: len(consumer.assignment()) == 2)
     world.kafka.admin.add_partitions(world.topic, 3)
@@ -52,7 +52,7 @@ def partitions_that_are_added(world: World) -> Any:
 
 
 def no_group(world: World) -> Any:
-    """What needs one."""
+    """Calls that need a group."""
     consumer = world.consumer(world.topic, enable_auto_commit=True)
     tp = TopicPartition(world.topic, 0)
     metadata = consumer.group_metadata()
@@ -68,7 +68,7 @@ def no_group(world: World) -> Any:
 
 
 def nothing_subscribed(world: World) -> Any:
-    """Polls and iterations of nothing."""
+    """Polls and iterations without a subscription."""
     consumer = world.consumer(consumer_timeout_ms=200)
     return (
         consumer.poll(),
@@ -82,7 +82,7 @@ def nothing_subscribed(world: World) -> Any:
 
 
 def one_poll_and_back_to_the_beginning(world: World) -> Any:
-    """As many scripts begin."""
+    """The beginning of many scripts."""
     world.produce(b"a", b"b")
     consumer = world.consumer(world.topic, auto_offset_reset="latest")
     world.poll_until(consumer, consumer.assignment)
@@ -91,7 +91,7 @@ def one_poll_and_back_to_the_beginning(world: World) -> Any:
 
 
 def calls_after_close(world: World) -> Any:
-    """A health check does not know that the consumer is closed."""
+    """A health check may call methods of a closed consumer."""
     tp = TopicPartition(world.topic, 0)
     world.produce(b"a")
     consumer = world.consumer()
@@ -117,14 +117,14 @@ def calls_after_close(world: World) -> Any:
 
 
 def a_topic_that_is_not_there(world: World) -> Any:
-    """Asking for it creates nothing."""
+    """A lookup does not create the topic."""
     consumer = world.consumer()
     found = consumer.partitions_for_topic("parity-there-is-none")
     return found, "parity-there-is-none" in consumer.topics()
 
 
 def partitions_that_are_not_assigned(world: World) -> Any:
-    """Each method has an error of its own."""
+    """Each method has its own error."""
     tp, other = parts(world)
     consumer = world.consumer()
     nothing = (
@@ -147,7 +147,7 @@ def partitions_that_are_not_assigned(world: World) -> Any:
 
 
 def arguments_that_cannot_be(world: World) -> Any:
-    """Each is refused by the call itself."""
+    """The call itself rejects each of them."""
     tp = parts(world)[0]
     consumer = world.consumer(group_id=world.group)
     refused = [
@@ -197,7 +197,7 @@ def arguments_that_cannot_be(world: World) -> Any:
 
 
 def positions(world: World) -> Any:
-    """Known, unknown, in time or not."""
+    """Known and unknown positions, with and without a timeout."""
     tp = parts(world)[0]
     world.produce(b"a", b"b")
     consumer = world.consumer()
@@ -209,7 +209,7 @@ def positions(world: World) -> Any:
 
 
 def offsets_that_are_not_updated(world: World) -> Any:
-    """poll(update_offsets=False) returns the same again."""
+    """poll(update_offsets=False) returns the same records again."""
     tp = parts(world)[0]
     world.produce(b"a", b"b")
     consumer = world.consumer()
@@ -221,7 +221,7 @@ def offsets_that_are_not_updated(world: World) -> Any:
 
 
 def iteration_stops_and_goes_on(world: World) -> Any:
-    """After consumer_timeout_ms a loop ends; the next goes on behind it."""
+    """A loop ends after consumer_timeout_ms; the next loop continues."""
     world.produce(b"a")
     consumer = world.consumer(world.topic, consumer_timeout_ms=1_500)
     first = [m.value for m in consumer]
@@ -230,13 +230,13 @@ def iteration_stops_and_goes_on(world: World) -> Any:
 
 
 def nobody_there(world: World) -> Any:
-    """No broker answers."""
+    """No broker responds."""
     options = {"bootstrap_servers": "127.0.0.1:9", "bootstrap_timeout_ms": 500}
     return outcome(lambda: world.consumer(**options))
 
 
 def options_that_cannot_be(world: World) -> Any:
-    """Each is refused by the constructor."""
+    """The constructor rejects each of them."""
     return [
         outcome(lambda options=options: world.consumer(**options))
         for options in (
@@ -249,7 +249,7 @@ def options_that_cannot_be(world: World) -> Any:
 
 
 def the_config_of_a_consumer(world: World) -> Any:
-    """Read by frameworks; a dict."""
+    """Frameworks read it; it is a dict."""
     servers = [world.kafka.bootstrap()]
     consumer = world.consumer(bootstrap_servers=servers, group_id=world.group, client_id="me")
     config = consumer.config
@@ -264,7 +264,7 @@ def the_config_of_a_consumer(world: World) -> Any:
 
 
 def all_defaults_of_kafka_python(world: World) -> Any:
-    """Passed on by a program that has changed some."""
+    """A program passes all of them, with some changed."""
     world.produce(b"a")
     options = {**kafka.KafkaConsumer.DEFAULT_CONFIG, "auto_offset_reset": "earliest"}
     options["bootstrap_servers"] = world.kafka.bootstrap()
@@ -273,7 +273,7 @@ def all_defaults_of_kafka_python(world: World) -> Any:
 
 
 def records_that_are_sent_on(world: World) -> Any:
-    """What programs do with records and their lists."""
+    """Operations of programs on records and their lists."""
     world.produce(b'{"a": 1}', b'{"a": 2}')
     world.produce(b'{"a": 3}', partition=1)
     consumer = world.consumer(
@@ -307,12 +307,12 @@ def records_that_are_sent_on(world: World) -> Any:
 
 
 def count(batches: list[Any]) -> int:
-    """Of the records in all of them."""
+    """Count the records in all batches."""
     return sum(len(records) for batch in batches for records in batch.values())
 
 
 def deserializers_that_fail(world: World) -> Any:
-    """The error is that of the deserializer."""
+    """The error is the deserializer's."""
     world.produce(b"1", b"x", b"3")
     tp = parts(world)[0]
     consumer = world.consumer(value_deserializer=json.loads)
@@ -328,7 +328,7 @@ def deserializers_that_fail(world: World) -> Any:
 
 
 def looked_up_offsets(world: World) -> Any:
-    """Of partitions that nobody reads."""
+    """Lookups for partitions that are not assigned."""
     tp, empty = parts(world)
     world.produce(b"a", b"b")
     consumer = world.consumer()

@@ -1,4 +1,4 @@
-"""Programs of several threads, and what happens without a call of the consumer."""
+"""Programs with several threads, and work done without a call of the consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PROGRAMS"]
 
 
 def beside_a_poll(consumer: Any, work: Callable[[], Any], poll_ms: int = 3_000) -> Any:
-    """Do some work in another thread while this one polls; return what it returned."""
+    """Run `work` in another thread while this one polls; return its result."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: (time.sleep(0.3), found.append(outcome(work))))
     thread.start()
@@ -30,7 +30,7 @@ def beside_a_poll(consumer: Any, work: Callable[[], Any], poll_ms: int = 3_000) 
 
 
 def a_health_check(world: World) -> Any:
-    """Reads, while the loop waits for records."""
+    """It reads the state while the loop waits for records."""
     world.produce(b"a", b"b")
     tp = TopicPartition(world.topic, 0)
     consumer = world.consumer(group_id=world.group)
@@ -52,7 +52,7 @@ def a_health_check(world: World) -> Any:
 
 
 def a_pool_that_commits(world: World) -> Any:
-    """Each record by a worker; the loop goes on."""
+    """Workers commit each record while the loop continues."""
     world.produce(*(b"%d" % number for number in range(20)))
     tp = TopicPartition(world.topic, 0)
     consumer = world.consumer(world.topic, group_id=world.group, enable_auto_commit=False)
@@ -78,7 +78,7 @@ def a_pool_that_commits(world: World) -> Any:
 
 
 def steered_from_elsewhere(world: World) -> Any:
-    """Pause, resume and seek while the loop waits."""
+    """Another thread pauses, resumes and seeks while the loop waits."""
     world.produce(b"a", b"b", b"c")
     tp = TopicPartition(world.topic, 0)
     consumer = world.consumer()
@@ -93,7 +93,7 @@ def steered_from_elsewhere(world: World) -> Any:
 
 
 def closed_by_another_thread(world: World) -> Any:
-    """A loop of polls ends."""
+    """The loop of polls ends."""
     consumer = world.consumer(world.topic, group_id=world.group)
     world.poll_until(consumer, consumer.assignment)
     thread = threading.Thread(target=lambda: (time.sleep(0.5), consumer.close()))
@@ -105,7 +105,7 @@ def closed_by_another_thread(world: World) -> Any:
 
 
 def a_future_without_another_call(world: World) -> Any:
-    """commit_async() ends by itself, and calls what was added to its future."""
+    """commit_async() completes by itself, and calls the callbacks of its future."""
     world.produce(b"a")
     tp = TopicPartition(world.topic, 0)
     consumer = world.consumer(group_id=world.group, enable_auto_commit=False)
@@ -120,7 +120,7 @@ def a_future_without_another_call(world: World) -> Any:
 
 
 def callbacks_of_commits(world: World) -> Any:
-    """Offsets and None, in a later call; those of the interval get the default one."""
+    """A later call runs them with offsets and None; automatic commits use the default callback."""
     world.produce(b"a")
     tp = TopicPartition(world.topic, 0)
     automatic: list[Any] = []
@@ -142,7 +142,7 @@ def callbacks_of_commits(world: World) -> Any:
 
 
 def a_listener(world: World) -> Any:
-    """With kafka-python's class."""
+    """A listener of kafka-python's class."""
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def __init__(self) -> None:

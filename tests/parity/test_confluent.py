@@ -21,7 +21,7 @@ PROGRAMS = (
 
 
 def run(program: Callable[[World], Any], api: Any, kafka: KafkaCluster) -> Any:
-    """Run a program; names that differ from run to run are made alike."""
+    """Run a program; names that differ between runs are replaced."""
     world = World(api, kafka)
     try:
         return alike(program(world), {world.topic: "topic", world.group: "group"})

@@ -22,7 +22,7 @@ _TRIALS = 3
 
 
 def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluster) -> Any:
-    """Run a program; names that differ from run to run are made alike."""
+    """Run a program; names that differ between runs are replaced."""
     world = World(consumer_class, kafka)
     try:
         return alike(program(world), world)
@@ -31,10 +31,10 @@ def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluste
 
 
 def run_kafka_python(program: Callable[[World], Any], kafka: KafkaCluster) -> Any:
-    """Run a program with kafka-python's consumer; what was waited for in vain is tried again.
+    """Run a program with kafka-python's consumer, and retry it after a timeout.
 
-    When a `poll()` of kafka-python 3.0.12 ends during a join, the answer of the group may be lost.
-    The consumer then believes that it is a member, and has no partitions until the next rebalance.
+    If a `poll()` of kafka-python 3.0.12 ends during a join, the response of the coordinator may be
+    lost. The consumer then considers itself a member, without partitions until the next rebalance.
     """
     for _ in range(_TRIALS - 1):
         with contextlib.suppress(AssertionError):

@@ -1,4 +1,4 @@
-"""What a program needs that runs with kafka-python's consumer and with ours."""
+"""The environment of programs that run with kafka-python's consumer and with ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]
 
 @dataclass(frozen=True)
 class Raised:
-    """What a call raised instead of returning."""
+    """The exception of a call."""
 
     error: BaseException
 
@@ -32,7 +32,7 @@ class World(KafkaWorld):
         self.consumer_class = consumer_class
 
     def consumer(self, *topics: str, **options: Any) -> Any:
-        """Return a consumer that is closed in the end; it begins at the first record."""
+        """Return a consumer that starts at the first record, and is closed after the test."""
         options = {
             "bootstrap_servers": self.kafka.bootstrap(),
             "auto_offset_reset": "earliest",
@@ -43,11 +43,11 @@ class World(KafkaWorld):
         return consumer
 
     def read(self, consumer: Any, count: int) -> list[Any]:
-        """Poll until so many records came."""
+        """Poll until this number of records has arrived."""
         records: list[Any] = []
         end = time.monotonic() + PATIENCE_S
         while len(records) < count:
-            assert time.monotonic() < end, f"only {len(records)} of {count} records came"
+            assert time.monotonic() < end, f"only {len(records)} of {count} records arrived"
             for some in consumer.poll(200).values():
                 records += some
         return records
@@ -56,19 +56,19 @@ class World(KafkaWorld):
         """Poll until `ready()`."""
         end = time.monotonic() + PATIENCE_S
         while not ready():
-            assert time.monotonic() < end, "polled in vain"
+            assert time.monotonic() < end, "the condition did not become true"
             consumer.poll(500)
 
     def wait_until(self, ready: Callable[[], object]) -> None:
-        """Look again and again, without a call of a consumer."""
+        """Check repeatedly, without calling a consumer."""
         end = time.monotonic() + PATIENCE_S
         while not ready():
-            assert time.monotonic() < end, "waited in vain"
+            assert time.monotonic() < end, "the condition did not become true"
             time.sleep(0.01)
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or `Raised`."""
+    """Return the result of a call, or `Raised`."""
     try:
         return call()
     except BaseException as error:
@@ -78,7 +78,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def agree(ours: Any, theirs: Any) -> bool:
-    """Tell whether a program that knows `theirs` gets on with `ours`."""
+    """Return whether a program that expects `theirs` works with `ours`."""
     if isinstance(theirs, Raised):
         return isinstance(ours, Raised) and isinstance(ours.error, type(theirs.error))
     if isinstance(theirs, Mapping):

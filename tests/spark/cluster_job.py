@@ -23,18 +23,18 @@ __all__ = ["ClusterJob"]
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """What the job does.
+    """The parameters of the job.
 
     Attributes:
         master: The address of the cluster.
         bootstrap: The address of the brokers.
-        topic: What is read.
-        target: Where the sink writes to, in transactions.
-        folder: Gets Parquet files in `batch` and `stream`, and checkpoints.
-        steps: Which of batch, stream and sink.
-        holds: In each step the first task to come by writes its process id to `<step>-held`, and
-            waits; a repeated or second attempt does not.
-        idles: The job waits for all executors to leave between two steps.
+        topic: The topic to read.
+        target: The topic of the sink, which writes in transactions.
+        folder: The folder for Parquet files in `batch` and `stream`, and checkpoints.
+        steps: The steps to run: batch, stream, sink.
+        holds: If true, the first task of each step writes its process id to `<step>-held` and
+            waits; later attempts do not wait.
+        idles: If true, the job waits between two steps until all executors have ended.
         settings: Settings of Spark.
     """
 
@@ -49,7 +49,7 @@ class ClusterJob:
     settings: dict[str, str] = field(default_factory=dict)
 
     def command(self) -> list[str]:
-        """Return the command that runs it."""
+        """Return the command that runs the job."""
         return [sys.executable, "-m", "tests.spark.cluster_job", json.dumps(asdict(self))]
 
     def run(self) -> None:
@@ -74,7 +74,7 @@ class ClusterJob:
             "spark.executor.cores": "1",
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
             "spark.sql.shuffle.partitions": "2",
-            # Small batches, so that rows are under way when a task waits.
+            # Small batches, so that some rows are written before a task waits.
             "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
         }
         for name, value in {**settings, **self.settings}.items():
@@ -121,15 +121,15 @@ class ClusterJob:
     def _wait_for_no_executor(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
         until = time.monotonic() + 60
-        # The driver is one of them.
+        # The driver is included.
         while len(context._jsc.sc().statusTracker().getExecutorInfos()) > 1:
-            assert time.monotonic() < until, "executors stay"
+            assert time.monotonic() < until, "executors have not ended"
             time.sleep(0.1)
         print("no executors")
 
 
 def _holding(path: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return a function of rows in which one task waits, after 300 rows, until it is killed."""
+    """Return a function of batches in which one task waits after 300 rows until it is killed."""
 
     def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
         rows = 0
@@ -144,7 +144,7 @@ def _holding(path: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
                 except FileExistsError:
                     continue
                 time.sleep(100)
-                raise AssertionError("nobody killed this task")
+                raise AssertionError("this task was not killed")
 
     return pass_on
 

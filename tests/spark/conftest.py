@@ -1,4 +1,4 @@
-"""One Spark for all of these tests; Kafka's own connector in it, where it could be downloaded."""
+"""One Spark session for all of these tests, with Spark's own connector if it is available."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give these tests more time: Spark alone takes seconds to start.
 
-    PySpark before 4.2 leaves sockets of its own open.
+    PySpark before 4.2 leaves some of its sockets open.
     """
     ours = [item for item in items if Path(__file__).parent in item.path.parents]
     if not ours:
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session with two cores; its workers find this package where it lies."""
+    """A session with two cores; its workers import this package from the source tree."""
     from tests.spark.session import start
 
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYTHONPATH")}
@@ -53,7 +53,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def tables(spark: Any, kafka: KafkaCluster, tmp_path: Path) -> Iterator[Any]:
-    """Reads and writes the topics of this test's cluster; ends the streams that are left."""
+    """Reads and writes the topics of the test's cluster; stops remaining streams."""
     from tests.spark.session import Tables
 
     yield Tables(spark, kafka.bootstrap(), tmp_path)
@@ -63,7 +63,7 @@ def tables(spark: Any, kafka: KafkaCluster, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def jobs() -> Iterator[list[Any]]:
-    """What was started; what still runs when the test ends is killed."""
+    """The started jobs; those that still run at the end of the test are killed."""
     from tests.spark.jobs import kill_driver
 
     started: list[Any] = []

@@ -1,4 +1,4 @@
-"""Jars that Maven downloads once: Spark's own Kafka connector, and other jars to compare with."""
+"""Jars that Maven downloads once: Spark's own Kafka connector, and others for comparisons."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pathlib import Path
 __all__ = ["cache", "connector_jars", "connector_version", "download"]
 
 _POM = Path(__file__).with_name("connector.pom.xml")
-#: A mirror may lack the connector of Spark's own version, or a part of it. This one of 4.2 runs on
-#: 4.2 and 4.3; of the token provider it only uses what has not changed since 4.0.
+#: A mirror may lack the connector for this version of Spark, or a part of it. The one of 4.2 runs
+#: on 4.2 and 4.3. It uses only parts of the token provider that have not changed since 4.0.
 _LAST_RESORT = ("4.2.0", "4.0.0")
 _RUNS_ON = ("4.2.", "4.3.")
 
 
 @functools.cache
 def connector_jars() -> tuple[str, ...]:
-    """The paths of the jars; none where there is no Maven or nothing could be downloaded.
+    """Return the paths of the jars; empty without Maven or if the download fails.
 
-    TANDEM_KAFKA_SPARK_CONNECTOR=off does without them.
+    TANDEM_KAFKA_SPARK_CONNECTOR=off disables them.
     """
     if os.environ.get("TANDEM_KAFKA_SPARK_CONNECTOR") == "off":
         return ()
@@ -44,7 +44,7 @@ def connector_jars() -> tuple[str, ...]:
 
 
 def connector_version() -> str | None:
-    """The connector's version, None if there is none."""
+    """Return the connector's version, or None if it is not available."""
     names = (Path(jar).name for jar in connector_jars())
     found = [name for name in names if name.startswith("spark-sql-kafka")]
     return found[0].removesuffix(".jar").rpartition("-")[2] if found else None
@@ -63,7 +63,7 @@ def _versions(connector: str, tokens: str) -> dict[str, str]:
 def download(folder: Path, pom: Path, properties: Mapping[str, str]) -> bool:
     """Copy the dependencies of a POM into a folder; False if Maven cannot get them.
 
-    They are downloaded beside the folder and renamed: a folder that exists is complete.
+    They are downloaded to a temporary folder and renamed, so an existing folder is complete.
     """
     maven = shutil.which("mvn")
     if maven is None:

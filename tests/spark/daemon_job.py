@@ -1,4 +1,4 @@
-"""A job with the daemon of this package: prints how many records, and whose children read them.
+"""A job with the daemon of this package: it prints the records read, and the workers' commands.
 
 python -m tests.spark.daemon_job SERVERS TOPIC
 """
@@ -14,14 +14,14 @@ from tests.spark.session import start
 
 
 def main() -> None:
-    """Read a topic twice: the second time with workers that are there."""
+    """Read a topic twice: the second time with existing workers."""
     servers, topic = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = start(**{"spark.python.daemon.module": "tandem_kafka.spark.daemon"})
     options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
     rows = spark.read.format("tandem_kafka").options(**options)
     counts = [rows.load().count() for _ in range(2)]
-    # Each is: python -m DAEMON WORKER
+    # Each command is: python -m DAEMON WORKER
     daemons = {
         (each[2], each[3]) for each in commands() if each[2:3] and each[2].endswith("daemon")
     }

@@ -1,4 +1,4 @@
-"""The writer job as a process of its own: started, watched by its checkpoint, and killed."""
+"""Runs the writer job in a separate process, observes its checkpoint, and kills it."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ ROOT = Path(__file__).parents[2]
 
 Job = subprocess.Popen[bytes]
 
-#: How often tests kill a job. `make spark-kills` sets it.
+#: The number of times that tests kill a job. `make spark-kills` sets it.
 KILLS = int(os.environ.get("TANDEM_KAFKA_SPARK_KILLS", "2"))
 
-#: A machine that is busy takes long to start a JVM.
+#: A busy machine takes long to start a JVM.
 PATIENCE_S = 150
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return an environment in which a job and its workers find this package where it lies."""
+    """Return an environment in which a job and its workers import the source tree."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, **more}
 
 
 def start_job(kafka: KafkaCluster, topic: str, folder: Path, *more: str) -> Job:
-    """Start `writer_job`; `more` are its master, its target and its prefix."""
+    """Start `writer_job`; `more` has its master, target and prefix."""
     arguments = (kafka.bootstrap(), topic, str(folder), *more)
     command = [sys.executable, "-m", "tests.spark.writer_job", *arguments]
     return launch(command, folder / "driver.log")
 
 
 def launch(command: list[str], log: Path) -> Job:
-    """Start a job in a session of its own, so that it can be killed with its JVM."""
+    """Start a job in a new process session, so that it can be killed with its JVM."""
     with log.open("ab") as output:
         return subprocess.Popen(
             command,
@@ -65,30 +65,30 @@ def launch(command: list[str], log: Path) -> Job:
 
 
 def seeded() -> random.Random:
-    """Return chance from TANDEM_KAFKA_SEED, or from a new seed, which is printed."""
+    """Return a random generator with TANDEM_KAFKA_SEED, or with a new seed, which is printed."""
     seed = int(os.environ.get("TANDEM_KAFKA_SEED", str(time.time_ns() % 100_000)))
     print(f"TANDEM_KAFKA_SEED={seed}")
     return random.Random(seed)  # noqa: S311 - not a secret
 
 
 def noted(folder: Path, *kinds: str) -> int:
-    """How much the job has noted in its checkpoint."""
+    """Return the number of entries in the job's checkpoint."""
     return sum(len(list((folder / "out-checkpoint" / kind).glob("[0-9]*"))) for kind in kinds)
 
 
 def until(job: Job, ready: Callable[[], object]) -> bool:
-    """Wait for something; False if the job ends before."""
+    """Wait for a condition; return False if the job ends before."""
     end = time.monotonic() + PATIENCE_S
     while not ready():
         if job.poll() is not None:
             return False
-        assert time.monotonic() < end, "the job does not get on"
+        assert time.monotonic() < end, "the job makes no progress"
         time.sleep(0.005)
     return True
 
 
 def kill_driver(job: Job) -> None:
-    """Its JVM too; the workers end by themselves."""
+    """Kill the driver and its JVM; the workers end by themselves."""
     if job.poll() is None:
         os.killpg(job.pid, signal.SIGKILL)
     job.wait(30)

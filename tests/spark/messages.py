@@ -1,4 +1,4 @@
-"""Protobuf messages for tests, described here so that no protoc is needed."""
+"""Descriptors of Protobuf messages for tests, without protoc."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _field(into: Any, name: str, kind: int, **more: Any) -> None:
 
 
 def _shop() -> Any:
-    """Order and Refund, in proto3."""
+    """Return the file with Order and Refund, in proto3."""
     file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
     file.dependency.append("google/protobuf/timestamp.proto")
     kinds = file.enum_type.add(name="Kind")
@@ -57,7 +57,7 @@ def _shop() -> Any:
 
 
 def descriptors() -> bytes:
-    """Return what protoc would write."""
+    """Return a FileDescriptorSet like protoc's."""
     whole = descriptor_pb2.FileDescriptorSet()
     timestamp_pb2.DESCRIPTOR.CopyToProto(whole.file.add())
     whole.file.append(_shop())
@@ -66,7 +66,7 @@ def descriptors() -> bytes:
 
 
 def message_class(name: str, files: Any = None) -> Any:
-    """Return a class as protoc would generate it, of these files or of `descriptors()`."""
+    """Return a message class like protoc's, from these files or from `descriptors()`."""
     pool = descriptor_pool.DescriptorPool()
     for each in (files or descriptor_pb2.FileDescriptorSet.FromString(descriptors())).file:
         pool.Add(each)

@@ -1,4 +1,4 @@
-"""The usual mistakes, as users make them; see test_mistakes.py."""
+"""Runs scripts with common mistakes; see test_mistakes.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark.jobs import ROOT
 
 __all__ = ["first_line", "run_script", "without"]
 
-#: Read by Python when it starts.
+#: Python imports this file at its start.
 _BLOCK = """
 import os, sys
 
@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Blocked())
 
 
 def without(folder: Path, *packages: str) -> dict[str, str]:
-    """Return an environment in which Python finds no such packages."""
+    """Return an environment in which Python does not find these packages."""
     (folder / "sitecustomize.py").write_text(_BLOCK)
     paths = os.pathsep.join((str(folder), str(ROOT)))
     return {**os.environ, "BLOCKED": ",".join(packages), "PYTHONPATH": paths}
@@ -34,7 +34,7 @@ def without(folder: Path, *packages: str) -> dict[str, str]:
 def run_script(
     script: Path, *arguments: str, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script as users do: with the Python of an environment that is not activated."""
+    """Run a script like a user, with the Python of an environment that is not activated."""
     return subprocess.run(
         [sys.executable, str(script), *arguments],
         cwd=script.parent,
@@ -47,7 +47,7 @@ def run_script(
 
 
 def first_line(error: BaseException | str) -> str:
-    """Return what is above the traceback: the first line that is not a heading of Spark's."""
+    """Return the first line that is not a heading of Spark; it is above the traceback."""
     headings = ("An exception was thrown from the Python worker", "Job aborted")
     lines = (line.strip() for line in str(error).splitlines())
     return next((line for line in lines if line and not line.startswith(headings)), "")

@@ -1,4 +1,4 @@
-"""The processes of a Spark job, as /proc has them."""
+"""The processes of a Spark job, read from /proc."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAEMON = b"pyspark.daemon"
 
 
 def workers(root: int | None = None) -> Iterator[Path]:
-    """The Python processes that the JVM of a driver began: of this process, or of `root`."""
+    """Yield the Python processes started by a driver's JVM, below this process or `root`."""
     family = {os.getpid() if root is None else root}
     for _ in range(4):
         for folder in Path("/proc").iterdir():
@@ -50,7 +50,7 @@ def commands() -> list[list[str]]:
 
 
 def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
-    """Return the processes below `root`, without itself; `parents` has the parent of each."""
+    """Return the descendants of `root`; `parents` has the parent of each process."""
     family = {root}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
@@ -58,7 +58,7 @@ def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def runs_tasks(folder: Path) -> bool:
-    """Tell whether it is a child of the daemon of tasks; planning has daemons of its own."""
+    """Return whether a process is a child of the task daemon; planning has separate daemons."""
     try:
         return _is_of_tasks(_command(folder)) and _is_of_tasks(
             _command(Path(f"/proc/{_parent(folder)}"))
@@ -68,7 +68,7 @@ def runs_tasks(folder: Path) -> bool:
 
 
 def executor_of(pid: int) -> int:
-    """Return the JVM of the executor that a worker of tasks belongs to."""
+    """Return the JVM of the executor to which a worker belongs."""
     while pid > 1:
         folder = Path(f"/proc/{pid}")
         if b"CoarseGrainedExecutorBackend" in _command(folder):
@@ -78,13 +78,13 @@ def executor_of(pid: int) -> int:
 
 
 def _is_of_tasks(command: bytes) -> bool:
-    """Tell whether this is: python -m pyspark.daemon pyspark.worker."""
+    """Return whether a command is `python -m pyspark.daemon pyspark.worker`."""
     words = command.split(b"\0")
     return _DAEMON in words and b"pyspark.worker" in words
 
 
 def is_running(folder: Path) -> bool:
-    """Tell whether a process does something at this moment, or waits for a disk."""
+    """Return whether a process is running, or waits for a disk."""
     try:
         return (folder / "stat").read_text().rpartition(")")[2].split()[0] in "RD"
     except OSError:
@@ -92,7 +92,7 @@ def is_running(folder: Path) -> bool:
 
 
 def connections(port: int) -> set[tuple[str, str]]:
-    """The workers' connections to a port: the process and the number of the socket."""
+    """Return the workers' connections to a port, as pairs of process and socket."""
     lines = [
         line.split()
         for table in ("tcp", "tcp6")

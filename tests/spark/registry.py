@@ -1,4 +1,4 @@
-"""A schema registry in this process: the few paths that confluent-kafka's client asks for."""
+"""A schema registry in this process, with the paths that confluent-kafka's client uses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["SchemaRegistry", "framed"]
 
 
 def framed(number: int, payload: bytes) -> bytes:
-    """Return a value as serializers write it: a 0, the schema's id, the payload."""
+    """Return a value like a serializer's: a byte 0, the schema id, the payload."""
     return b"\0" + number.to_bytes(4, "big") + payload
 
 
 class SchemaRegistry:
-    """Schemas by id and by subject; counts what it is asked for."""
+    """Schemas by id and by subject; counts requests by path."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.credentials: set[str] = set()
-        #: Answer everything with this status.
+        #: The status of all responses, if set.
         self.broken: int | None = None
-        #: "user:password" that each request must have.
+        #: The "user:password" that each request must have, if set.
         self.login: str | None = None
         self._schemas: list[dict[str, Any]] = []
         self._subjects: dict[str, list[int]] = {}
@@ -41,7 +41,7 @@ class SchemaRegistry:
                 registry._respond(self, *registry._post(self.path.partition("?")[0], body))
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -66,7 +66,7 @@ class SchemaRegistry:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
-        """Return the id of a schema, which is given one if it is new."""
+        """Register a schema if it is new, and return its id."""
         if schema not in self._schemas:
             self._schemas.append(schema)
         number = self._schemas.index(schema) + 1

@@ -1,6 +1,6 @@
-"""A job that is given secrets, and shows all that Spark shows of a query; see test_secrets.py.
+"""A job with secrets that prints everything Spark shows of a query; see test_secrets.py.
 
-python -m tests.spark.secret_job <folder>, with the options of both sides as JSON on its input.
+python -m tests.spark.secret_job <folder>, with the options of both sides as JSON on stdin.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tests.spark.session import start
 
 
 def show(place: str, what: Any) -> None:
-    """Print a section of its own."""
+    """Print a section."""
     print(f"== {place}\n{what}\n", flush=True)
 
 
 def main() -> None:
-    """Read, write and stream; Spark's log goes to the error output."""
+    """Read, write and stream; Spark's log goes to stderr."""
     folder = Path(sys.argv[1])
     given = json.load(sys.stdin)
     topic = given.pop("topic")

@@ -1,4 +1,4 @@
-"""Spark for tests: the session, and short ways to read, stream and write."""
+"""Spark for tests: the session, and short functions to read, stream and write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def since(major: int, minor: int, what: str) -> pytest.MarkDecorator:
 
 
 def start(**more: str) -> SparkSession:
-    """Start Spark as a job would, but small and quiet."""
+    """Start Spark like a job, with few resources and little output."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -54,7 +54,7 @@ def start(**more: str) -> SparkSession:
 
 
 class Tables:
-    """The topics of one cluster as Spark sees them."""
+    """Access to the topics of one cluster through Spark."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, folder: Path) -> None:
         self.spark = spark
@@ -70,7 +70,7 @@ class Tables:
     def stream(
         self, topic: str | None = None, *, by: str = "tandem_kafka", **options: Any
     ) -> DataFrame:
-        """Return a stream, from the beginning unless told otherwise."""
+        """Return a stream, by default from the beginning."""
         starts = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
         if not any(name in options for name in starts):
             options["startingOffsets"] = "earliest"
@@ -88,13 +88,13 @@ class Tables:
         self._options(writer, None, options).save()
 
     def finish(self, rows: DataFrame, name: str = "out") -> Any:
-        """Run a stream to what is there now, into Parquet files; returns the query."""
+        """Stream all existing records into Parquet files; returns the query."""
         query = self.begin(rows, name, trigger={"availableNow": True})
         assert query.awaitTermination(PATIENCE_S)
         return query
 
     def begin(self, rows: DataFrame, name: str = "out", *, trigger: dict[str, Any]) -> Any:
-        """Begin a stream into Parquet files, with a checkpoint of that name."""
+        """Start a stream into Parquet files, with a checkpoint of that name."""
         return (
             rows.writeStream.format("parquet")
             .option("path", str(self.folder / name))
@@ -104,14 +104,14 @@ class Tables:
         )
 
     def written(self, name: str = "out") -> list[Row]:
-        """Return what streams have written, by partition and offset."""
+        """Return the rows that streams have written, by partition and offset."""
         found = self.spark.read.parquet(str(self.folder / name)).collect()
         return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
 
     def until(
         self, query: Any, ready: Callable[[], object], *, patience_s: float = PATIENCE_S
     ) -> None:
-        """Wait for a stream to have made something true; it may not fail meanwhile."""
+        """Wait until a stream has made a condition true; fail if the stream fails."""
         end = time.monotonic() + patience_s
         while not ready():
             assert query.isActive or ready(), query.exception()

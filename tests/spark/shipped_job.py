@@ -1,4 +1,4 @@
-"""A job that users start with spark-submit: reads and writes, and prints what came of it.
+"""A job for spark-submit: it reads and writes, and prints the results.
 
 shipped_job.py <bootstrap> <topic> <target> [register]
 """
@@ -20,14 +20,14 @@ def _tried(name: str, action: Callable[[], object]) -> None:
 
 
 def _package(_: int) -> str:
-    """Return where a worker has the package, and its Python."""
+    """Return the path of the package on a worker, and its Python."""
     import tandem_kafka
 
     return f"{tandem_kafka.__file__} {sys.executable}"
 
 
 def main() -> None:
-    """Read, write, and tell which package the workers have."""
+    """Read, write, and print which package the workers use."""
     bootstrap, topic, target, *more = sys.argv[1:]
     spark = SparkSession.builder.getOrCreate()
     if more:

@@ -19,25 +19,25 @@ from tests.spark.jobs import PATIENCE_S
 
 __all__ = ["HOME", "QUICK_START", "StandaloneCluster"]
 
-#: Of JVMs that live for seconds.
+#: Options for JVMs that run for seconds.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-#: Where a cluster finds the programs of its workers.
+#: Spark's home, with the scripts that start a cluster.
 HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
-#: What executors would inherit, so that they would have this package without a job's doing.
+#: Variables that executors would inherit, and find this package even if the job does not ship it.
 _LEFT_OUT = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_CONF_DIR")
 
 
 class StandaloneCluster:
-    """A master and workers of one core and one GB, whose Python has no package by default.
+    """A master, and workers of one core and one GB, whose Python does not have the package.
 
-    Each worker has an address of its own: Spark tries no task a second time at the same address
-    while the first attempt runs.
+    Each worker has a separate address, because Spark runs no second attempt of a task at the
+    address of a running attempt.
 
     Attributes:
-        folder: Logs are here, and in `work` the folders of executors with their stderr.
-        master: What jobs have as their master.
+        folder: The folder for logs; `work` in it has the folders of executors with their stderr.
+        master: The URL of the master.
     """
 
     def __init__(self, folder: Path, *, workers: int = 2) -> None:
@@ -50,7 +50,7 @@ class StandaloneCluster:
     def __enter__(self) -> Self:
         try:
             self._start("master.Master", self._port, self._page)
-            _until(lambda: self._state() is not None, "the master does not answer")
+            _until(lambda: self._state() is not None, "the master does not respond")
             of_worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.work))
             for number, page in enumerate(self._pages, 1):
                 at = f"127.0.0.{number}"
@@ -66,11 +66,11 @@ class StandaloneCluster:
 
     @property
     def work(self) -> Path:
-        """The folder of workers: <application>/<executor>/stderr."""
+        """The folder of the workers, with <application>/<executor>/stderr."""
         return self.folder / "work"
 
     def stop(self) -> None:
-        """End the workers, which end their executors, and then the master."""
+        """Stop the workers, which stop their executors, and then the master."""
         for process in reversed(self._processes):
             process.terminate()
         for process in reversed(self._processes):
@@ -82,7 +82,7 @@ class StandaloneCluster:
         self._processes.clear()
 
     def executor_output(self) -> str:
-        """Return what executors have written to stderr, for messages of tests."""
+        """Return the executors' stderr, for messages of tests."""
         files = sorted(self.work.glob("*/*/stderr"))
         return "\n".join(f"{each}:\n{each.read_text(errors='replace')}" for each in files)
 
@@ -109,13 +109,13 @@ class StandaloneCluster:
         self._processes.append(process)
 
     def _state(self) -> dict[str, object] | None:
-        """Return what the master's page says, as soon as it says something."""
+        """Return the status from the master's page, or None if it is not ready."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
                 state: dict[str, object] = json.load(page)
                 return state
         except (OSError, urllib.error.URLError, json.JSONDecodeError):
-            return None  # a master that is starting answers with a page for people first
+            return None  # a starting master first responds with an HTML page
 
     def _is_complete(self) -> bool:
         state = self._state()

@@ -1,4 +1,4 @@
-"""Topics as tables: every option of a batch query, and every peculiarity of a log."""
+"""Topics as tables: the options of a batch query, and the special cases of a log."""
 
 from __future__ import annotations
 
@@ -56,8 +56,10 @@ def test_schema_and_contents(kafka: KafkaCluster, topic: str, tables: Tables) ->
     assert (third.key, bytes(third.value)) == (None, b"")
 
 
-def test_it_is_registered_by_hand(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Where Spark does not find it by itself; another name shows that this is what was used."""
+def test_the_source_can_be_registered_explicitly(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    """A subclass with a different name shows that the registered class is used."""
 
     class ByHand(TandemKafkaDataSource):
         @classmethod
@@ -66,7 +68,7 @@ def test_it_is_registered_by_hand(kafka: KafkaCluster, topic: str, tables: Table
 
     kafka.admin.produce(topic, numbered(10))
     session = tables.spark.newSession()
-    if SPARK >= (4, 1):  # before, what Spark has found by itself cannot be registered
+    if SPARK >= (4, 1):  # older versions cannot register a source that Spark has found by itself
         session.dataSource.register(TandemKafkaDataSource)
     session.dataSource.register(ByHand)
     for name in ("tandem_kafka", "kafka_by_hand"):
@@ -114,7 +116,7 @@ def test_times(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
 
 
 @pytest.mark.partitions(2)
-def test_ranges_are_cut(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_ranges_are_split(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(100, 2))
     for options, tasks in (({}, 2), ({"minPartitions": 5}, 6), ({"maxRecordsPerPartition": 20}, 6)):
         frame = tables.read(topic, **options)
@@ -168,7 +170,7 @@ def test_the_brokers_timestamps(kafka: KafkaCluster, tables: Tables) -> None:
 
 
 @since(4, 1, "pushed filters")
-def test_filters_make_ranges_smaller(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_filters_reduce_ranges(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     now_ms = int(time.time() * 1_000) - 100_000
     kafka.admin.produce(topic, numbered(100, first_ms=now_ms))
     options = {"tandem.filterPushdown": "true", "maxRecordsPerPartition": "10"}
@@ -213,6 +215,6 @@ def test_a_limit_ends_the_reading(kafka: KafkaCluster, topic: str, tables: Table
         ({"subscribePattern": "("}, "not a valid regular expression"),
     ],
 )
-def test_what_is_refused(tables: Tables, options: dict[str, str], said: str) -> None:
+def test_invalid_options_are_rejected(tables: Tables, options: dict[str, str], said: str) -> None:
     with pytest.raises(Exception, match=said):
         tables.read(**options).count()

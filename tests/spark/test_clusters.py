@@ -1,4 +1,4 @@
-"""Jobs on a standalone cluster, whose executors are killed, run twice, and come and go."""
+"""Jobs on a standalone cluster with killed executors, speculation and dynamic allocation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def started(job: ClusterJob, jobs: list[Job]) -> Job:
 
 
 def check_result(job: ClusterJob, running: Job, tables: Tables) -> None:
-    """Every row is there once: in the files, and in the topic for readers of committed rows."""
+    """Check that every row exists once: in the files, and for read_committed readers."""
     log = Path(job.folder) / "driver.log"
     assert running.wait(2 * PATIENCE_S) == 0, log.read_text()[-6_000:]
     expected = [(partition, at) for partition in range(3) for at in range(ROWS // 3)]
@@ -66,13 +66,13 @@ def test_batch_query_stream_and_sink_on_two_executors(
 
 
 def kill_its_executor(job: ClusterJob, running: Job, step: str) -> None:
-    """Wait for the task that waits, and kill the JVM above it."""
+    """Wait for the held task, and kill the JVM of its executor."""
     held = Path(job.folder) / f"{step}-held"
     assert until(running, held.exists), (Path(job.folder) / "driver.log").read_text()[-6_000:]
     os.kill(executor_of(int(held.read_text())), signal.SIGKILL)
 
 
-def test_executors_that_are_killed_in_a_query_a_stream_and_a_sink(
+def test_no_row_is_lost_if_executors_are_killed(
     job: ClusterJob, tables: Tables, jobs: list[Job]
 ) -> None:
     job = replace(job, holds=True)
@@ -82,10 +82,10 @@ def test_executors_that_are_killed_in_a_query_a_stream_and_a_sink(
     check_result(job, running, tables)
 
 
-def test_speculative_tasks_and_executors_that_come_and_go(
+def test_speculative_execution_with_dynamic_allocation(
     job: ClusterJob, tables: Tables, jobs: list[Job]
 ) -> None:
-    """A task waits until Spark has started it a second time and has killed it."""
+    """A task waits until Spark has started a second attempt and has killed the first."""
     settings = {
         "spark.speculation": "true",
         "spark.task.maxFailures": "1",

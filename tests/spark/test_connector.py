@@ -1,4 +1,4 @@
-"""The same rows as Spark's own connector gives, and its checkpoints continued."""
+"""Compares rows and checkpoints with Spark's own connector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OURS, THEIRS = "tandem_kafka", "kafka"
 
 @pytest.fixture(scope="module")
 def awkward(kafka: KafkaCluster) -> list[str]:
-    """Topics with all that a log can hold."""
+    """Topics with codecs, LogAppendTime, transactions and compaction."""
     mark = uuid.uuid4().hex[:8]
     names = []
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -59,7 +59,7 @@ def _transactions(kafka: KafkaCluster, topic: str) -> None:
 
 
 def _compacted(kafka: KafkaCluster, name: str) -> str:
-    """Make gaps: wait until the cleaner has been there."""
+    """Create gaps: wait until the log cleaner has compacted the topic."""
     config = {
         "cleanup.policy": "compact",
         "segment.ms": "100",
@@ -107,7 +107,7 @@ def rows(frame: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("isolation", "more"), [("read_uncommitted", {}), ("read_committed", {"minPartitions": 40})]
 )
-def test_row_by_row(
+def test_all_rows_are_equal(
     tables: Tables, awkward: list[str], isolation: str, more: dict[str, Any]
 ) -> None:
     options = {"includeHeaders": True, "kafka__isolation__level": isolation, **more}
@@ -122,7 +122,7 @@ def test_row_by_row(
 
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize("unfinished", [False, True])
-def test_a_checkpoint_of_theirs_is_continued(
+def test_a_checkpoint_of_the_connector_is_continued(
     kafka: KafkaCluster, topic: str, tables: Tables, unfinished: bool
 ) -> None:
     produced = 0
@@ -143,8 +143,8 @@ def test_a_checkpoint_of_theirs_is_continued(
     assert found == [(partition, at) for partition in (0, 1) for at in range(produced)]
 
 
-def test_rows_are_written_alike(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Keys go to the same partitions."""
+def test_sinks_choose_the_same_partitions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """A key goes to the same partition with both sinks."""
     frame = tables.spark.range(200).selectExpr("string(id) key", "string(id) value")
     copies = []
     for by in (OURS, THEIRS):

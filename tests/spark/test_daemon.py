@@ -37,7 +37,7 @@ def test_imports_before_a_fork_start_no_threads_and_open_no_sockets() -> None:
     assert done.stdout.split() == ["1", "0"]
 
 
-def test_a_job_reads_with_it(kafka: KafkaCluster) -> None:
+def test_a_job_reads_with_the_daemon(kafka: KafkaCluster) -> None:
     kafka.admin.create_topic("daemon", 3)
     kafka.admin.produce("daemon", [Record(b"value", partition=n % 3) for n in range(90)])
     done = subprocess.run(
@@ -51,6 +51,6 @@ def test_a_job_reads_with_it(kafka: KafkaCluster) -> None:
     )
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["counts"] == [90, 90]
-    # Spark plans with its own daemon whatever it is told (docs/reference/spark.md says so).
+    # Spark plans with its own daemon, regardless of the setting (see docs/reference/spark.md).
     tasks = [daemon for daemon, worker in told["daemons"] if worker == "pyspark.worker"]
     assert tasks == ["tandem_kafka.spark.daemon"]

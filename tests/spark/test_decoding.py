@@ -1,4 +1,4 @@
-"""Decoding functions in queries: what serializers wrote to Kafka comes back as columns."""
+"""Decoding functions in queries: records of serializers become columns."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_avro_of_two_versions(
 
 
 def _local(at: dt.datetime) -> dt.datetime:
-    """Return a time as Spark hands it to Python: without a zone, in that of the machine."""
+    """Return a time like Spark's for Python: naive, in the local time zone."""
     return at.astimezone().replace(tzinfo=None)
 
 
@@ -129,7 +129,7 @@ def test_protobuf(
         empty = {"id": 0, "large": 0, "kind": "9", "tags": [], "counts": {}}
         assert second.asDict() == {**empty, **unset}
         assert tombstone is None
-    # The same file, another message: its bytes would make sense.
+    # A different message of the same file, whose bytes would parse.
     kafka.admin.produce(topic, [other(refund(id=3), at(topic)), b"\0\0\0\0\1\2\2\xff"])
     assert decoded(tables, topic, by_name)[-2:] == [None, None]
     with pytest.raises(Exception, match=r"the message is shop\.Refund, not shop\.Order"):
@@ -153,7 +153,7 @@ def test_json(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
         decoded(tables, topic, from_json("value", schema))
 
 
-def test_json_behind_the_frame_of_a_registry(tables: Tables) -> None:
+def test_framed_json(tables: Tables) -> None:
     def rows(*values: str) -> Any:
         return tables.spark.createDataFrame(
             [(each.encode("latin-1"),) for each in values], "v binary"
@@ -198,7 +198,7 @@ def test_bad_bytes_and_secrets_in_a_query(tables: Tables, registry: SchemaRegist
 
 @pytest.mark.parametrize("mode", ["failfast", "permissive"])
 @since(4, 1, "functions on Arrow columns")
-def test_a_registry_that_wants_a_login_in_a_query(
+def test_a_missing_registry_login_in_a_query(
     tables: Tables, registry: SchemaRegistry, mode: str
 ) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
@@ -213,10 +213,10 @@ def test_a_registry_that_wants_a_login_in_a_query(
 
     with pytest.raises(Exception, match="Unauthorized") as error:
         found()
-    # Our sentence is the first that Python says.
+    # Our message comes before the traceback.
     said = str(error.value).partition("tandem_kafka: ")[2].splitlines()[0]
     assert said == (
-        "the registry could not be asked for schema id 1: HTTP 401, Unauthorized; set "
+        "the request for schema id 1 failed: HTTP 401, Unauthorized; set "
         "basic.auth.user.info in registry to a user:password that the registry accepts"
     )
     assert str(error.value).index(said) < str(error.value).index("Traceback")
@@ -225,7 +225,7 @@ def test_a_registry_that_wants_a_login_in_a_query(
 
 SCHEMA = "id long, cents long, note string"
 ROWS = "select cast(if(id = 0, null, string(id)) as binary) value, id part from range(9)"
-#: Spark's filters may decode once more than its projections before.
+#: Before Spark 4.2, filters may decode again.
 filters_once = since(4, 2, "filters that do not decode again")
 
 
@@ -240,7 +240,7 @@ def test_json_is_parsed_once(tables: Tables, mode: str, framed: bool) -> None:
 
 @filters_once
 @pytest.mark.parametrize("mode", ["failfast", "permissive"])
-def test_a_filter_parses_no_second_time(
+def test_a_filter_does_not_parse_again(
     tables: Tables, topic: str, kafka: KafkaCluster, mode: str
 ) -> None:
     value = b'{"id": 1, "cents": 5}'
@@ -253,7 +253,7 @@ def test_a_filter_parses_no_second_time(
     batch = found(tables.read(topic))
     selected = batch.select("o.*")
     assert _in_plan(selected) == 1
-    # A filter of another column still goes to the source.
+    # A filter on another column is still pushed to the source.
     plan = selected._jdf.queryExecution().optimizedPlan().toString()
     assert plan.index("from_json(") < plan.index("offset#")
     assert selected.collect() == [Row(id=1, cents=5, note=None)] * 2
@@ -264,7 +264,7 @@ def test_a_filter_parses_no_second_time(
 
 
 @filters_once
-def test_a_filter_decodes_avro_no_second_time(tables: Tables) -> None:
+def test_a_filter_does_not_decode_avro_again(tables: Tables) -> None:
     fields = [{"name": name, "type": "long"} for name in ("id", "cents")]
     schema = {"type": "record", "name": "R", "fields": fields}
     column = from_avro("value", registry={"url": "http://localhost"}, schema=schema)
@@ -274,7 +274,7 @@ def test_a_filter_decodes_avro_no_second_time(tables: Tables) -> None:
 
 
 def _in_plan(rows: Any, text: str = "from_json(") -> int:
-    """How often it is computed, for each row."""
+    """Return how often a function is computed for each row."""
     count: int = rows._jdf.queryExecution().optimizedPlan().toString().count(text)
     return count
 
@@ -287,7 +287,9 @@ def _in_plan(rows: Any, text: str = "from_json(") -> int:
         ({"schema": "no schema at all"}, "schema 'no schema at all' is not valid"),
     ],
 )
-def test_what_is_refused(tables: Tables, arguments: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_are_rejected(
+    tables: Tables, arguments: dict[str, Any], said: str
+) -> None:
     assert tables.spark is not None
     with pytest.raises(InvalidArgumentError, match=said):
         from_json("value", **{"schema": "id long", **arguments})

@@ -1,4 +1,4 @@
-"""The pure part of decoding: framing, schemas, types and errors, without a session of Spark."""
+"""The pure part of decoding: framing, schemas, types and errors, without a Spark session."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def decode(
     *values: bytes | None,
     permissive: bool = False,
 ) -> list[Any]:
-    """Decode values; `registry` is one that runs, or the configuration of its client."""
+    """Decode values; `registry` is a running one, or the configuration of a client."""
     settings = registry if isinstance(registry, dict) else {"url": registry.url}
     asked = AvroValues.of(Registry.of(settings), schema)
     kind = arrow_type(asked.spark_type())
@@ -119,7 +119,7 @@ def test_every_type_of_avro(registry: SchemaRegistry) -> None:
     assert nothing is None
 
 
-def test_a_writers_schema_becomes_the_readers(registry: SchemaRegistry) -> None:
+def test_values_are_converted_to_the_readers_schema(registry: SchemaRegistry) -> None:
     old = record(("id", {"type": "int"}), ("gone", {"type": "string"}))
     new = record(("id", {"type": "long"}), ("note", {"type": ["null", "string"], "default": None}))
     values = [
@@ -134,11 +134,11 @@ def test_a_writers_schema_becomes_the_readers(registry: SchemaRegistry) -> None:
         ]
         * 100
     )
-    # Each schema once, however many values.
+    # Each schema is requested once, regardless of the number of values.
     assert registry.asked == {"/schemas/ids/1": 1, "/schemas/ids/2": 1}
 
 
-def test_a_writers_schema_that_cannot_become_the_readers(registry: SchemaRegistry) -> None:
+def test_an_incompatible_writers_schema_is_an_error(registry: SchemaRegistry) -> None:
     """The older schema lacks a field, for which the reader's schema has no default."""
     new = record(("id", {"type": "long"}), ("note", {"type": "string"}))
     older = avro(known(registry, GOOD), GOOD, {"id": 1})
@@ -148,7 +148,7 @@ def test_a_writers_schema_that_cannot_become_the_readers(registry: SchemaRegistr
         decode(registry, new, older, newer)
 
 
-def test_schemas_that_others_refer_to(registry: SchemaRegistry) -> None:
+def test_referenced_schemas(registry: SchemaRegistry) -> None:
     address = record(("city", {"type": "string"}), name="Address")
     known(registry, address, "address")
     order = record(("to", {"type": "Address"}))
@@ -187,13 +187,13 @@ def test_bad_bytes(registry: SchemaRegistry, value: bytes, said: str) -> None:
     assert decode(registry, GOOD, good, value, permissive=True) == [{"id": 7}, None]
 
 
-def test_an_id_that_is_not_there_is_not_asked_for_each_time(registry: SchemaRegistry) -> None:
+def test_an_unknown_id_is_requested_once(registry: SchemaRegistry) -> None:
     assert decode(registry, GOOD, *[b"\0\0\0\0\x63\x02"] * 100, permissive=True) == [None] * 100
     assert registry.asked == {"/schemas/ids/99": 1}
 
 
 @pytest.mark.parametrize("permissive", [False, True])
-def test_a_registry_out_of_order_is_no_bad_bytes(
+def test_a_failing_registry_is_an_error_in_both_modes(
     registry: SchemaRegistry, permissive: bool
 ) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
@@ -205,7 +205,9 @@ def test_a_registry_out_of_order_is_no_bad_bytes(
 
 
 @pytest.mark.parametrize("permissive", [False, True])
-def test_a_registry_that_is_down(registry: SchemaRegistry, permissive: bool) -> None:
+def test_an_unreachable_registry_is_an_error_in_both_modes(
+    registry: SchemaRegistry, permissive: bool
+) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
     with SchemaRegistry() as other:
         gone = other.url
@@ -218,7 +220,9 @@ def test_a_registry_that_is_down(registry: SchemaRegistry, permissive: bool) -> 
 
 
 @pytest.mark.parametrize("permissive", [False, True])
-def test_another_server_than_a_registry(registry: SchemaRegistry, permissive: bool) -> None:
+def test_a_server_that_is_not_a_registry_is_an_error(
+    registry: SchemaRegistry, permissive: bool
+) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
     settings = {"url": f"{registry.url}/elsewhere"}
     with pytest.raises(RegistryError, match="HTTP 404, not found; check the path of the url"):
@@ -268,7 +272,7 @@ def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
         ),
     ],
 )
-def test_schemas_that_are_refused(registry: SchemaRegistry, schema: Any, said: str) -> None:
+def test_unsupported_schemas_are_rejected(registry: SchemaRegistry, schema: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         AvroValues.of(Registry.of({"url": registry.url}), schema).spark_type()
     assert not registry.asked
@@ -283,7 +287,7 @@ def test_schemas_that_are_refused(registry: SchemaRegistry, schema: Any, said: s
         ({"url": "http://x", "nonsense": "hush"}, "nonsense"),
     ],
 )
-def test_registries_that_are_refused(given: Any, said: str) -> None:
+def test_invalid_registry_settings_are_rejected(given: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said) as error:
         Registry.of(given)
     assert "hush" not in str(error.value)
@@ -308,7 +312,7 @@ def test_the_path_to_a_message(indexes: bytes, path: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("indexes", [b"", b"\x80", b"\x01", b"\x04\x02", b"\xff" * 12])
-def test_a_path_that_is_none(indexes: bytes) -> None:
+def test_invalid_message_indexes(indexes: bytes) -> None:
     with pytest.raises(DecodingError, match="message indexes"):
         message_path(b"\0\0\0\0\x07" + indexes)
 
@@ -321,7 +325,7 @@ def test_a_path_that_is_none(indexes: bytes) -> None:
         (7, None, "message must be a generated class"),
     ],
 )
-def test_messages_that_are_refused(message: Any, descriptors: Any, said: str) -> None:
+def test_invalid_messages_are_rejected(message: Any, descriptors: Any, said: str) -> None:
     pytest.importorskip("google.protobuf")
     with pytest.raises(InvalidArgumentError, match=said):
         ProtobufValues.of(Registry.of({"url": "http://localhost"}), message, descriptors)
@@ -332,7 +336,7 @@ def test_protobuf_of_an_older_and_a_newer_schema(registry: SchemaRegistry) -> No
     from google.protobuf import descriptor_pb2
 
     def changed(change: Any) -> tuple[int, Any]:
-        """Return the schema's id and the class of an order that was changed."""
+        """Return the schema id and the class of a changed order."""
         whole = descriptor_pb2.FileDescriptorSet.FromString(messages.descriptors())
         file = whole.file[-1]
         change(next(each for each in file.message_type if each.name == "Order"))

@@ -1,4 +1,4 @@
-"""Executors of their own, as in a cluster: what the driver settles has to reach them."""
+"""Separate executors, as in a cluster: they must receive the driver's settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A job that is killed at random points, driver and all or one of its workers, and started again.
+"""Kills the driver or a worker of a job at random points, and restarts the job.
 
-`make spark-kills` does it 20 times.
+`make spark-kills` does this 20 times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.spark.session import Tables, since
 
 
 def kill_in_first_batch(start: Callable[[], Job], folder: Path) -> None:
-    """Kill the driver when the first batch is planned and not finished."""
+    """Kill the driver after the first batch is planned and before it is finished."""
     for _ in range(5):
         job = start()
         until(job, lambda: noted(folder, "offsets"))
@@ -36,16 +36,16 @@ def kill_in_first_batch(start: Callable[[], Job], folder: Path) -> None:
 
 
 def kill_driver_after_progress(job: Job, folder: Path, chance: random.Random) -> str:
-    """Kill it when it has noted one to six things more, and a moment later."""
+    """Kill the driver after one to six more checkpoint entries and a random delay."""
     goal = noted(folder, "offsets", "commits") + chance.randint(1, 6)
     until(job, lambda: noted(folder, "offsets", "commits") >= goal)
-    time.sleep(chance.random() * 0.2)  # a random point is what is wanted
+    time.sleep(chance.random() * 0.2)  # a random delay
     kill_driver(job)
     return "the driver"
 
 
 def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
-    """Kill a worker in the middle of a batch: Spark repeats the task, and the job ends well."""
+    """Kill a worker during a batch: Spark repeats the task, and the job succeeds."""
     goal = noted(folder, "commits") + chance.randint(0, 2)
     known: list[Path] = []
 
@@ -60,7 +60,7 @@ def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
 
     if not until(job, at_work):
         assert job.returncode == 0
-        return "nobody, the job was faster"
+        return "nothing, because the job was faster"
     victim = next(filter(is_running, known), known[0])
     os.kill(int(victim.name), signal.SIGKILL)
     assert job.wait(PATIENCE_S) == 0
@@ -72,7 +72,7 @@ def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
 @pytest.mark.partitions(3)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
-def test_nothing_is_lost_and_nothing_is_doubled(
+def test_no_record_is_lost_or_duplicated(
     kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
     chance = seeded()

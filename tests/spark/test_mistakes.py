@@ -1,4 +1,4 @@
-"""The ten usual mistakes: our sentence is at the top of what the user sees."""
+"""Ten common mistakes: our message is the first line that the user sees."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NO_BROKER = (
     r"\(kafka\.bootstrap\.timeout\.ms\): check the addresses"
 )
 
-#: Options of a mistake, and what is said of it; `{topic}` is a topic that is there.
+#: The options and the message of each mistake; `{topic}` is an existing topic.
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no servers": (
         {"subscribe": "{topic}", "kafka__bootstrap__servers": ""},
         (
             r"the option kafka\.bootstrap\.servers is missing: give the addresses of one or more "
-            r"brokers, as host:port, separated by commas"
+            r"brokers as host:port, separated by commas"
         ),
     ),
     "unknown topic": (
@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture
 def lost(kafka: KafkaCluster, topic: str) -> str:
-    """A topic of whose twenty records retention took ten."""
+    """A topic with twenty records, of which ten are deleted."""
     kafka.admin.produce(topic, [b"%d" % n for n in range(20)])
     kafka.admin.delete_records(topic, {0: 10})
     return topic
@@ -150,7 +150,7 @@ orders = (
 
 @pytest.mark.parametrize("package", ["pyarrow", "pyspark"])
 def test_a_package_is_missing(tmp_path: Path, package: str) -> None:
-    """Without pyarrow as in any job; without PySpark where somebody imports the source."""
+    """Without pyarrow a job fails; without PySpark the import of the source fails."""
     script = tmp_path / "job.py"
     script.write_text(SCRIPT if package == "pyarrow" else "import tandem_kafka.spark")
     ran = run_script(script, environment=without(tmp_path, package))
@@ -180,7 +180,7 @@ def test_spark_3(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(SPARK >= (4, 2), reason="rate limits are there since Spark 4.2")
-def test_what_spark_is_too_old_for(tables: Tables, topic: str) -> None:
+def test_a_feature_of_a_newer_spark(tables: Tables, topic: str) -> None:
     with pytest.raises(Exception, match=r"need Spark 4\.2") as error:
         tables.finish(tables.stream(topic, maxOffsetsPerTrigger=5))
     assert "tandem_kafka: maxOffsetsPerTrigger" in first_line(error.value)

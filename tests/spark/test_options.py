@@ -51,7 +51,7 @@ def test_a_login_of_the_java_client() -> None:
         {"request.required.acks": "-1"},
     ],
 )
-def test_the_sink_is_idempotent_and_waits_for_all(given: dict[str, str]) -> None:
+def test_the_sink_uses_idempotence_and_acks_all(given: dict[str, str]) -> None:
     found = producer_options({**SERVERS, **given})
     assert (found["enable.idempotence"], found["acks"]) == ("true", "all")
     assert not found.keys() & {"request.required.acks", "enable_idempotence"}
@@ -66,7 +66,9 @@ def test_the_sink_is_idempotent_and_waits_for_all(given: dict[str, str]) -> None
         ("enable.idempotence", "false", "true"),
     ],
 )
-def test_the_sinks_guarantees_are_not_given_away(name: str, value: str, allowed: str) -> None:
+def test_options_that_weaken_the_sinks_guarantees_are_rejected(
+    name: str, value: str, allowed: str
+) -> None:
     for given in (name, name.replace(".", "_")):
         with pytest.raises(KafkaConfigurationError) as error:
             producer_options({**SERVERS, given: value})
@@ -90,8 +92,8 @@ def test_types_and_stores() -> None:
 
 
 @pytest.mark.parametrize("name", ["max.poll.records", "session.timeout.ms", "metric.reporters"])
-def test_what_is_taken_without_effect(name: str) -> None:
-    """And said to be."""
+def test_source_options_without_effect_are_documented(name: str) -> None:
+    """They are accepted and ignored."""
     for given in (name, name.replace(".", "_")):
         assert consumer_options({**SERVERS, given: "7"}) == consumer_options(SERVERS)
     row = next(each for each in PAGE.splitlines() if each.startswith(f"| `kafka.{name}`"))
@@ -99,7 +101,7 @@ def test_what_is_taken_without_effect(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["max.block.ms", "metric.reporters"])
-def test_what_the_sink_takes_without_effect(name: str) -> None:
+def test_sink_options_without_effect_are_documented(name: str) -> None:
     for given in (name, name.replace(".", "_")):
         assert producer_options({**SERVERS, given: "7"}) == producer_options(SERVERS)
     row = next(each for each in PAGE.splitlines() if each.startswith("| `kafka.max.block.ms`"))
@@ -107,7 +109,7 @@ def test_what_the_sink_takes_without_effect(name: str) -> None:
     assert "without effect" in row
 
 
-def test_the_sink_refuses_partitioners_of_the_jvm() -> None:
+def test_the_sink_rejects_partitioners_of_the_jvm() -> None:
     with pytest.raises(KafkaConfigurationError, match=r"partitioner\.class .*give kafka\.partit"):
         producer_options({**SERVERS, "partitioner.class": "org.example.Partitioner"})
 
@@ -127,7 +129,7 @@ def test_settings_of_the_jvm_are_in_the_table() -> None:
         ("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required;"),
     ],
 )
-def test_what_the_client_refuses(name: str, value: str) -> None:
+def test_invalid_client_options_are_rejected(name: str, value: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=name):
         consumer_options({**SERVERS, name: value})
 
@@ -172,7 +174,7 @@ def test_the_first_end_says_where_the_batch_began() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 999])
-def test_a_rate_limit_is_shared_by_backlog(limit: int) -> None:
+def test_a_rate_limit_is_divided_in_proportion_to_the_backlog(limit: int) -> None:
     start = {TopicPartition("a", n): 0 for n in range(3)}
     end = {TopicPartition("a", 0): 10, TopicPartition("a", 1): 900, TopicPartition("a", 2): 0}
     found = rate_limited(limit, start, end)
@@ -185,7 +187,7 @@ def test_a_rate_limit_is_shared_by_backlog(limit: int) -> None:
     "how",
     [{}, {"min_partitions": 7}, {"max_records": 10}, {"min_partitions": 50, "max_records": 33}],
 )
-def test_ranges_are_cut_without_gaps(how: dict[str, Any]) -> None:
+def test_ranges_are_split_without_gaps(how: dict[str, Any]) -> None:
     whole = [OffsetRange("a", n, 5, 5 + size) for n, size in enumerate((0, 1, 100, 37))]
     parts = split(whole, **how)
     covered = sorted((part.tp, at) for part in parts for at in range(part.start, part.end))

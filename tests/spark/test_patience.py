@@ -1,4 +1,4 @@
-"""How long reading waits and how often offsets are looked up; the names that clients have."""
+"""Timeouts of reading, retries of offset lookups, and client names."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class Clock:
 
 
 class StuckConsumer:
-    """A consumer to which no record comes; time passes while it waits."""
+    """A consumer that receives no record; its waits advance the clock."""
 
-    def __init__(self, clock: Clock, *, answers: bool) -> None:
+    def __init__(self, clock: Clock, *, responds: bool) -> None:
         self._clock = clock
-        self._answers = answers
+        self._responds = responds
 
     def assign(self, partitions: Any) -> None:
-        """Nothing: it has one."""
+        """Do nothing."""
 
     def stop_at(self, tp: Any, offset: int) -> None:
-        """Nothing: it never gets there."""
+        """Do nothing: the range is never complete."""
 
     def seek(self, tp: Any, offset: int) -> None:
-        """Nothing: it does not move."""
+        """Do nothing: the position is fixed."""
 
     def position(self, _tp: Any) -> int:
         return 3
@@ -63,19 +63,19 @@ class StuckConsumer:
         return pa.RecordBatch.from_pydict({"offset": []})
 
     def end_offsets(self, _partitions: Any, timeout_ms: int) -> dict[TopicPartition, int]:
-        if not self._answers:
+        if not self._responds:
             self._clock.at_ms += timeout_ms
-            raise KafkaTimeoutError("no answer")
+            raise KafkaTimeoutError("no response")
         return {TP: 10}
 
 
-@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("responds", [True, False])
 @pytest.mark.parametrize("timeout_ms", [700, 20_000])
-def test_a_task_waits_so_long_for_a_record(timeout_ms: int, answers: bool) -> None:
+def test_a_task_fails_after_the_poll_timeout(timeout_ms: int, responds: bool) -> None:
     options = parsed(kafkaConsumer__pollTimeoutMs=timeout_ms)
     reading = Reading.of(options, RowShape(full_schema(headers=False)))
     clock = Clock()
-    consumer: Any = StuckConsumer(clock, answers=answers)
+    consumer: Any = StuckConsumer(clock, responds=responds)
     task = _Range(reading, consumer, OffsetRange("a", 0, 3, 10))
     task._clock = clock  # type: ignore[assignment]
     with pytest.raises(KafkaTimeoutError, match=f"within {timeout_ms} ms .kafkaConsumer.poll"):
@@ -84,7 +84,7 @@ def test_a_task_waits_so_long_for_a_record(timeout_ms: int, answers: bool) -> No
 
 
 class Waiting:
-    """Notes for how long the driver is told to wait, and lets that time pass."""
+    """A driver that records its waits, and advances the clock."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -97,7 +97,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize(("retries", "interval_ms"), [(0, 10), (2, 10), (5, 700)])
-def test_offsets_are_looked_up_so_often(
+def test_lookups_of_offsets_are_retried(
     monkeypatch: pytest.MonkeyPatch, retries: int, interval_ms: int
 ) -> None:
     attempts = 0
@@ -124,14 +124,14 @@ def names(options: SourceOptions) -> list[Any]:
     return [ours.get("client_id"), reading.client_options().get("client_id")]
 
 
-def test_the_prefix_of_names() -> None:
+def test_the_prefix_of_client_names() -> None:
     assert names(parsed()) == [None, None]
     assert names(parsed(groupIdPrefix="job")) == ["job-driver", "job-executor"]
     assert names(parsed(groupIdPrefix="job", kafka__client__id="me")) == ["me", "me"]
     assert names(parsed(groupIdPrefix="job", kafka__group__id="group")) == [None, None]
 
 
-def test_a_group_that_is_named_is_not_joined(kafka: KafkaCluster, topic: str) -> None:
+def test_a_given_group_is_not_joined(kafka: KafkaCluster, topic: str) -> None:
     kafka.admin.produce(topic, [b"x"] * 10)
     servers = {"kafka__bootstrap__servers": kafka.bootstrap(), "subscribe": topic}
     options = parsed(**servers, kafka__group__id=f"group-of-{topic}")

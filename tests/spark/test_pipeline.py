@@ -1,4 +1,4 @@
-"""`make pipeline`, small: the job is killed, goes on, and every figure is what it must be."""
+"""A small `make pipeline`: the job is killed and continues, and all figures are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lag of streams, as logs and metrics have it."""
+"""The lag of streams, in logs and metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAG = StreamLag("orders", "id", 3, 250, 40, {TopicPartition("t", 0): 5, TopicPar
 
 @pytest.mark.partitions(2)
 @since(4, 2, "latest offsets in the progress")
-def test_a_listener_tells_how_far_a_stream_is_behind(
+def test_a_listener_logs_the_lag(
     kafka: KafkaCluster, topic: str, tables: Tables, caplog: Any
 ) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(100)])
@@ -37,7 +37,7 @@ def test_a_listener_tells_how_far_a_stream_is_behind(
             tables.finish(tables.stream(topic, maxOffsetsPerTrigger=40))
             end = time.monotonic() + PATIENCE_S
             while len(told) < 3 and time.monotonic() < end:
-                time.sleep(0.02)  # Spark tells listeners a moment later
+                time.sleep(0.02)  # Spark calls listeners asynchronously
     finally:
         tables.spark.streams.removeListener(listener)
     assert [(lag.batch, lag.rows, lag.total) for lag in told] == [
@@ -61,7 +61,7 @@ def test_gauges_have_the_lag() -> None:
         0.25
     )
     keep(StreamLag("orders", "id", 4, 250, 40, {TopicPartition("t", 1): 7}))
-    assert registry.get_sample_value(name, at) is None, "a partition that is gone has no series"
+    assert registry.get_sample_value(name, at) is None, "a removed partition has no series"
 
 
 def test_a_meter_observes_the_lag() -> None:

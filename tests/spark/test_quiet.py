@@ -1,4 +1,4 @@
-"""A stream that runs well prints nothing of its own."""
+"""A healthy stream prints nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.jobs import ROOT, environment
 from tests.spark.mistakes import run_script
 from tests.spark.session import since
 
-#: Lines of Spark's: its log, how it was set up, and what PySpark says of other packages.
+#: Lines of Spark: its log, its setup, and PySpark's warnings about other packages.
 SPARKS = re.compile(
     r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN) |WARNING: Using incubator modules|"
     r"Using Spark's default log4j profile|Setting default log level|To adjust logging level|"

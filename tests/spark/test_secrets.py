@@ -1,4 +1,4 @@
-"""Passwords that a query is given do not come out of it: not in plans, progress or logs."""
+"""The passwords of a query do not appear in plans, progress or logs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def secured(kafka: KafkaCluster, tmp_path: Path) -> dict[str, str]:
 def test_a_job_shows_no_secrets(
     kafka: KafkaCluster, topic: str, secured: dict[str, str], tmp_path: Path
 ) -> None:
-    """Spark's log at INFO, plans, progress, checkpoint and what its web pages show."""
+    """Checks Spark's log at INFO, plans, progress, checkpoint and web pages."""
     kafka.admin.produce(topic, [b"x"] * 10)
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark.secret_job", str(tmp_path)],
@@ -85,10 +85,10 @@ def test_a_job_shows_no_secrets(
         assert not shown, f"{shown} in {each[:200]}"
 
 
-def test_nothing_of_ours_shows_secrets(
+def test_our_logs_and_objects_show_no_secrets(
     kafka: KafkaCluster, topic: str, secured: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log at DEBUG, and repr() of all that is made of options."""
+    """Checks the log at DEBUG, and repr() of all objects made from options."""
     caplog.set_level(logging.DEBUG)
     kafka.admin.produce(topic, [b"x"] * 10)
     given = {**secured, "subscribe": topic}

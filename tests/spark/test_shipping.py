@@ -1,4 +1,4 @@
-"""How the package reaches the workers of a cluster (docs/reference/spark-clusters.md)."""
+"""Ways to bring the package to the workers of a cluster (docs/reference/spark-clusters.md)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.spark.standalone import HOME, QUICK_START, StandaloneCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-#: A Python that has none of the packages of this environment.
+#: A Python without the packages of this environment.
 BARE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
 ENVIRONMENT = f"environment/lib/python3.{sys.version_info.minor}/site-packages"
 
 
 @pytest.fixture
 def dependencies(tmp_path: Path) -> Path:
-    """All packages of this environment but this one."""
+    """All packages of this environment except this one."""
     if not BARE.exists():
         pytest.skip(f"there is no {BARE}")
     folder = tmp_path / "dependencies"
@@ -47,14 +47,14 @@ def dependencies(tmp_path: Path) -> Path:
 
 
 def copy_package(folder: Path) -> None:
-    """Copy what a pure wheel has."""
+    """Copy the files of a pure wheel."""
     for name in ("tandem_kafka", "pyspark_tandem_kafka"):
         ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__", "testing")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
 
 
 class Submission:
-    """A job that is submitted to a cluster."""
+    """A job for spark-submit on a cluster."""
 
     def __init__(self, cluster: StandaloneCluster, kafka: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
@@ -65,7 +65,7 @@ class Submission:
     def run(
         self, folder: Path, *options: str, register: bool = False, **environment: str
     ) -> dict[str, str]:
-        """Return what the job prints, by what it is about."""
+        """Return the lines that the job prints, by their names."""
         settings = {
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
@@ -145,7 +145,7 @@ def test_py_files_with_the_pure_wheel_named_zip(
 
 
 def packed(tmp_path: Path, dependencies: Path) -> Path:
-    """Pack a virtual environment with this package; what it depends on it has by a path."""
+    """Pack a virtual environment with this package; a path file adds its dependencies."""
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
     copy_package(tmp_path / ENVIRONMENT)
@@ -156,13 +156,13 @@ def packed(tmp_path: Path, dependencies: Path) -> Path:
     return archive
 
 
-def test_archives_with_an_environment_whose_packages_workers_import(
+def test_archives_with_the_packages_only(
     submission: Submission,
     tmp_path: Path,
     dependencies: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """The same Python everywhere; only packages are shipped."""
+    """All machines have the same Python; only packages are shipped."""
     archive = packed(tmp_path, dependencies)
     said = submission.run(
         tmp_path_factory.mktemp("elsewhere"),
@@ -176,10 +176,10 @@ def test_archives_with_an_environment_whose_packages_workers_import(
     assert ENVIRONMENT in said["package"]
 
 
-def test_archives_with_an_environment_whose_python_workers_run(
+def test_archives_with_an_environment_and_its_python(
     submission: Submission, tmp_path: Path, dependencies: Path
 ) -> None:
-    """The driver plans with that Python too, below the folder in which the job starts."""
+    """The driver plans with that Python, too, in the folder in which the job starts."""
     archive = packed(tmp_path, dependencies)
     said = submission.run(
         tmp_path,

@@ -44,7 +44,7 @@ def test_columns_arrive(topic: str, tables: Tables) -> None:
 
 
 def test_timestamps_are_written(topic: str, tables: Tables) -> None:
-    """To the millisecond, down; a row without one has the time of writing."""
+    """Timestamps are truncated to milliseconds; a row without one gets the time of writing."""
     before = time.time() * 1_000
     frame = rows(
         tables,
@@ -59,8 +59,8 @@ def test_timestamps_are_written(topic: str, tables: Tables) -> None:
     assert before - 1 <= third[0].timestamp() * 1_000 <= time.time() * 1_000 + 1
 
 
-def test_a_task_waits_so_long_for_its_deliveries(tables: Tables) -> None:
-    """Nobody answers there."""
+def test_a_task_fails_after_the_flush_timeout(tables: Tables) -> None:
+    """No broker listens at this address."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = {
             "topic": "t",
@@ -73,10 +73,10 @@ def test_a_task_waits_so_long_for_its_deliveries(tables: Tables) -> None:
         assert time.monotonic() - began < 60
 
 
-def test_an_outage_is_one_warning_and_prints_nothing(
+def test_an_outage_logs_one_warning_and_prints_nothing(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """librdkafka tries several times a second, and would print a line each time."""
+    """librdkafka retries several times a second, and would print a line each time."""
     given = {
         "topic": "t",
         "kafka.bootstrap.servers": "127.0.0.1:1",
@@ -92,7 +92,7 @@ def test_an_outage_is_one_warning_and_prints_nothing(
 
 
 @pytest.mark.partitions(3)
-def test_the_option_comes_before_the_column(topic: str, tables: Tables) -> None:
+def test_the_option_topic_overrides_the_column(topic: str, tables: Tables) -> None:
     frame = tables.spark.range(1_000).selectExpr("cast(id as string) value", "'elsewhere' topic")
     tables.write(frame, topic=topic)
     assert {int(r.value) for r in tables.read(topic).collect()} == set(range(1_000))
@@ -133,7 +133,9 @@ def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: T
         ("string(id) value", {"topic": "t", "kafka__acks": "1"}, "kafka.acks=1 is not allowed"),
     ],
 )
-def test_what_is_refused(tables: Tables, select: str, options: dict[str, str], said: str) -> None:
+def test_invalid_rows_and_options_are_rejected(
+    tables: Tables, select: str, options: dict[str, str], said: str
+) -> None:
     with pytest.raises(Exception, match=said):
         tables.write(tables.spark.range(1).selectExpr(*_columns(select)), **options)
 
@@ -143,7 +145,7 @@ def _columns(select: str) -> list[str]:
 
 
 def test_a_secured_cluster(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Both ways, with the options that the Java client has for it."""
+    """Reads and writes with the security options of the Java client."""
     login = f'PlainLoginModule required username="alice" password="{PASSWORD}";'
     secured = {
         "kafka__bootstrap__servers": kafka.bootstrap("SASL_SSL"),

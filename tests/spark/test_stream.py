@@ -1,4 +1,4 @@
-"""Streams: nothing lost and nothing doubled, whatever happens between two micro-batches."""
+"""Streams: no record is lost or duplicated, whatever happens between two micro-batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows_per_batch(query: Any) -> list[int]:
 
 
 def forget(tables: Tables, kind: str, batch: int, name: str = "out") -> None:
-    """Remove what a query has noted of a batch, as if it had been killed before it could."""
+    """Remove a query's log entries for a batch, as if it had been killed before it wrote them."""
     checkpoint = tables.folder / f"{name}-checkpoint"
     folder = tables.folder / name / "_spark_metadata" if kind == "sink" else checkpoint / kind
     for file in (folder / str(batch), folder / f".{batch}.crc"):
@@ -74,7 +74,7 @@ def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: T
     kafka.admin.produce(topic, numbered(50))
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=20))
     kafka.admin.produce(topic, numbered(50))
-    # The sink too, or it would leave out what it has.
+    # The sink's entry, too, or the sink would skip the batch.
     forget(tables, "commits", 2)
     forget(tables, "sink", 2)
     query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=25))
@@ -87,7 +87,7 @@ def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: T
 def test_a_first_batch_that_never_finished(
     kafka: KafkaCluster, topic: str, tables: Tables, starting: str
 ) -> None:
-    """What comes between the first start and the second one belongs to the stream."""
+    """Records that arrive between the first and the second start belong to the stream."""
     kafka.admin.produce(topic, numbered(10))
     tables.finish(tables.stream(topic, startingOffsets=starting))
     forget(tables, "commits", 0)
@@ -104,8 +104,10 @@ def test_a_first_batch_that_never_finished(
 
 
 @since(4, 2, "streams that tell the source where a batch starts")
-def test_a_start_that_means_something_else_by_now(kafka: KafkaCluster, topic: str) -> None:
-    """The first batch is what it was when it was planned, though its start is asked for anew."""
+def test_a_repeated_first_batch_starts_where_it_was_planned(
+    kafka: KafkaCluster, topic: str
+) -> None:
+    """The first batch keeps its range, even though Spark asks for the start again."""
     from tandem_kafka.spark.schema import full_schema
     from tandem_kafka.spark.stream import stream_reader
 
@@ -133,13 +135,15 @@ def test_a_start_that_means_something_else_by_now(kafka: KafkaCluster, topic: st
     again.stop()
 
 
-def test_a_new_stream_reads_at_once(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_new_stream_reads_immediately(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     query = tables.finish(tables.stream(topic))
     assert [p["numInputRows"] for p in query.recentProgress] == [10]
 
 
-def test_records_that_come_while_it_runs(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_records_that_arrive_while_the_stream_runs(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
     stream = tables.stream(topic, startingOffsets="latest", commitOffsetsToGroup=f"lag-{topic}")
     query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
     checkpoint = tables.folder / "out-checkpoint" / "commits"
@@ -160,7 +164,7 @@ def _committed(kafka: KafkaCluster, group: str) -> int:
 
 
 @since(4, 2, "rate limits")
-def test_a_minimum_is_waited_for(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_batch_waits_for_the_minimum(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     stream = tables.stream(topic, minOffsetsPerTrigger=20, maxTriggerDelay="1h")
     query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
@@ -171,7 +175,7 @@ def test_a_minimum_is_waited_for(kafka: KafkaCluster, topic: str, tables: Tables
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_retention_passed_the_start(
+def test_records_deleted_after_the_start(
     kafka: KafkaCluster, topic: str, tables: Tables, fail: bool
 ) -> None:
     kafka.admin.produce(topic, numbered(10))
@@ -213,6 +217,6 @@ def test_explicit_offsets_and_ranges(kafka: KafkaCluster, topic: str, tables: Ta
     assert offsets_of(tables) == {0: list(range(10, 100))}
 
 
-def test_a_batch_option_of_a_stream(topic: str, tables: Tables) -> None:
+def test_a_batch_option_is_rejected(topic: str, tables: Tables) -> None:
     with pytest.raises(Exception, match="endingOffsets is not an option of a stream"):
         tables.finish(tables.stream(topic, endingOffsets="latest"))

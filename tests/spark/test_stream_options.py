@@ -1,4 +1,4 @@
-"""Options of streams: where they begin and end, what they read, how batches are made of it."""
+"""Options of streams: the offsets they start and end at, their topics, and their batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = {"processingTime": "0 seconds"}
 
 
 def timed(values: Iterable[int], first_ms: int, partition: int) -> list[Record]:
-    """Records whose value is their time, counted from the first."""
+    """Records whose value is their time relative to the first record."""
     return [Record(b"%d" % n, partition=partition, timestamp_ms=first_ms + n) for n in values]
 
 
@@ -43,11 +43,13 @@ def counts(query: Any) -> list[int]:
     return [each["numInputRows"] for each in query.recentProgress]
 
 
-# --- what there is to read ---------------------------------------------------------------------
+# --- topics and records ------------------------------------------------------------------------
 
 
-def test_topics_and_partitions_that_come(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """While a query with a pattern runs, and while it does not."""
+def test_new_topics_and_partitions_are_read(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
+    """They are added while a query with a pattern runs, and while it does not."""
     kafka.admin.produce(topic, numbered(10))
     names = [topic, f"{topic}-second", f"{topic}-third"]
 
@@ -76,8 +78,8 @@ def test_topics_and_partitions_that_come(kafka: KafkaCluster, topic: str, tables
 
 
 @since(4, 2, "rate limits")
-def test_what_transactions_leave(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """A batch of aborted records is empty; an open transaction is waited for."""
+def test_aborted_and_open_transactions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """A batch of aborted records is empty. Reading waits for an open transaction."""
     settings = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": uuid.uuid4().hex}
     producer = confluent_kafka.Producer(settings)
     producer.init_transactions(30)
@@ -106,12 +108,12 @@ def test_what_transactions_leave(kafka: KafkaCluster, topic: str, tables: Tables
     assert offsets_of(tables) == {0: [*range(10), *range(22, 30)]}
 
 
-# --- where it begins ---------------------------------------------------------------------------
+# --- starting offsets --------------------------------------------------------------------------
 
 
 @pytest.mark.partitions(3)
 def test_assigned_partitions_since_a_time(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Some columns of them, with headers, cut into more tasks than there are partitions."""
+    """Reads some columns, with headers, in more tasks than partitions."""
     now_ms = int(time.time() * 1_000) - 100_000
     for partition in range(3):
         kafka.admin.produce(topic, timed(range(30), now_ms, partition))
@@ -139,7 +141,7 @@ def test_assigned_partitions_since_a_time(kafka: KafkaCluster, topic: str, table
 
 @pytest.mark.partitions(2)
 def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Where no record is that young: an error, or the end as it was."""
+    """Without a record at or after the time, the result is an error or the end."""
     now_ms = int(time.time() * 1_000) - 100_000
     for partition in range(2):
         kafka.admin.produce(topic, timed(range(20), now_ms, partition))
@@ -161,8 +163,8 @@ def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tabl
 
 @pytest.mark.parametrize("way", ["latest", "-1 each", "too young", "too far"])
 @since(4, 2, "streams that tell the source where a batch starts")
-def test_a_start_that_moves_behind_the_end(kafka: KafkaCluster, topic: str, way: str) -> None:
-    """Trigger.AvailableNow settles the end first: records may come before the start is asked."""
+def test_a_start_that_moves_past_the_end(kafka: KafkaCluster, topic: str, way: str) -> None:
+    """Trigger.AvailableNow fixes the end first; records may come before the start is requested."""
     each = {"latest": "latest", "-1 each": json.dumps({topic: {"0": -1}})}
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap(),
@@ -189,11 +191,11 @@ def test_a_start_that_moves_behind_the_end(kafka: KafkaCluster, topic: str, way:
     reader.stop()
 
 
-# --- how it is cut into batches ----------------------------------------------------------------
+# --- batches -----------------------------------------------------------------------------------
 
 
 @since(4, 2, "rate limits")
-def test_a_minimum_is_not_waited_for_longer(
+def test_the_wait_for_the_minimum_is_limited(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
     kafka.admin.produce(topic, numbered(10))
@@ -208,10 +210,10 @@ def test_a_minimum_is_not_waited_for_longer(
 
 
 @since(4, 2, "rate limits")
-def test_records_that_come_after_available_now(
+def test_records_that_arrive_after_available_now(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
-    """They are the next run's; a minimum is not waited for."""
+    """They belong to the next run, and the run does not wait for a minimum."""
     kafka.admin.produce(topic, numbered(50))
     stream = tables.stream(topic, maxOffsetsPerTrigger=20, minOffsetsPerTrigger=15)
     query = tables.begin(stream, trigger={"availableNow": True})
@@ -226,7 +228,7 @@ def test_records_that_come_after_available_now(
 
 @since(4, 2, "rate limits")
 def test_trigger_once(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """One batch of all there is, whatever the limit."""
+    """One batch reads all existing records, regardless of the limit."""
     kafka.admin.produce(topic, numbered(50))
     stream = tables.stream(topic, maxOffsetsPerTrigger=20)
     for count in (50, 25):

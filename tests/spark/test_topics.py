@@ -1,4 +1,4 @@
-"""What the driver sees of topics that come, grow and go while a query runs."""
+"""The driver notices topics that are created, extended or deleted while a query runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def until_gone(kafka: KafkaCluster, topic: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
-def test_topics_are_looked_at_each_time(kafka: KafkaCluster, topic: str, way: str) -> None:
-    """Metadata may be five minutes old; partitions are not waited for so long."""
+def test_each_batch_looks_up_topics(kafka: KafkaCluster, topic: str, way: str) -> None:
+    """Cached metadata may be five minutes old, but new partitions are found immediately."""
     with cluster(kafka, **{way: topic}) as asked:
         first = asked.partitions()
         assert asked.latest(first) == {TopicPartition(topic, 0): 0}
@@ -44,7 +44,7 @@ def test_topics_are_looked_at_each_time(kafka: KafkaCluster, topic: str, way: st
                 asked.partitions()
 
 
-def test_a_broker_that_has_not_heard_is_asked_again(
+def test_stale_metadata_is_requested_again(
     monkeypatch: pytest.MonkeyPatch, kafka: KafkaCluster
 ) -> None:
     here, there = TopicPartition("a", 0), TopicPartition("a", 1)

@@ -1,4 +1,4 @@
-"""Rows written in transactions: a reader of committed records finds each of them once."""
+"""Rows written in transactions: a read_committed reader receives each of them once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def committed(tables: Tables, topic: str, level: str = "read_committed") -> list
     return sorted(int(row.value) for row in found)
 
 
-def test_a_task_that_is_repeated_writes_its_rows_once(
+def test_a_repeated_task_writes_its_rows_once(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
     write = TaskWrite(f"{topic}-sink", "query q", 7, 0)
@@ -62,10 +62,10 @@ def test_a_repeated_task_may_begin_with_another_topic(
     assert (committed(tables, topic), committed(tables, other)) == ([1], [2])
 
 
-def test_a_later_attempt_shuts_out_an_earlier_one(
+def test_a_later_attempt_fences_an_earlier_one(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
-    """As speculative execution has it: the first one is slow, and still there."""
+    """The first attempt is slow and still running, as in speculative execution."""
     write = TaskWrite(f"{topic}-sink", "query q", 0)
     begun, overtaken = threading.Event(), threading.Event()
     raised: list[BaseException] = []
@@ -92,14 +92,14 @@ def test_a_later_attempt_shuts_out_an_earlier_one(
     assert committed(tables, topic) == [1, 2]
 
 
-def test_what_a_failed_attempt_has_written_is_not_read(
+def test_rows_of_a_failed_attempt_are_not_read(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
     write = TaskWrite(f"{topic}-sink", "query q", 0)
 
     def failing() -> Iterator[Any]:
         yield values(*range(2_000))
-        time.sleep(0.1)  # for the producer to have sent them
+        time.sleep(0.1)  # gives the producer time to send them
         raise ValueError("of the job")
 
     with pytest.raises(ValueError, match="of the job"):
@@ -109,17 +109,17 @@ def test_what_a_failed_attempt_has_written_is_not_read(
     assert committed(tables, topic) == list(range(5))
 
 
-def test_a_task_that_is_repeated_with_other_rows_fails(kafka: KafkaCluster, topic: str) -> None:
+def test_a_task_repeated_with_different_rows_fails(kafka: KafkaCluster, topic: str) -> None:
     write = TaskWrite(f"{topic}-sink", "query q", 0)
     deliver_once(iter([values(1, 2)]), options(kafka, topic), write)
     with pytest.raises(DeliveryError, match=r"repeated with 1 rows, .*has 2 rows"):
         deliver_once(iter([values(1)]), options(kafka, topic), write)
 
 
-def test_an_attempt_of_an_earlier_batch_that_comes_late_writes_nothing(
+def test_a_late_attempt_of_an_earlier_batch_writes_nothing(
     kafka: KafkaCluster, topic: str, tables: Tables
 ) -> None:
-    """As an executor may try that was cut off while the query went on."""
+    """An executor that was cut off may make such an attempt."""
     old, new = (TaskWrite(f"{topic}-sink", "query q", 0, batch) for batch in (9, 10))
     for write in (old, new):
         deliver_once(iter([values(write.batch)]), options(kafka, topic), write)
@@ -142,7 +142,9 @@ def test_an_attempt_of_an_earlier_batch_that_comes_late_writes_nothing(
         ),
     ],
 )
-def test_what_is_refused(topic: str, tables: Tables, given: dict[str, str], said: str) -> None:
+def test_invalid_options_are_rejected(
+    topic: str, tables: Tables, given: dict[str, str], said: str
+) -> None:
     rows = tables.spark.range(1).selectExpr("string(id) value")
     with pytest.raises(Exception, match=said):
         tables.write(rows, topic=topic, **given)
@@ -150,7 +152,7 @@ def test_what_is_refused(topic: str, tables: Tables, given: dict[str, str], said
 
 @pytest.mark.partitions(2)
 def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables) -> None:
-    """As `foreachBatch` repeats it."""
+    """`foreachBatch` may repeat it."""
     rows = tables.spark.range(1_000).selectExpr("string(id) value").repartition(3)
     named = {"topic": topic, "tandem__transactionalIdPrefix": f"{topic}-sink"}
     for _ in range(2):
@@ -161,7 +163,7 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
 
 
 class Copying:
-    """A stream from one topic to another that is killed, driver and all, and started again."""
+    """A stream between two topics whose driver is killed and restarted."""
 
     def __init__(self, kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]) -> None:
         self.kafka, self.topic, self.tables, self.jobs = kafka, topic, tables, jobs
@@ -170,19 +172,19 @@ class Copying:
         self._chance = seeded()
 
     def run(self, *prefix: str) -> None:
-        """Kill it so many times; let it end at last."""
+        """Kill the job several times, and then let it finish."""
         for _ in range(KILLS):
             self._produce()
             goal = noted(self.tables.folder, "offsets") + 3
             job = self._start(*prefix)
             until(job, lambda goal=goal: noted(self.tables.folder, "offsets") >= goal)
-            time.sleep(self._chance.random() * 0.3)  # a random point is what is wanted
+            time.sleep(self._chance.random() * 0.3)  # a random delay
             kill_driver(job)
         self._produce()
         assert self._start(*prefix).wait(PATIENCE_S) == 0
 
     def found(self, level: str = "read_committed") -> Counter[int]:
-        """Return how often each row is in the target."""
+        """Return the number of copies of each row in the target."""
         return Counter(committed(self.tables, self.target, level))
 
     def _produce(self) -> None:
@@ -207,7 +209,7 @@ def copying(kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]) ->
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @since(4, 2, "rate limits")
-def test_a_stream_that_is_killed_has_written_every_row_once(copying: Copying) -> None:
+def test_a_killed_stream_writes_every_row_once(copying: Copying) -> None:
     copying.run(f"{copying.target}-sink")
     found, total = copying.found(), copying.total
     assert (found.total(), len(found)) == (total, total)
@@ -219,8 +221,8 @@ def test_a_stream_that_is_killed_has_written_every_row_once(copying: Copying) ->
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @since(4, 2, "rate limits")
-def test_without_transactions_a_stream_that_is_killed_loses_no_row(copying: Copying) -> None:
+def test_without_transactions_a_killed_stream_loses_no_row(copying: Copying) -> None:
     copying.run()
     found, total = copying.found(), copying.total
     assert len(found) == total
-    print(f"{KILLS} kills: {found.total() - total} rows of {total} are there twice")
+    print(f"{KILLS} kills: {found.total() - total} duplicates of {total} rows")

@@ -1,4 +1,4 @@
-"""What needs a newer Spark says so: the newer part is taken away where it is there."""
+"""Features that need a newer Spark raise clear errors; tests remove the newer parts of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers keep, and that it does not grow."""
+"""The objects that workers keep, and that their number does not grow."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_consumer_that_failed_is_not_kept(options: dict[str, Any]) -> None:
     assert len(cache) == 0
 
 
-def test_a_fork_begins_with_nothing(options: dict[str, Any]) -> None:
+def test_a_fork_has_no_consumers(options: dict[str, Any]) -> None:
     cache = ConsumerCache(idle_ms=200)
     with cache.lend(options):
         pass
@@ -63,7 +63,7 @@ def test_a_fork_begins_with_nothing(options: dict[str, Any]) -> None:
         try:
             with cache.lend(options) as consumer:
                 there = consumer.topics() is not None
-            # Spark collects after each task: it does not look through all modules then.
+            # Spark collects garbage after each task; frozen modules are skipped.
             os._exit(0 if there and gc.get_freeze_count() > 10_000 else 1)
         finally:
             os._exit(2)
@@ -71,10 +71,10 @@ def test_a_fork_begins_with_nothing(options: dict[str, Any]) -> None:
     until(lambda: len(cache) == 0)
 
 
-def test_nothing_is_asked_for_beyond_the_range(
+def test_no_fetch_goes_beyond_the_range(
     kafka: KafkaCluster, topic: str, options: dict[str, Any]
 ) -> None:
-    """And a parked consumer is silent."""
+    """A parked consumer sends nothing."""
     kafka.admin.produce(topic, [b"x" * 1_000] * 20_000)
     cache = ConsumerCache(idle_ms=60_000)
     tp = TopicPartition(topic, 0)
@@ -98,7 +98,7 @@ def test_nothing_is_asked_for_beyond_the_range(
 
 
 class Held(NamedTuple):
-    """What the workers have, all together."""
+    """The resources of all workers together."""
 
     processes: int
     threads: int
@@ -120,7 +120,7 @@ def held() -> Held:
     return Held(len(folders), threads, descriptors, kilobytes)
 
 
-#: Looks at itself before and after; what PySpark and Arrow begin by themselves is there before.
+#: Compares threads and sockets before and after the imports; PySpark's and Arrow's own are ignored.
 IMPORTS = """
 import gc, importlib, os, pkgutil, stat, sys
 import confluent_kafka, pandas, pyarrow.compute, pyspark.sql.functions, pyspark.sql.datasource
@@ -151,7 +151,7 @@ print("nothing")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-def test_imports_begin_nothing() -> None:
+def test_imports_start_nothing() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", IMPORTS],
         cwd=Path(__file__).parents[2],
@@ -168,12 +168,12 @@ def test_imports_begin_nothing() -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
 def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Thirty batches of two tasks, and no connection more than the first ones needed."""
+    """Thirty batches of two tasks need no more connections than the first ones."""
     port = int(kafka.bootstrap().rpartition(":")[2])
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(60)])
     of_other_tests = connections(port)
     query = tables.begin(
-        # A configuration that no other test has left consumers for.
+        # A configuration for which no other test has left consumers.
         tables.stream(topic, maxOffsetsPerTrigger=2, kafka__client__id=topic),
         trigger={"availableNow": True},
     )
@@ -192,7 +192,7 @@ def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables
     processes = {process for process, _ in seen}
     print(f"{len(seen)} connections of {len(processes)} processes, {len(before)} by the 4th batch")
     assert before
-    # One to the bootstrap server and one to the leader each.
+    # Each process has one to the bootstrap server and one to the leader.
     assert len(seen) <= 2 * len(processes)
     assert len(seen) <= len(before) + 4
 
@@ -202,7 +202,9 @@ def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables
 @pytest.mark.partitions(2)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
-def test_200_batches_leave_no_more_than_20(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_200_batches_leave_no_more_resources_than_20(
+    kafka: KafkaCluster, topic: str, tables: Tables
+) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(402)])
     query = (
         tables.stream(topic, maxOffsetsPerTrigger=2)
@@ -221,7 +223,7 @@ def test_200_batches_leave_no_more_than_20(kafka: KafkaCluster, topic: str, tabl
     assert last.processes <= first.processes + 1
     assert last.threads <= first.threads + 4
     assert last.descriptors <= first.descriptors + 8
-    # A process more is one that has imported everything.
+    # One more process is allowed.
     started = (last.processes - first.processes) * 100_000
     assert last.kilobytes <= first.kilobytes + max(0, started) + 16_000
 
@@ -229,8 +231,8 @@ def test_200_batches_leave_no_more_than_20(kafka: KafkaCluster, topic: str, tabl
 @pytest.mark.every_run
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
-def test_a_worker_that_is_killed(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
-    """Spark repeats the batch, on a new worker."""
+def test_a_killed_worker(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+    """Spark repeats the batch on a new worker."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(100)])
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=50))
     for folder in workers():

@@ -1,6 +1,6 @@
-"""A job that tests kill: a topic into Parquet files, to what is there when it starts.
+"""A job that tests kill: it writes the existing records of a topic to Parquet files.
 
-With another topic its values go there instead; with a prefix, in transactions.
+With a target topic, it writes the values there instead; with a prefix, in transactions.
 
 python -m tests.spark.writer_job <bootstrap> <topic> <folder> [<master> [<target> [<prefix>]]]
 """
@@ -19,7 +19,7 @@ def main() -> None:
     bootstrap, topic, folder, *more = sys.argv[1:]
     master, target, prefix = (more + ["local[2,4]", "", ""][len(more) :])[:3]
     spark = (
-        # A task is tried four times, as in a cluster: else a worker that dies ends the query.
+        # A task has four attempts, as in a cluster. Otherwise, a killed worker would end the query.
         SparkSession.builder.master(master)
         .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.ui.enabled", "false")

@@ -48,5 +48,5 @@ def test_a_gap_before_a_join_is_not_a_pause() -> None:
 def test_without_a_shared_assignment_there_is_no_figure(theirs: str) -> None:
     first = report(0, {"0": every(5, 0, 3_000)})
     second = report(2_500, {theirs: every(5, 3_000, 5_000)})
-    with pytest.raises(RuntimeError, match="no sharing"):
+    with pytest.raises(RuntimeError, match="do not share the partitions"):
         pause_of(first, second, 1.0)

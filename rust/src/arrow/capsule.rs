@@ -1,4 +1,4 @@
-//! The Arrow PyCapsule protocol: what a consumer of Arrow data asks a producer for.
+//! The Arrow PyCapsule protocol, by which consumers of Arrow data import a record batch.
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::{Array, StructArray};
@@ -18,7 +18,7 @@ impl ArrowBatch {
 
 #[pymethods]
 impl ArrowBatch {
-    /// Return the capsules of schema and array; a requested schema is not cast to.
+    /// Return the capsules of schema and array; a requested schema is ignored.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -30,7 +30,7 @@ impl ArrowBatch {
         let schema = FFI_ArrowSchema::try_from(data.data_type())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let array = FFI_ArrowArray::new(&data);
-        // Who takes the content leaves an empty struct behind, which is dropped with the capsule.
+        // A consumer that imports the content leaves an empty struct, which is dropped with the capsule.
         Ok((
             PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
             PyCapsule::new_with_value(py, array, c"arrow_array")?,

@@ -1,4 +1,4 @@
-//! One column after the other; names, types and order are those of records/arrow.py.
+//! The columns, one by one. Names, types and order follow records/arrow.py.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub fn column(name: &str, parts: &[Part], view: bool) -> Result<(Field, ArrayRef
     Ok((Field::new(name, array.data_type().clone(), nullable), array))
 }
 
-/// A dictionary, since there are many records and few topics.
+/// A dictionary column, because there are many records and few topics.
 fn topics(parts: &[Part]) -> Result<DictionaryArray<Int32Type>, ArrowError> {
     let mut names: Vec<&str> = Vec::new();
     let mut indices = Vec::with_capacity(parts.iter().map(Part::count).sum());
@@ -59,7 +59,7 @@ fn partitions(parts: &[Part]) -> Vec<i32> {
     runs.flatten().collect()
 }
 
-/// A record without a timestamp says -1, which is null here.
+/// A record without a timestamp has -1, which becomes null.
 fn timestamps(parts: &[Part]) -> TimestampMillisecondArray {
     let all = Part::rows(parts).map(|(piece, row)| {
         Some(piece.columns.rows[row].timestamp).filter(|timestamp| *timestamp != -1)

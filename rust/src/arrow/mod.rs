@@ -1,4 +1,4 @@
-//! Records as an Arrow record batch, handed over by the Arrow C data interface.
+//! Records as an Arrow record batch, exported by the Arrow C data interface.
 
 mod capsule;
 mod fields;
@@ -16,7 +16,7 @@ use crate::records::{Piece, Records};
 
 pub use crate::arrow::capsule::ArrowBatch;
 
-/// The records of one partition, out of Python's hands.
+/// The records of one partition, independent of Python objects.
 pub struct Part {
     pub topic: String,
     pub partition: i32,
@@ -24,7 +24,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Every record of every part, in order, as its batch and its row in it.
+    /// All records of all parts in order, each as its batch and its row in the batch.
     pub fn rows(parts: &[Part]) -> impl Iterator<Item = (&Piece, usize)> {
         let pieces = parts.iter().flat_map(|part| &part.pieces);
         pieces.flat_map(|piece| (piece.start..piece.stop).map(move |row| (piece, row)))
@@ -37,7 +37,7 @@ impl Part {
 
 /// Return the records as one Arrow record batch with the named columns.
 ///
-/// With `binary_view`, keys and values stay in the memory they were received in.
+/// With `binary_view`, keys and values stay in the memory in which they were received.
 #[pyfunction]
 #[pyo3(signature = (sequences, columns, *, binary_view))]
 pub fn to_arrow(

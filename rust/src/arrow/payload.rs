@@ -1,4 +1,4 @@
-//! Keys and values: copied into one buffer, or as views of the buffers they were received in.
+//! Keys and values: copied into one buffer, or views of the buffers in which they were received.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -12,9 +12,9 @@ use arrow_schema::ArrowError;
 use crate::arrow::Part;
 use crate::batches::{Field, Row};
 
-/// Returns the column of what `choose` finds in a row.
+/// Returns the column of the values that `choose` selects from each row.
 ///
-/// What would not fit the 2 GiB of a binary column becomes views too.
+/// Data that exceeds the 2 GiB of a binary column becomes views in any case.
 pub fn column(
     parts: &[Part],
     choose: fn(&Row) -> Field,
@@ -87,9 +87,9 @@ fn views(
     Ok(Arc::new(BinaryViewArray::try_new(ScalarBuffer::from(views), buffers, nulls)?))
 }
 
-/// The same memory, as a buffer of Arrow that holds a share in it.
+/// The same memory as an Arrow buffer with shared ownership.
 fn share(data: &Arc<crate::buffer::Buffer>) -> Buffer {
     let start = NonNull::new(data.as_ptr() as *mut u8).unwrap_or(NonNull::dangling());
-    // SAFETY: the share that goes with the buffer keeps the bytes where they are, unchanged.
+    // SAFETY: the shared owner keeps the bytes alive and unchanged, at the same address.
     unsafe { Buffer::from_custom_allocation(start, data.len(), Arc::new(Arc::clone(data))) }
 }

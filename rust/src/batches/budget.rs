@@ -1,15 +1,15 @@
-//! How much may be decoded before anyone asks for it.
+//! The budget for decoding ahead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes that may be decoded ahead, shared by all connections of a consumer.
+/// Bytes that may be decoded ahead; all connections of a consumer share it.
 pub struct Budget {
     limit: usize,
     used: AtomicUsize,
 }
 
-/// A part of a budget, given back when it is dropped.
+/// A part of a budget, returned on drop.
 pub struct Charge {
     budget: Arc<Budget>,
     bytes: usize,
@@ -20,12 +20,12 @@ impl Budget {
         Arc::new(Budget { limit, used: AtomicUsize::new(0) })
     }
 
-    /// What is left; others may spend it meanwhile.
-    pub fn left(&self) -> usize {
+    /// The remaining bytes; other threads may spend them concurrently.
+    pub fn remaining(&self) -> usize {
         self.limit.saturating_sub(self.used.load(Relaxed))
     }
 
-    /// Spends `bytes`, if need be beyond the limit.
+    /// Spends `bytes`, even beyond the limit.
     pub fn spend(self: &Arc<Self>, bytes: usize) -> Charge {
         self.used.fetch_add(bytes, Relaxed);
         Charge { budget: Arc::clone(self), bytes }
@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spent_comes_back_with_its_charge() {
+    fn a_dropped_charge_returns_its_bytes() {
         let budget = Budget::new(10);
         let (first, second) = (budget.spend(4), budget.spend(9));
-        assert_eq!(budget.left(), 0);
+        assert_eq!(budget.remaining(), 0);
         drop(second);
-        assert_eq!(budget.left(), 6);
+        assert_eq!(budget.remaining(), 6);
         drop(first);
-        assert_eq!(budget.left(), 10);
+        assert_eq!(budget.remaining(), 10);
     }
 }

@@ -1,4 +1,4 @@
-//! One decoded batch: rows of positions in a buffer that all its records share.
+//! One decoded batch: rows of positions in a buffer that its records share.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use pyo3::types::PyString;
 use crate::batches::varint::read_varint;
 use crate::buffer::Buffer;
 
-/// Records that are kept may keep so many times their own memory, and no more.
-pub const MOST_KEPT: usize = 16;
+/// Records that are kept may keep alive at most this multiple of their own memory.
+pub const MAX_KEPT_RATIO: usize = 16;
 
-/// Where a record is and what it says of itself; 32 bytes.
+/// The positions and fields of a record, in 32 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub timestamp: i64,
@@ -20,11 +20,11 @@ pub struct Row {
     pub offset_delta: u32,
     pub key: Field,
     pub value: Field,
-    /// Position of the number of headers; 0 for none, since no record begins there.
+    /// Position of the number of headers; 0 means no headers, because it is never a valid position.
     pub headers_at: u32,
 }
 
-/// A key or a value: where its bytes are; a negative length is null.
+/// The position of a key or value; a negative length is null.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     pub at: u32,
@@ -45,7 +45,7 @@ impl Field {
 }
 
 impl Row {
-    /// The headers as they came, their number first, and what is behind them; empty for none.
+    /// The encoded headers, beginning with their number, and all bytes after them; empty for none.
     pub fn encoded_headers<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         match self.headers_at as usize {
             0 => &[],
@@ -53,7 +53,7 @@ impl Row {
         }
     }
 
-    /// Where key, value and headers are.
+    /// The positions of key, value and headers.
     fn place(&self, data: &[u8]) -> Range<usize> {
         let end = match self.headers_at as usize {
             0 => self.value.end(),
@@ -62,18 +62,18 @@ impl Row {
         self.key.at as usize..end
     }
 
-    /// The same in data that begins `distance` later.
+    /// The same row in data that begins `distance` later.
     fn moved_by(&self, distance: usize) -> Self {
         let mut row = *self;
         row.key.at -= distance as u32;
         row.value.at -= distance as u32;
-        // Behind the length of the value, so never at the beginning.
+        // Follows the length of the value, so it is never 0.
         row.headers_at = row.headers_at.saturating_sub(distance as u32);
         row
     }
 }
 
-/// Whose records these are.
+/// The topic and partition of the records.
 pub struct Owner {
     pub topic: Py<PyString>,
     pub partition: i32,
@@ -86,7 +86,7 @@ pub struct Columns {
     pub leader_epoch: i32,
     pub log_append_time: bool,
     pub rows: Vec<Row>,
-    /// Set by the reader before the first record leaves it.
+    /// Set by the reader before it returns the first record.
     pub owner: OnceLock<Arc<Owner>>,
 }
 
@@ -95,7 +95,7 @@ impl Columns {
         self.base_offset + i64::from(self.rows[row].offset_delta)
     }
 
-    /// Memory of the rows and what belongs to them, without the data.
+    /// Memory of the rows and their metadata, without the data.
     pub fn rows_bytes(&self) -> usize {
         self.rows.capacity() * size_of::<Row>() + size_of::<Columns>()
     }
@@ -105,7 +105,7 @@ impl Columns {
         field.bytes(&self.data)
     }
 
-    /// Bytes of a record's headers: names, as they are shown, and values.
+    /// Bytes of a record's headers: decoded names, and values.
     pub fn header_bytes(&self, row: usize) -> usize {
         let size = |(name, value): &(&[u8], Option<&[u8]>)| {
             String::from_utf8_lossy(name).len() + value.map_or(0, <[u8]>::len)
@@ -113,7 +113,7 @@ impl Columns {
         self.headers(row).iter().map(size).sum()
     }
 
-    /// Bytes of a record's key, value and headers; one at least, so that a bound always ends.
+    /// Bytes of a record's key, value and headers; at least one, so that every limit is reached.
     pub fn record_bytes(&self, row: usize) -> usize {
         let Row { key, value, headers_at, .. } = &self.rows[row];
         let headers = if *headers_at == 0 { 0 } else { self.header_bytes(row) };
@@ -121,11 +121,11 @@ impl Columns {
     }
 
     pub fn owner(&self) -> &Owner {
-        self.owner.get().expect("the reader names the owner of what it hands out")
+        self.owner.get().expect("the reader sets the owner of returned records")
     }
 
     pub fn shared_owner(&self) -> Arc<Owner> {
-        Arc::clone(self.owner.get().expect("the reader names the owner of what it hands out"))
+        Arc::clone(self.owner.get().expect("the reader sets the owner of returned records"))
     }
 
     /// The headers of a record: name and value.
@@ -133,22 +133,22 @@ impl Columns {
         parse_headers(self.encoded_headers(row))
     }
 
-    /// The headers of a record as they came; see `Row::encoded_headers`.
+    /// The encoded headers of a record; see `Row::encoded_headers`.
     pub fn encoded_headers(&self, row: usize) -> &[u8] {
         self.rows[row].encoded_headers(&self.data)
     }
 
-    /// Where the records from `start` up to `stop` are.
+    /// The positions of the records from `start` up to `stop`.
     fn place(&self, start: usize, stop: usize) -> Range<usize> {
         self.rows[start].key.at as usize..self.rows[stop - 1].place(&self.data).end
     }
 
-    /// Memory that these rows and their bytes need.
+    /// The memory that these rows and their bytes need.
     pub fn needed_bytes(&self, start: usize, stop: usize) -> usize {
         self.place(start, stop).len() + (stop - start) * size_of::<Row>()
     }
 
-    /// The same rows in a buffer that has nothing else.
+    /// A copy of the rows with a buffer of their own.
     pub fn copied(&self, start: usize, stop: usize) -> Columns {
         let place = self.place(start, stop);
         let rows = self.rows[start..stop].iter().map(|row| row.moved_by(place.start)).collect();
@@ -162,22 +162,22 @@ impl Columns {
         }
     }
 
-    /// Memory that stays while any of the rows does.
+    /// The memory that any of the rows keeps alive.
     pub fn kept_bytes(&self) -> usize {
         self.data.capacity() + self.rows_bytes()
     }
 
-    /// True if a record keeps much more memory than it has.
+    /// True if a record keeps much more memory alive than it uses.
     pub fn is_large_beside(&self, row: usize) -> bool {
         let needed = self.rows[row].place(&self.data).len() + size_of::<Row>();
-        needed * MOST_KEPT < self.kept_bytes()
+        needed * MAX_KEPT_RATIO < self.kept_bytes()
     }
 }
 
 /// Reads headers: name and value of each.
 pub fn parse_headers(data: &[u8]) -> Vec<(&[u8], Option<&[u8]>)> {
     let mut at = 0;
-    // Decoding has seen all of this to be there.
+    // Decoding has checked that all of this exists.
     let count = read_varint(data, &mut at).unwrap_or(0);
     let mut headers = Vec::with_capacity(count.clamp(0, 64) as usize);
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Decompresses a batch, never to more bytes than allowed; counterpart of records/compression.py.
+//! Decompresses a batch, up to a maximum size; the counterpart of records/compression.py.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -10,26 +10,26 @@ use zstd::zstd_safe::{self, DCtx, InBuffer, OutBuffer, ResetDirective};
 use crate::batches::problem::Problem;
 use crate::buffer;
 
-/// First guess at the decompressed size, as a multiple of the compressed one.
-const GUESS: usize = 4;
-/// Batches for which this is enough are decompressed here first and then copied: the same memory
-/// again and again stays in the cache, and the copy has the size that it needs.
+/// Initial estimate of the decompressed size, as a multiple of the compressed size.
+const SIZE_ESTIMATE: usize = 4;
+/// Batches that fit are first decompressed here and then copied. The reused memory stays in the
+/// cache, and the copy has the exact size.
 const SCRATCH_BYTES: usize = 256 * 1024;
 const KEPT_CONTEXT_BYTES: usize = 16 * 1024 * 1024;
 
-/// What the Java client's snappy stream begins with; versions follow that say nothing.
+/// The magic of the Java client's snappy stream; version numbers without meaning follow.
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\x00";
 const XERIAL_HEADER_SIZE: usize = 16;
-/// No snappy element makes more of its bytes than this: a copy of 64 bytes takes 3.
+/// Maximum expansion of a snappy element: a copy of 64 bytes takes 3.
 const SNAPPY_RATIO: usize = 22;
 
 thread_local! {
-    /// Making a context costs more than decompressing a small batch.
+    /// Kept, because creating a context costs more than decompressing a small batch.
     static ZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What is wrong with compressed data.
+/// A defect of compressed data.
 enum Flaw {
     Broken(String),
     TooLarge,
@@ -56,7 +56,7 @@ pub fn decompress(codec: u8, data: &[u8], max_bytes: usize) -> Result<Vec<u8>, P
     })
 }
 
-/// Where decompressed bytes go: it grows as they come, and no further than the bound.
+/// The output of decompression, which grows up to a limit.
 struct Output {
     bytes: Vec<u8>,
     limit: usize,
@@ -65,9 +65,9 @@ struct Output {
 
 impl Output {
     fn new(packed: usize, limit: usize) -> Self {
-        let guess = packed.saturating_mul(GUESS).min(limit);
-        if guess > SCRATCH_BYTES {
-            return Output { bytes: buffer::claim(guess), limit, is_scratch: false };
+        let estimate = packed.saturating_mul(SIZE_ESTIMATE).min(limit);
+        if estimate > SCRATCH_BYTES {
+            return Output { bytes: buffer::claim(estimate), limit, is_scratch: false };
         }
         let mut bytes = SCRATCH.take();
         bytes.clear();
@@ -75,7 +75,7 @@ impl Output {
         Output { bytes, limit, is_scratch: true }
     }
 
-    /// Makes room for at least one byte more; one beyond the bound shows that there is more.
+    /// Reserves at least one more byte. One byte beyond the limit reveals data that is too large.
     fn make_room(&mut self) {
         let length = self.bytes.len();
         if length == self.bytes.capacity() {
@@ -88,7 +88,7 @@ impl Output {
         if self.bytes.len() > self.limit { Err(Flaw::TooLarge) } else { Ok(()) }
     }
 
-    /// Reads a stream to its end, and stops when there is more than allowed.
+    /// Reads a stream to its end, or until it exceeds the limit.
     fn read(&mut self, mut stream: impl Read) -> Result<(), Flaw> {
         loop {
             self.make_room();
@@ -101,7 +101,7 @@ impl Output {
         }
     }
 
-    /// The bytes, in memory that is not much larger than they are.
+    /// The bytes, in memory that is not much larger.
     fn finish(mut self) -> Vec<u8> {
         if self.is_scratch && self.bytes.len() <= SCRATCH_BYTES {
             let exact = self.bytes.as_slice().to_vec();
@@ -123,12 +123,12 @@ fn gzip(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
 
 fn lz4(mut data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
     let mut output = Output::new(data.len(), max_bytes);
-    // One frame in each turn.
+    // One frame per iteration.
     while !data.is_empty() {
         let before = data.len();
         output.read(FrameDecoder::new(&mut data))?;
         if data.len() == before {
-            return Err("a frame does not begin".into());
+            return Err("a frame header is missing".into());
         }
     }
     Ok(output.finish())
@@ -142,8 +142,8 @@ fn zstandard(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
         };
         let mut output = Output::new(data.len(), max_bytes);
         let outcome = zstd_frames(&mut context, data, &mut output);
-        // After an error the context is in mid-frame; the next batch makes a new one.
-        // One that has made a large window for itself would keep it.
+        // After an error, the context is in the middle of a frame; the next batch creates a new one.
+        // A context that has allocated a large window would keep it.
         if outcome.is_ok()
             && context.sizeof() <= KEPT_CONTEXT_BYTES
             && context.reset(ResetDirective::SessionOnly).is_ok()
@@ -159,23 +159,23 @@ fn zstd_frames(context: &mut DCtx<'_>, data: &[u8], output: &mut Output) -> Resu
     loop {
         output.make_room();
         let (read, written) = (input.pos(), output.bytes.len());
-        let wanted = {
+        let needed = {
             let mut into = OutBuffer::around_pos(&mut output.bytes, written);
             context.decompress_stream(&mut into, &mut input).map_err(zstd_safe::get_error_name)?
         };
         output.check()?;
         let at_end = input.pos() == data.len();
-        if at_end && wanted == 0 {
+        if at_end && needed == 0 {
             return Ok(());
         }
         let starved = at_end && output.bytes.len() < output.bytes.capacity();
         if starved || (input.pos() == read && output.bytes.len() == written) {
-            return Err("a frame is cut short".into());
+            return Err("a frame is truncated".into());
         }
     }
 }
 
-/// A bare block, or the row of blocks that the Java client writes.
+/// A single block, or the sequence of blocks that the Java client writes.
 fn snappy(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, Flaw> {
     let blocks = if data.starts_with(XERIAL_MAGIC) { xerial_blocks(data)? } else { vec![data] };
     let mut claimed = 0;
@@ -200,24 +200,24 @@ fn xerial_blocks(data: &[u8]) -> Result<Vec<&[u8]>, Flaw> {
             rest = rest.get(XERIAL_HEADER_SIZE..).unwrap_or_default();
             continue;
         }
-        let (length, behind) = rest.split_first_chunk().ok_or("a block is cut short")?;
+        let (length, following) = rest.split_first_chunk().ok_or("a block is truncated")?;
         let length = i32::from_be_bytes(*length);
-        let block = usize::try_from(length).ok().and_then(|length| behind.get(..length));
-        let block = block.ok_or_else(|| format!("a block length is {length}"))?;
+        let block = usize::try_from(length).ok().and_then(|length| following.get(..length));
+        let block = block.ok_or_else(|| format!("a block has the length {length}"))?;
         blocks.push(block);
-        rest = &behind[block.len()..];
+        rest = &following[block.len()..];
     }
     Ok(blocks)
 }
 
-/// Returns what a block claims to come to, if that can be.
+/// Returns the decompressed size that a block claims, if it is possible.
 fn snappy_length(block: &[u8], max_bytes: usize) -> Result<usize, Flaw> {
     let claimed = snap::raw::decompress_len(block)?;
     if claimed > max_bytes {
         return Err(Flaw::TooLarge);
     }
     if claimed > SNAPPY_RATIO * block.len() {
-        return Err(format!("{} bytes claim {claimed}", block.len()).into());
+        return Err(format!("{} bytes claim to decompress to {claimed}", block.len()).into());
     }
     Ok(claimed)
 }

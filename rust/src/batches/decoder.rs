@@ -1,4 +1,4 @@
-//! Batch after batch: CRC, decompression, transactions, rows.
+//! Decodes batches: CRC, decompression, transactions, rows.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -12,52 +12,52 @@ use crate::batches::rows::Cursor;
 use crate::buffer::{Buffer, Slice};
 use crate::options::DecodeOptions;
 
-/// The CRC covers all from the attributes on (not the offset, which a broker sets).
+/// The CRC covers the bytes from the attributes on (not the offset, which the broker sets).
 const CRC_COVERS_FROM: usize = 21;
 
-/// Small batches share their columns until they have so many records: columns of their own would
-/// cost more memory than a record.
+/// Small batches share columns up to this number of records, because separate columns would need
+/// more memory than a record.
 const RUN_RECORDS: usize = 256;
 
-/// Records as the user is to see them: one batch, a part of a large one, or several small ones.
-/// Without records where a batch is a marker or aborted.
+/// Decoded records: of one batch, a part of a large batch, or several small batches.
+/// Empty if the batch is a marker or aborted.
 pub struct Segment {
     pub columns: Arc<Columns>,
-    /// The position behind these records.
+    /// The position after these records.
     pub next_offset: i64,
-    /// Memory of the decompressed batch, with its first part.
+    /// Memory of the decompressed batch; counted with its first part.
     pub unpacked_bytes: usize,
     /// The batch has no further part.
     pub ends_batch: bool,
-    /// Of what is decoded before anyone asks for it.
+    /// The share of the budget for decoding ahead.
     pub charge: Option<Charge>,
 }
 
 impl Segment {
-    /// Memory of the rows, and of what belongs to them.
+    /// Memory of the rows and their data.
     pub fn rows_bytes(&self) -> usize {
         self.columns.rows_bytes() + size_of::<Segment>()
     }
 }
 
-/// A batch of which not every part is decoded.
+/// A batch that is not completely decoded yet.
 struct Open {
     header: BatchHeader,
     data: Arc<Buffer>,
     cursor: Cursor,
 }
 
-/// Decodes a partition's batches in order, and remembers which transactions are aborted.
+/// Decodes a partition's batches in order, and tracks aborted transactions.
 pub struct Decoder {
     pub options: DecodeOptions,
-    /// The partition's bytes; batches are handed out up to `end`.
+    /// The partition's data; batches are decoded up to `end`.
     data: Slice,
     end: usize,
     problem: Option<String>,
-    /// Where the next batch begins.
+    /// The position of the next batch.
     at: usize,
     open: Option<Open>,
-    /// Aborted transactions still to begin, the first one last: producer id and first offset.
+    /// Aborted transactions that begin later, in reverse order: producer id and first offset.
     coming: Vec<(i64, i64)>,
     /// Producers inside an aborted transaction.
     aborting: HashSet<i64>,
@@ -72,30 +72,30 @@ impl Decoder {
         Decoder { options, data, end, problem, at: 0, open: None, coming, aborting }
     }
 
-    /// True when there is neither a batch nor a problem to come.
+    /// True if neither a batch nor a problem remains.
     pub fn finished(&self) -> bool {
         self.stopped() && self.problem.is_none()
     }
 
-    /// True when all batches are decoded.
+    /// True if all batches are decoded.
     pub fn stopped(&self) -> bool {
         self.open.is_none() && self.at == self.end
     }
 
-    /// Hands out no batch at all, for that reason.
-    pub fn refuse(&mut self, problem: String) {
+    /// Makes every decode return this problem.
+    pub fn fail(&mut self, problem: String) {
         self.problem = Some(problem);
         (self.open, self.at, self.end) = (None, 0, 0);
     }
 
-    /// Decodes what comes next; after a problem the same one comes again.
-    #[allow(clippy::should_implement_trait)] // an iterator would have ended with its problem
+    /// Decodes the next segment; after a problem, returns the same problem again.
+    #[allow(clippy::should_implement_trait)] // an iterator would end after a problem
     pub fn next(&mut self) -> Option<Result<Segment, Problem>> {
         self.next_within(self.options.max_decompressed_batch_bytes)
     }
 
-    /// The same for a batch that decompresses to `max_bytes` at most; others are a problem, and
-    /// may come next time.
+    /// Like `next`, but a batch that decompresses to more than `max_bytes` is a problem. A later call
+    /// may accept it.
     pub fn next_within(&mut self, max_bytes: usize) -> Option<Result<Segment, Problem>> {
         if let Some(open) = self.open.take() {
             return Some(self.next_part(open));
@@ -114,17 +114,17 @@ impl Decoder {
         }
         match read_header(&self.data, self.at) {
             Ok(Step::Batch(header)) => Some(header),
-            _ => None, // the walk has seen that it is there
+            _ => None, // unreachable: the walk has checked it
         }
     }
 
     fn begin(&mut self, header: &BatchHeader, max_bytes: usize) -> Result<Segment, Problem> {
         self.check_crc(header)?;
-        let hidden = self.hides(header);
+        let aborted = self.is_aborted(header);
         if header.control() {
             self.note_marker(header)?;
         }
-        if hidden || header.control() {
+        if aborted || header.control() {
             self.at += header.size;
             return Ok(segment(
                 header,
@@ -153,7 +153,7 @@ impl Decoder {
         Ok(open.cursor.decode_part(&open.data, &open.header, 0, max_headers, rows)?)
     }
 
-    /// Decodes a further part of a batch.
+    /// Decodes the next part of a batch.
     fn next_part(&mut self, mut open: Open) -> Result<Segment, Problem> {
         let (before, mut rows) = (open.cursor.clone(), Vec::new());
         if let Err(problem) = self.decode_part(&mut open, &mut rows) {
@@ -165,7 +165,7 @@ impl Decoder {
         Ok(self.part(open, rows, last_offset))
     }
 
-    /// Makes a segment of rows; keeps the batch open unless these were the last ones.
+    /// Creates a segment of rows; keeps the batch open unless these are its last rows.
     fn part(&mut self, open: Open, rows: Vec<Row>, last_offset: i64) -> Segment {
         let ends_batch = open.cursor.is_done();
         let last_offset = match rows.last() {
@@ -180,15 +180,15 @@ impl Decoder {
         segment
     }
 
-    /// Appends the rows of small batches behind a small one. Only the last of a run may have a
-    /// gap at its end: the position behind any other record is the next offset.
+    /// Appends the rows of small batches to a small one. Only the last batch may have a gap at its end,
+    /// because the position after any other record must be the next offset.
     fn extend_run(&mut self, first: &BatchHeader, rows: &mut Vec<Row>, last_offset: &mut i64) {
         while rows.len() < RUN_RECORDS
             && let Some(row) = rows.last()
             && first.base_offset + i64::from(row.offset_delta) == *last_offset
             && let Some(header) = self.peek()
             && let Some(shift) = shift_in_run(first, &header)
-            && !self.hides(&header)
+            && !self.is_aborted(&header)
             && self.check_crc(&header).is_ok()
         {
             let from = self.data.from + header.start;
@@ -197,14 +197,14 @@ impl Decoder {
             let decoded = cursor.decode_part(&self.data.buffer, &header, shift, max_headers, rows);
             if decoded.is_err() || !cursor.is_done() {
                 rows.truncate(count);
-                return; // it comes again as the first of its own
+                return; // the next call decodes it separately
             }
             self.at += header.size;
             *last_offset = header.last_offset;
         }
     }
 
-    /// Where the records of a batch are, decompressed if need be.
+    /// Returns the records of a batch, decompressed if necessary.
     fn records_of(
         &self,
         header: &BatchHeader,
@@ -220,9 +220,9 @@ impl Decoder {
         Ok((Arc::new(Buffer::new(data)), 0, length))
     }
 
-    /// Moves on to a batch and tells whether it belongs to an aborted transaction. May be asked
-    /// again about the same one.
-    fn hides(&mut self, header: &BatchHeader) -> bool {
+    /// Advances to a batch, and returns whether it belongs to an aborted transaction. May be called
+    /// again for the same batch.
+    fn is_aborted(&mut self, header: &BatchHeader) -> bool {
         while let Some(&(producer_id, first_offset)) = self.coming.last() {
             if first_offset > header.last_offset {
                 break;
@@ -245,7 +245,7 @@ impl Decoder {
         self.decode_part(&mut open, &mut rows)?;
         let marker = segment(header, open.data, rows, header.last_offset + 1).columns;
         let key = marker.bytes(marker.rows[0].key);
-        // Two 16 bit numbers, the version and the kind; 0 is abort, 1 commit.
+        // Two 16-bit numbers, the version and the type; type 0 is abort, 1 is commit.
         if key.is_some_and(|key| key.get(2..4) == Some(&[0, 0])) {
             self.aborting.remove(&header.producer_id);
         }
@@ -262,14 +262,13 @@ impl Decoder {
             return Ok(());
         }
         Err(Problem::Corrupt(format!(
-            "the batch at offset {} fails its CRC (it says {:#010x}, its bytes give {:#010x})",
+            "the batch at offset {} fails its CRC (stored {:#010x}, computed {:#010x})",
             header.base_offset, header.crc, found
         )))
     }
 }
 
-/// How far the offsets of a batch are from those of the first one of a run; None if it cannot be
-/// part of it.
+/// The distance of a batch's offsets from those of the first batch; None if it cannot be appended.
 fn shift_in_run(first: &BatchHeader, header: &BatchHeader) -> Option<u32> {
     let alike = header.codec() == 0
         && !header.control()
@@ -279,7 +278,7 @@ fn shift_in_run(first: &BatchHeader, header: &BatchHeader) -> Option<u32> {
     u32::try_from(header.base_offset - first.base_offset).ok()
 }
 
-/// A segment that is a whole batch, decoded from bytes that came so.
+/// A segment with a complete, uncompressed batch.
 fn segment(
     header: &BatchHeader,
     data: Arc<Buffer>,

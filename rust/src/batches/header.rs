@@ -1,18 +1,18 @@
 //! Walks over the headers of record batches; the counterpart of records/batches.py.
 //!
-//! Every format begins with an offset and a length and has its version at byte 16, so that the
-//! walk steps from header to header. The broker may cut the last batch short.
+//! Every format begins with an offset and a length, and has its version at byte 16, so the walk can
+//! skip from header to header. The broker may truncate the last batch.
 
-/// Bytes before a batch's own length counts.
+/// Bytes of a batch that its length field does not count.
 const LENGTH_END: usize = 12;
 const MAGIC_AT: usize = 16;
-/// Below so many bytes there is no magic to look at, let alone a batch.
-const SHORTEST: usize = MAGIC_AT + 1;
-/// Where the records of a v2 batch begin.
+/// Minimum bytes that contain the magic byte; fewer cannot be a batch.
+const MIN_BYTES: usize = MAGIC_AT + 1;
+/// The position of the records in a v2 batch.
 pub const HEADER_SIZE: usize = 61;
-/// What the shortest message of v0 has: its header, and two lengths.
-const SHORTEST_V0: usize = 18 + 8;
-const SHORTEST_V1: usize = 26 + 8;
+/// Size of the minimum v0 message: its header and two lengths.
+const MIN_V0: usize = 18 + 8;
+const MIN_V1: usize = 26 + 8;
 
 /// The header of one v2 batch; `start` and `size` are in bytes of the partition's data.
 #[derive(Clone, Debug)]
@@ -48,16 +48,16 @@ impl BatchHeader {
     }
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub struct Walk {
-    /// Where the batches that can be handed out end.
+    /// The end of the valid batches.
     pub end: usize,
-    /// Offset of the last record of the last one of them.
+    /// The last offset of the last valid batch.
     pub last_offset: Option<i64>,
-    /// Why the walk ended before the bytes did; a batch that the broker cut short is no problem.
+    /// Why the walk ended before the data; a batch truncated by the broker is not a problem.
     pub problem: Option<String>,
-    /// There are messages of format v0 or v1: the Python implementation reads the rest.
+    /// The data has messages of format v0 or v1, which only the Python implementation reads.
     pub legacy: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Walk {
 pub fn walk(data: &[u8], high_watermark: i64) -> Walk {
     let mut found = Walk::default();
     let mut before_last: Option<(BatchHeader, Option<i64>)> = None;
-    while data.len() - found.end >= SHORTEST {
+    while data.len() - found.end >= MIN_BYTES {
         let header = match read_header(data, found.end) {
             Ok(Step::Batch(header)) => header,
             Ok(Step::Legacy) => {
@@ -82,7 +82,7 @@ pub fn walk(data: &[u8], high_watermark: i64) -> Walk {
         if let Some((previous, offset_before)) = &before_last {
             if header.base_offset <= previous.last_offset {
                 found.problem = Some(overlap(previous.base_offset, header.base_offset));
-                // Either of the two may be wrong.
+                // Either of the two batches may be wrong.
                 (found.end, found.last_offset) = (previous.start, *offset_before);
                 return found;
             }
@@ -105,20 +105,20 @@ pub fn walk(data: &[u8], high_watermark: i64) -> Walk {
     found
 }
 
-/// Says what is wrong with the first batches as the answer to a fetch from `offset` on, if
-/// anything is: a broker begins with the batch that has this offset or the next one there is.
+/// Checks the first batches of a response to a fetch from `offset`. A broker begins with the batch
+/// that contains this offset, or with the next one.
 pub fn check_beginning(
     data: &[u8],
     walk: &Walk,
     offset: i64,
     high_watermark: i64,
 ) -> Option<String> {
-    let mut behind = None;
+    let mut previous = None;
     let mut start = 0;
     while start < walk.end {
         let Ok(Step::Batch(header)) = read_header(data, start) else { return None };
         if header.last_offset >= offset {
-            return match behind {
+            return match previous {
                 _ if header.base_offset <= offset => None,
                 Some(base_offset) => Some(gap(base_offset, offset, header.base_offset)),
                 None if is_beyond(header.base_offset, offset, high_watermark) => {
@@ -127,39 +127,38 @@ pub fn check_beginning(
                 None => None,
             };
         }
-        behind = Some(header.base_offset);
+        previous = Some(header.base_offset);
         start += header.size;
     }
     None
 }
 
-/// A gap is what compaction leaves, but never up to the high watermark or beyond it. (Without a
-/// gap it may be: the broker reads its high watermark before it reads the log.)
+/// Compaction leaves gaps, but a gap never reaches the high watermark. A batch without a gap may be
+/// beyond the high watermark, because the broker reads it before the log.
 fn is_beyond(base_offset: i64, expected: i64, high_watermark: i64) -> bool {
     high_watermark > 0 && base_offset >= high_watermark && base_offset > expected
 }
 
-const GARBLED: &str = "the response was garbled, or the log is broken; a seek to this offset \
-                       fetches it again";
+const CORRUPT: &str = "the response or the log is corrupt; seek to this offset to fetch it again";
 
 fn overlap(first: i64, second: i64) -> String {
-    format!("the batches at offsets {first} and {second} overlap: {GARBLED}")
+    format!("the batches at offsets {first} and {second} overlap: {CORRUPT}")
 }
 
 fn beyond(base_offset: i64, high_watermark: i64) -> String {
     format!(
-        "the batch at offset {base_offset} is not below the high watermark {high_watermark}: {GARBLED}"
+        "the batch at offset {base_offset} is not below the high watermark {high_watermark}: {CORRUPT}"
     )
 }
 
-fn gap(behind: i64, offset: i64, next: i64) -> String {
+fn gap(previous: i64, offset: i64, next: i64) -> String {
     format!(
-        "the batch at offset {behind} is before offset {offset}, and the next one begins at \
-         {next}: {GARBLED}"
+        "the batch at offset {previous} is before offset {offset}, and the next one begins at \
+         {next}: {CORRUPT}"
     )
 }
 
-/// What stands at a place in a partition's bytes.
+/// The element at a position in a partition's data.
 pub enum Step {
     Batch(BatchHeader),
     Legacy,
@@ -170,14 +169,14 @@ pub fn read_header(data: &[u8], start: usize) -> Result<Step, String> {
     let rest = &data[start..];
     let length = i32::from_be_bytes(field(rest, 8));
     let Ok(length_left) = usize::try_from(length) else {
-        return Err(format!("a batch length is {length}"));
+        return Err(format!("a batch has the length {length}"));
     };
     let size = LENGTH_END + length_left;
     if size > rest.len() {
         return Ok(Step::CutShort);
     }
-    if size < SHORTEST {
-        return Err(format!("a batch length is {length}"));
+    if size < MIN_BYTES {
+        return Err(format!("a batch has the length {length}"));
     }
     match rest[MAGIC_AT] as i8 {
         2 if size < HEADER_SIZE => {
@@ -185,8 +184,8 @@ pub fn read_header(data: &[u8], start: usize) -> Result<Step, String> {
         }
         2 => read_v2(&rest[..size], start).map(Step::Batch),
         magic @ (0 | 1) => {
-            let shortest = if magic == 0 { SHORTEST_V0 } else { SHORTEST_V1 };
-            if size < shortest {
+            let minimum = if magic == 0 { MIN_V0 } else { MIN_V1 };
+            if size < minimum {
                 return Err(format!("a message of {size} bytes is shorter than its header"));
             }
             Ok(Step::Legacy)
@@ -199,7 +198,7 @@ fn read_v2(batch: &[u8], start: usize) -> Result<BatchHeader, String> {
     let base_offset = i64::from_be_bytes(field(batch, 0));
     let delta = i32::from_be_bytes(field(batch, 23));
     let count = i32::from_be_bytes(field(batch, 57));
-    // The offset behind the last record must be one too.
+    // The offset after the last record must be valid, too.
     let last_offset = base_offset.checked_add(i64::from(delta)).filter(|last| *last < i64::MAX);
     let (Some(last_offset), Ok(record_count), true) =
         (last_offset, usize::try_from(count), base_offset >= 0 && delta >= 0)
@@ -224,7 +223,7 @@ fn read_v2(batch: &[u8], start: usize) -> Result<BatchHeader, String> {
     })
 }
 
-/// The `N` bytes at `at`; the caller has looked that they are there.
+/// The `N` bytes at `at`; the caller has checked that they exist.
 fn field<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
     data[at..at + N].try_into().expect("a slice of N bytes")
 }

@@ -1,4 +1,4 @@
-//! The record batches of one fetched partition, from their bytes to columns.
+//! The record batches of one fetched partition: from bytes to columns.
 
 mod budget;
 mod columns;
@@ -23,12 +23,12 @@ use crate::options::DecodeOptions;
 
 pub use crate::batches::budget::Budget;
 pub use crate::batches::columns::{
-    Columns, Field, MOST_KEPT, Owner, Row, headers_length, parse_headers,
+    Columns, Field, MAX_KEPT_RATIO, Owner, Row, headers_length, parse_headers,
 };
 pub use crate::batches::decoder::{Decoder, Segment};
 pub use crate::batches::problem::Problem;
 
-/// The bytes of a partition's batches, with what of them has been decoded ahead.
+/// The bytes of a partition's batches, and the segments decoded ahead.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Batches {
     data: Slice,
@@ -38,22 +38,21 @@ pub struct Batches {
     ahead: Mutex<Option<Ahead>>,
 }
 
-/// What was decoded before anyone asked.
+/// The segments decoded ahead.
 pub struct Ahead {
     pub segments: VecDeque<Segment>,
     pub decoder: Decoder,
 }
 
 impl Batches {
-    /// A high watermark of 0 or less is unknown.
+    /// A high watermark of 0 or less means unknown.
     pub fn new(data: &Slice, aborted: &[(i64, i64)], high_watermark: i64) -> Self {
         let (data, walk) = (data.clone(), header::walk(data, high_watermark));
         let (aborted, ahead) = (aborted.to_vec(), Mutex::new(None));
         Batches { data, aborted, high_watermark, walk, ahead }
     }
 
-    /// Decodes batch after batch while `room` and the budget last; then the rest has to wait
-    /// until it is asked for.
+    /// Decodes batches ahead while `room` and the budget last. The others are decoded on demand.
     pub fn decode_ahead(
         &mut self,
         options: &DecodeOptions,
@@ -66,12 +65,12 @@ impl Batches {
         let mut decoder = self.decoder(options);
         let mut segments = VecDeque::new();
         while !decoder.stopped() {
-            let left = budget.left().min(*room);
-            if left == 0 {
+            let remaining = budget.remaining().min(*room);
+            if remaining == 0 {
                 break;
             }
-            // A problem is met again, and told, by the reader that comes to it.
-            let Some(Ok(mut segment)) = decoder.next_within(left) else { break };
+            // The reader meets the problem again, and reports it.
+            let Some(Ok(mut segment)) = decoder.next_within(remaining) else { break };
             let bytes = segment.rows_bytes() + segment.unpacked_bytes;
             *room = room.saturating_sub(bytes);
             segment.charge = Some(budget.spend(bytes));
@@ -86,7 +85,7 @@ impl Batches {
         Decoder::new(self.data.clone(), &self.walk, &self.aborted, *options)
     }
 
-    /// Hands over what was decoded ahead, if it was with these options; else begins anew.
+    /// Returns the decoder with the segments decoded ahead if its options match; otherwise a new one.
     pub fn open(&self, options: &DecodeOptions) -> Ahead {
         let ahead = self.ahead.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         match ahead {
@@ -95,12 +94,12 @@ impl Batches {
         }
     }
 
-    /// Says what is wrong with these bytes as the answer to a fetch from `offset` on.
+    /// Checks these bytes as the response to a fetch from `offset`.
     pub fn check_beginning(&self, offset: i64) -> Option<String> {
         header::check_beginning(&self.data, &self.walk, offset, self.high_watermark)
     }
 
-    /// Memory that stays while these bytes do.
+    /// The memory that these bytes keep alive.
     pub fn held_bytes(&self) -> usize {
         self.data.buffer.capacity()
     }
@@ -113,7 +112,7 @@ impl Batches {
 
 #[pymethods]
 impl Batches {
-    /// The batches in `data`, which is copied.
+    /// Creates batches from a copy of `data`.
     #[staticmethod]
     fn from_bytes(
         py: Python<'_>,
@@ -128,7 +127,7 @@ impl Batches {
         Ok(Batches::new(&data, &aborted, high_watermark))
     }
 
-    /// True where there are messages of format v0 or v1, which the Python implementation reads.
+    /// True if there are messages of format v0 or v1, which only the Python implementation reads.
     #[getter]
     fn legacy(&self) -> bool {
         self.walk.legacy
@@ -143,7 +142,7 @@ impl Batches {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        // SAFETY: the view keeps this object alive, and through it the bytes, which never change.
+        // SAFETY: the view keeps this object alive, which owns the immutable bytes.
         unsafe { crate::view::fill_view(&slf, &slf.get().data, view, flags) }
     }
 }

@@ -1,15 +1,15 @@
-//! What can be wrong with a batch.
+//! The defects of a batch.
 
 use crate::batches::header::BatchHeader;
 
 /// Why a batch cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It breaks its format.
+    /// It violates its format.
     Corrupt(String),
     /// Its compression is unknown.
     Codec(String),
-    /// It decompresses to more than allowed.
+    /// It decompresses to more than the limit.
     TooLarge,
 }
 
@@ -20,7 +20,7 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    /// The same, in words where it is known which batch it is about.
+    /// Converts the problem to one with the offset of the batch.
     pub fn about(self, header: &BatchHeader, max_bytes: usize) -> Self {
         match self {
             Problem::TooLarge => Problem::Corrupt(format!(

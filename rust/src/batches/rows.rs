@@ -1,48 +1,49 @@
-//! Decodes the records of a v2 batch, part by part; the counterpart of records/v2.py.
+//! Decodes the records of a v2 batch in parts; the counterpart of records/v2.py.
 //!
-//! A record is its length, an unused attribute byte, then as zigzag varints: timestamp and offset
-//! relative to the batch, key length, value length, number of headers, the bytes between them.
+//! A record consists of its length, an unused attribute byte, and zigzag varints: timestamp and
+//! offset relative to the batch, key length, value length, and number of headers. Key, value and
+//! headers follow their lengths.
 
 use crate::batches::columns::{Field, Row};
 use crate::batches::header::BatchHeader;
 use crate::batches::varint::{PAST_THE_END, read_varint};
 
-/// The smallest record there is, to bound what is allocated on the word of a count.
+/// The smallest possible record; it limits the memory allocated for a claimed number of records.
 const SMALLEST_RECORD: usize = 7;
 
-/// A part ends with the record that reaches one of these, so that a batch whose records cost much
-/// more than their bytes is never decoded as a whole. They are those of records/v2.py.
+/// A part ends with the record that reaches one of these limits. Records can need much more memory
+/// than their encoding, so a large batch is never decoded at once. records/v2.py has the same limits.
 const PART_RECORDS: usize = 65_536;
 const PART_BYTES: usize = 8 * 1024 * 1024;
 const PART_HEADERS: usize = 100_000;
 
-/// How far the decoding of a batch's records has come.
+/// The progress of decoding a batch's records.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     at: usize,
     to: usize,
-    records_left: usize,
-    /// The least offset delta that the next record may have.
+    records_remaining: usize,
+    /// The minimum offset delta of the next record.
     least: i64,
 }
 
 impl Cursor {
-    /// Stands before the records in `data[from..to]`.
+    /// Starts before the records in `data[from..to]`.
     pub fn new(header: &BatchHeader, from: usize, to: usize) -> Self {
-        Cursor { at: from, to, records_left: header.record_count, least: 0 }
+        Cursor { at: from, to, records_remaining: header.record_count, least: 0 }
     }
 
-    /// True behind the last record.
+    /// True after the last record.
     pub fn is_done(&self) -> bool {
-        self.records_left == 0 && self.at == self.to
+        self.records_remaining == 0 && self.at == self.to
     }
 
-    /// Bytes and records that are left; no more records than there can be.
-    fn most_left(&self) -> usize {
-        self.records_left.min((self.to - self.at) / SMALLEST_RECORD)
+    /// The remaining bytes, and an upper limit of the remaining records.
+    fn max_remaining(&self) -> usize {
+        self.records_remaining.min((self.to - self.at) / SMALLEST_RECORD)
     }
 
-    /// Appends the rows of the next part; their offsets count from the batch's plus `shift`.
+    /// Appends the rows of the next part; their offsets are relative to the batch's plus `shift`.
     pub fn decode_part(
         &mut self,
         data: &[u8],
@@ -58,8 +59,8 @@ impl Cursor {
         let span = header.last_offset - header.base_offset;
         let (mut at, mut least, mut headers) = (self.at, self.least, 0);
         let enough = at.saturating_add(PART_BYTES);
-        let count = self.records_left.min(PART_RECORDS);
-        rows.reserve(count.min(self.most_left()));
+        let count = self.records_remaining.min(PART_RECORDS);
+        rows.reserve(count.min(self.max_remaining()));
         let before = rows.len();
         for _ in 0..count {
             let (row, delta) = decode_one(data, &mut at, header, &mut headers, max_headers)?;
@@ -67,7 +68,7 @@ impl Cursor {
                 return Err("a record's offset is outside its batch".to_owned());
             }
             if delta < least {
-                return Err("the offsets of a batch do not grow".to_owned());
+                return Err("the offsets of a batch do not increase".to_owned());
             }
             least = delta + 1;
             rows.push(Row { offset_delta: delta as u32 + shift, ..row });
@@ -75,11 +76,11 @@ impl Cursor {
                 break;
             }
         }
-        self.records_left -= rows.len() - before;
+        self.records_remaining -= rows.len() - before;
         (self.at, self.least) = (at, least);
         match self.to - self.at {
-            left if left > 0 && self.records_left == 0 => {
-                Err(format!("{left} bytes stand behind the last record"))
+            remaining if remaining > 0 && self.records_remaining == 0 => {
+                Err(format!("{remaining} bytes follow the last record"))
             }
             _ => Ok(()),
         }
@@ -99,7 +100,7 @@ fn decode_one(
         .ok()
         .and_then(|length| at.checked_add(length))
         .ok_or(PAST_THE_END)?;
-    *at += 1; // the attributes: none is in use
+    *at += 1; // the attributes, which are unused
     let timestamp_delta = read_varint(data, at)?;
     let offset_delta = read_varint(data, at)?;
     let key = read_field(data, at)?;
@@ -116,7 +117,7 @@ fn decode_one(
     }
     if *at != end {
         let off = end as i64 - *at as i64;
-        return Err(format!("a record's length says {off:+} bytes of what it has"));
+        return Err(format!("a record's length is off by {off:+} bytes"));
     }
     let timestamp = if header.log_append_time() {
         header.max_timestamp
@@ -138,7 +139,7 @@ fn read_field(data: &[u8], at: &mut usize) -> Result<Field, String> {
     Ok(Field { at: from, length: length as i32 })
 }
 
-/// Moves behind the headers of the record at `offset` and returns how many there are.
+/// Skips the headers of the record at `offset`, and returns their number.
 fn skip_headers(
     data: &[u8],
     at: &mut usize,

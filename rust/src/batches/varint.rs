@@ -1,4 +1,4 @@
-//! Integers of as many bytes as they need, as records have them.
+//! The variable-length integers of records.
 
 pub const PAST_THE_END: &str = "a record runs past the end of its batch";
 

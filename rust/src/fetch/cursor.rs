@@ -1,6 +1,6 @@
-//! Reads a response field by field, never beyond its end.
+//! Reads a response field by field, with bounds checks.
 
-/// A position in a frame that knows how its version writes lengths and tags.
+/// A position in a frame, with its version's encoding of lengths and tags.
 pub struct Cursor<'a> {
     data: &'a [u8],
     flexible: bool,
@@ -15,12 +15,12 @@ impl<'a> Cursor<'a> {
         Cursor { data, flexible, at: at.min(data.len()), end: data.len() }
     }
 
-    /// Where the next field begins.
+    /// The position of the next field.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// A cursor over the next `length` bytes, which this one leaves behind.
+    /// A cursor over the next `length` bytes, which this one skips.
     fn inner(&mut self, length: usize) -> Read<Cursor<'a>> {
         let at = self.at;
         self.skip(length)?;
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.skip(length)?;
         match std::str::from_utf8(&self.data[from..self.at]) {
             Ok(text) => Ok(Some(text.to_owned())),
-            Err(error) => Err(format!("a string is no UTF-8: {error}")),
+            Err(error) => Err(format!("a string is not valid UTF-8: {error}")),
         }
     }
 
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         self.nullable_string()?.ok_or_else(|| "a string is null".to_owned())
     }
 
-    /// An array; nothing is allocated on the word of its count.
+    /// An array; no memory is reserved for its claimed count.
     pub fn array<T>(&mut self, mut read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
         let count = self.count()?;
         let mut items = Vec::new();
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
         Ok(items)
     }
 
-    /// An array of which null says the same as an empty one.
+    /// An array for which null means empty.
     pub fn nullable_array<T>(&mut self, read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
         let mut ahead = Cursor { data: self.data, flexible: self.flexible, ..*self };
         if ahead.length()? == -1 {
@@ -113,12 +113,12 @@ impl<'a> Cursor<'a> {
         self.array(read)
     }
 
-    /// The number of elements of an array that follow.
+    /// The number of elements of the array that follows.
     pub fn count(&mut self) -> Read<usize> {
         at_least_zero(self.length()?)
     }
 
-    /// The length of nullable bytes that follow; none at all and null are the same.
+    /// The length of the nullable bytes that follow; null counts as empty.
     pub fn bytes_length(&mut self) -> Read<usize> {
         match self.length()? {
             -1 => Ok(0),
@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Tagged fields, one call of `read` for each; before the flexible versions there are none.
+    /// Reads tagged fields with one call of `read` for each. Only flexible versions have them.
     pub fn tags(&mut self, mut read: impl FnMut(usize, &mut Self) -> Read<()>) -> Read<()> {
         let count = if self.flexible { self.uvarint()? } else { 0 };
         for _ in 0..count {

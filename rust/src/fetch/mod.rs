@@ -1,4 +1,4 @@
-//! Fetch responses: their structure, and from there on the record batches in them.
+//! Fetch responses: their structure, and the record batches in them.
 
 mod cursor;
 mod received;
@@ -22,11 +22,11 @@ pub use crate::fetch::to_python::decode_fetch_response;
 /// From this version on requests and responses have headers with tagged fields.
 const FLEXIBLE_FROM: i16 = 12;
 
-/// A decoded response, or why the bytes are none.
+/// A decoded response, or the reason why it is malformed.
 pub type Fetched = Result<Response, String>;
 
-/// How much of a response may be decoded at receipt; the rest is when its records are taken, so
-/// that a response which unpacks to gigabytes never does so all at once.
+/// Limit for decoding a response on receipt. The rest is decoded when its records are taken, so that
+/// a response that decompresses to gigabytes is never decoded at once.
 const AHEAD_BYTES: usize = 32 * 1024 * 1024;
 
 fn is_flexible(version: i16) -> bool {
@@ -38,7 +38,7 @@ fn skip_response_header(header: &mut Cursor<'_>) -> Read<()> {
     header.skip_tags()
 }
 
-/// Decodes a frame, response header included, that answers a fetch of `version`.
+/// Decodes a frame with its response header, for a fetch of `version`.
 pub fn decode_frame(
     frame: &Arc<Buffer>,
     blocks: &[Block<Arc<Buffer>>],
@@ -59,7 +59,7 @@ pub fn decode_frame(
     Ok(response)
 }
 
-/// Decodes the body that begins at `body_at`; the record batches stay as they are.
+/// Decodes the body that begins at `body_at`, except the record batches.
 pub fn decode_body(
     frame: &Arc<Buffer>,
     blocks: &[Block<Arc<Buffer>>],
@@ -74,9 +74,11 @@ pub fn decode_body(
         let at = cursor.position() - body_at + before;
         format!("malformed fetch response v{version} at byte {at}: {problem}")
     })?;
-    let left = blocks.iter().skip(source.blocks_used).map(|block| block.bytes.len());
-    match frame.len() - cursor.position() + left.sum::<usize>() {
+    let remaining = blocks.iter().skip(source.blocks_used).map(|block| block.bytes.len());
+    match frame.len() - cursor.position() + remaining.sum::<usize>() {
         0 => Ok(response),
-        left => Err(format!("malformed fetch response v{version}: {left} bytes too many")),
+        remaining => {
+            Err(format!("malformed fetch response v{version}: {remaining} bytes too many"))
+        }
     }
 }

@@ -1,18 +1,18 @@
-//! A frame as it is received: its bytes, and blocks of records in buffers of their own.
+//! A received frame: its bytes, and blocks of records in separate buffers.
 
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
 
-/// The record batches of one partition, received apart from the rest of their frame so that
-/// neither keeps the other's memory.
+/// The record batches of one partition, received separately from the rest of their frame, so that
+/// neither keeps the memory of the other alive.
 pub struct Block<B> {
-    /// Where in the rest they belong.
+    /// Their position in the rest of the frame.
     pub at: usize,
     pub bytes: B,
 }
 
-/// A frame without its length.
+/// A frame without its length prefix.
 #[derive(Default)]
 pub struct Received {
     pub bytes: Vec<u8>,
@@ -20,12 +20,12 @@ pub struct Received {
 }
 
 impl Received {
-    /// Bytes that are in blocks.
+    /// The number of bytes in blocks.
     pub fn block_bytes(&self) -> usize {
         self.blocks.iter().map(|block| block.bytes.len()).sum()
     }
 
-    /// The same, no longer to be changed.
+    /// Makes the frame immutable.
     pub fn freeze(self) -> (Arc<Buffer>, Vec<Block<Arc<Buffer>>>) {
         let freeze = |bytes| Arc::new(Buffer::new(bytes));
         let blocks = self.blocks.into_iter();

@@ -27,7 +27,7 @@ pub struct Response {
     pub nodes: Vec<NodeEndpoint>,
 }
 
-/// A topic goes by name, and by id from version 13 on.
+/// A topic is identified by name, and from version 13 on by id.
 #[derive(Clone)]
 pub enum Topic {
     Name(String),
@@ -49,7 +49,7 @@ pub struct Partition {
     pub batches: Option<Batches>,
 }
 
-/// A broker, as a response names those that became leaders (KIP-951).
+/// The address of a broker that became a leader (KIP-951).
 pub struct NodeEndpoint {
     pub node_id: i32,
     pub host: String,
@@ -57,7 +57,7 @@ pub struct NodeEndpoint {
     pub rack: Option<String>,
 }
 
-/// Where the bytes of a response are, and how far its blocks have been used.
+/// The bytes of a response, and the index of the next block.
 pub struct Source<'a> {
     pub version: i16,
     pub frame: &'a Arc<Buffer>,
@@ -80,7 +80,7 @@ impl Source<'_> {
             return Ok(Some(Slice::whole(block.bytes.clone())));
         }
         cursor.skip(length)?;
-        // What is small beside the rest of its frame must not keep all of it.
+        // Small record data must not keep its whole frame alive.
         let slice = Slice::new(self.frame.clone(), at, at + length);
         Ok(Some(if length < self.frame.len() / 2 { slice.copied() } else { slice }))
     }
@@ -93,7 +93,7 @@ pub fn check_version(version: i16) -> Read<()> {
     }
 }
 
-/// Reads what comes before the topics: throttle time, error code, session id.
+/// Reads the fields before the topics: throttle time, error code, session id.
 pub fn read_head(cursor: &mut Cursor<'_>, version: i16) -> Read<(i32, i16, i32)> {
     let throttle_time_ms = cursor.int32()?;
     match version >= SESSIONS_FROM {
@@ -109,7 +109,7 @@ pub fn read_topic_name(cursor: &mut Cursor<'_>, version: i16) -> Read<Topic> {
     }
 }
 
-/// What comes before the records of a partition.
+/// The fields before the records of a partition.
 pub struct PartitionHead {
     partition: i32,
     error_code: i16,
@@ -175,7 +175,7 @@ fn read_partition(
     let records = source.read_records(cursor)?;
     let (mut current_leader, mut diverging_epoch) = (None, None);
     cursor.tags(|tag, inner| {
-        // The protocol's default of both, -1, says that there is nothing to say.
+        // In the protocol, -1 is the default of both fields and means "none".
         match tag {
             CURRENT_LEADER_TAG => {
                 current_leader = Some((inner.int32()?, inner.int32()?)).filter(|(id, _)| *id >= 0);

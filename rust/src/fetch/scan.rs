@@ -1,13 +1,13 @@
-//! Finds the records of a fetch response while it is being received.
+//! Finds the records of a fetch response during its receipt.
 
 use super::cursor::{Cursor, Read};
 use super::response::{check_version, read_head, read_partition_head, read_topic_name};
 use super::{is_flexible, skip_response_header};
 
-/// Records of fewer bytes stay with the rest of the frame.
-const LEAST_BYTES: usize = 4 * 1024;
-/// What lies between two blocks is short; where it is not, the rest of the frame is left as it is.
-const MOST_BETWEEN: usize = 64 * 1024;
+/// Records with fewer bytes stay in the frame.
+const MIN_BLOCK_BYTES: usize = 4 * 1024;
+/// The maximum distance between two blocks; beyond it, the rest of the frame is not searched.
+const MAX_DISTANCE: usize = 64 * 1024;
 
 #[derive(Clone, Copy)]
 enum Next {
@@ -19,7 +19,7 @@ enum Next {
     Nothing,
 }
 
-/// How far a response has been read.
+/// The progress of reading a response.
 pub struct Scan {
     version: i16,
     at: usize,
@@ -28,14 +28,14 @@ pub struct Scan {
     partitions_left: usize,
 }
 
-/// What there is to do about the bytes that come next.
+/// The next step of the receiver.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// More bytes have to be seen.
+    /// More bytes are needed.
     Incomplete,
     /// After this many bytes of the frame, records of that length follow.
     Records { at: usize, length: usize },
-    /// No further records that are worth a buffer.
+    /// No further records deserve a separate buffer.
     Nothing,
 }
 
@@ -45,8 +45,8 @@ impl Scan {
         Scan { version, at: 0, next, topics_left: 0, partitions_left: 0 }
     }
 
-    /// Reads on in a frame (its header included, records found earlier left out) of which `bytes`
-    /// have come.
+    /// Continues to read a frame of which `bytes` have arrived. They include the header, but not the
+    /// records found earlier.
     pub fn advance(&mut self, bytes: &[u8]) -> Found {
         loop {
             if matches!(self.next, Next::Nothing) {
@@ -60,14 +60,14 @@ impl Scan {
                         return Found::Records { at: self.at, length };
                     }
                 }
-                Err(_) if bytes.len() - self.at > MOST_BETWEEN => self.next = Next::Nothing,
+                Err(_) if bytes.len() - self.at > MAX_DISTANCE => self.next = Next::Nothing,
                 Err(_) => return Found::Incomplete,
             }
         }
     }
 
-    /// Reads one thing and returns the length of records behind it. Changes nothing on an error,
-    /// which may only mean that not all of it has come.
+    /// Reads one element, and returns the length of the records that follow it. Changes nothing on an
+    /// error, which may only mean that bytes are missing.
     fn step(&mut self, cursor: &mut Cursor<'_>) -> Read<Option<usize>> {
         match self.next {
             Next::Head => {
@@ -86,11 +86,11 @@ impl Scan {
             Next::Partition => {
                 read_partition_head(cursor, self.version)?;
                 let length = cursor.bytes_length()?;
-                if length < LEAST_BYTES {
+                if length < MIN_BLOCK_BYTES {
                     cursor.skip(length)?;
                 }
                 self.next = Next::PartitionEnd;
-                return Ok(Some(length).filter(|length| *length >= LEAST_BYTES));
+                return Ok(Some(length).filter(|length| *length >= MIN_BLOCK_BYTES));
             }
             Next::PartitionEnd => {
                 cursor.skip_tags()?;

@@ -1,4 +1,4 @@
-//! Hands a decoded response to Python as nested tuples; records/native_reader.py names their fields.
+//! Converts a decoded response to nested tuples, whose fields records/native_reader.py names.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::frame::Frame;
 
 /// Returns `(throttle_time_ms, error_code, session_id, partitions, nodes)`.
 ///
-/// `frame` is what the native transport received, decoded already, or else the bytes of a
-/// response without its header, which are copied.
+/// `frame` is a decoded frame of the native transport, or the bytes of a response without its
+/// header, which are copied.
 ///
-/// Raises ValueError where the bytes are no response of that version.
+/// Raises ValueError if the bytes are not a response of that version.
 #[pyfunction]
 pub fn decode_fetch_response<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Records whose keys and values the user's deserializers make.
+//! Records with keys and values from the user's deserializers.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::batches::Columns;
 use crate::records::maker::{Maker, headers_of, key_of, value_of};
 use crate::records::sequence::Records;
 
-/// A function of the user's; a full one is given topic and headers too.
+/// A deserializer of the user; a full one also receives topic and headers.
 pub type Function<'py> = Option<(Bound<'py, PyAny>, bool)>;
 
-/// What a deserializer raised, and for what: "key" or "value".
+/// The exception of a deserializer, and its subject: "key" or "value".
 pub type Failure = (&'static str, Py<PyAny>);
 
-/// Deserialize record after record, each to the end of `done`.
+/// Deserialize records one by one, and append each to `done`.
 ///
-/// Returns None, or where and with what a deserializer failed: the record behind the last of
-/// `done`. What is no `Exception`, as an interrupt, is raised.
+/// Returns None, or the failure of a deserializer. It concerns the record after the last of `done`.
+/// A `BaseException` such as an interrupt is raised.
 #[pyfunction]
 pub fn deserialize<'py>(
     records: &Bound<'py, Records>,
@@ -71,8 +71,8 @@ fn call<'py>(
 ) -> PyResult<Py<PyAny>> {
     let Some((function, full)) = function else { return Ok(data) };
     let end = std::ptr::null_mut::<ffi::PyObject>();
-    // SAFETY: all of them are alive, and the last one is null. It returns a new reference, or null
-    // with an exception. Of the ways to call something it is the one without a tuple.
+    // SAFETY: all arguments are alive, and the last one is null. The call returns a new reference, or
+    // null with an exception. Unlike other ways to call an object, it needs no tuple.
     unsafe {
         let (call, function) = (ffi::PyObject_CallFunctionObjArgs, function.as_ptr());
         let made = if *full {

@@ -1,4 +1,4 @@
-//! `for record in consumer`: records that are handed out one by one, without a call of Python.
+//! `for record in consumer`: returns records one by one, without running Python code.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,21 +10,21 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::records::deserialized::{Function, parts_of};
-use crate::records::maker::{Given, Maker};
+use crate::records::maker::{Maker, ReturnedRecord};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::sequence::Records;
 use crate::records::under_gil::UnderGil;
 
 import_exception!(tandem_kafka.errors, ConcurrentModificationError);
 
-/// Records of one partition, and how many of them the loop was given.
+/// Records of one partition, and how many of them the loop has received.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Feed {
     source: Source,
     given: AtomicUsize,
     stopped: AtomicBool,
-    /// None while a record is being made.
-    making: UnderGil<Option<Making>>,
+    /// None while a record is being created.
+    row_source: UnderGil<Option<RowSource>>,
 }
 
 enum Source {
@@ -32,20 +32,20 @@ enum Source {
     List(Py<PyList>),
 }
 
-/// What makes the next record of rows.
-struct Making {
+/// Creates the next record from rows.
+struct RowSource {
     maker: Maker,
     cursor: Cursor,
     deserializers: Option<Deserializers>,
-    last: Option<Given>,
-    before: Option<Given>,
+    last: Option<ReturnedRecord>,
+    before: Option<ReturnedRecord>,
 }
 
-/// Functions of the user's, each with whether it is given topic and headers too.
+/// The user's deserializers; the flags say whether they receive topic and headers.
 struct Deserializers {
     key: Option<(Py<PyAny>, bool)>,
     value: Option<(Py<PyAny>, bool)>,
-    /// Returns the error to raise for a record that is as it was received.
+    /// Converts a deserializer's exception, given the received record, to the error to raise.
     error_of: Py<PyAny>,
 }
 
@@ -57,10 +57,10 @@ impl Feed {
         }
     }
 
-    /// Hands out the next record; None at the end, or if something has to be looked at first.
+    /// Returns the next record; None at the end, or if Python must act first.
     ///
-    /// The count moves with the return: no Python code runs in between.
-    fn give(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    /// The count and the return are atomic for Python: no Python code runs in between.
+    fn next_record(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let index = self.given.load(Ordering::Relaxed);
         if index == self.len(py) || self.stopped.load(Ordering::Relaxed) {
             return Ok(None);
@@ -68,21 +68,21 @@ impl Feed {
         let record = match &self.source {
             Source::List(list) => list.bind(py).get_item(index)?.unbind(),
             Source::Rows(rows) => {
-                let Some(mut making) = self.making.with(py, Option::take) else {
-                    // A deserializer is at work, called by another thread or by this one.
+                let Some(mut row_source) = self.row_source.with(py, Option::take) else {
+                    // A deserializer is running, called by another thread or by this one.
                     let text = "KafkaConsumer is not safe for multi-threaded access: a record of \
                                 this loop is being deserialized";
                     return Err(ConcurrentModificationError::new_err(text));
                 };
-                let made = making.next(py, rows);
-                self.making.with(py, |place| *place = Some(making));
+                let made = row_source.next(py, rows);
+                self.row_source.with(py, |place| *place = Some(row_source));
                 match made? {
                     Some(record) => record,
                     None => return Ok(None),
                 }
             }
         };
-        // The making may have run Python code, by the garbage collection, and that another thread.
+        // The garbage collector may have run Python code, and with it another thread.
         if self.stopped.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -91,7 +91,7 @@ impl Feed {
     }
 }
 
-impl Making {
+impl RowSource {
     fn next(&mut self, py: Python<'_>, rows: &Rows) -> PyResult<Option<Py<PyAny>>> {
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
         let record = match &self.deserializers {
@@ -114,7 +114,7 @@ impl Making {
             }
             None => {
                 let oldest = std::mem::replace(&mut self.before, self.last.take());
-                let (given, _) = self.maker.hand_out(py, oldest, columns, row, 0)?;
+                let (given, _) = self.maker.next_record(py, oldest, columns, row, 0)?;
                 let record = given.record.clone_ref(py);
                 self.last = Some(given);
                 record
@@ -144,7 +144,7 @@ impl Deserializers {
 
 #[pymethods]
 impl Feed {
-    /// `records` is a list, or `Records` that nobody else has, which are then deserialized.
+    /// `records` is a list, or `Records` without other references, which this feed deserializes.
     #[new]
     #[pyo3(signature = (records, key = None, value = None, error_of = None))]
     fn new(
@@ -154,14 +154,15 @@ impl Feed {
         error_of: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let py = records.py();
-        let (source, making) = match records.cast::<Records>() {
+        let (source, row_source) = match records.cast::<Records>() {
             Ok(records) => {
                 let rows = records.get().fresh_rows(py)?;
                 let maker = Maker::new(py, Arc::clone(&rows.owner))?;
                 let deserializers = error_of.map(|error_of| Deserializers { key, value, error_of });
                 let cursor = Cursor::default();
-                let making = Making { maker, cursor, deserializers, last: None, before: None };
-                (Source::Rows(rows), Some(making))
+                let row_source =
+                    RowSource { maker, cursor, deserializers, last: None, before: None };
+                (Source::Rows(rows), Some(row_source))
             }
             Err(_) => (Source::List(records.cast::<PyList>()?.clone().unbind()), None),
         };
@@ -169,7 +170,7 @@ impl Feed {
             source,
             given: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            making: UnderGil::new(making),
+            row_source: UnderGil::new(row_source),
         })
     }
 
@@ -177,7 +178,7 @@ impl Feed {
         self.len(py)
     }
 
-    /// How many records the loop was given.
+    /// The number of records that the loop has received.
     #[getter]
     fn given(&self) -> usize {
         self.given.load(Ordering::Relaxed)
@@ -199,23 +200,23 @@ impl Feed {
         if let Source::List(list) = &self.source {
             visit.call(list)?;
         }
-        let making = self.making.for_traversal().as_ref();
-        match making.and_then(|making| making.deserializers.as_ref()) {
+        let row_source = self.row_source.for_traversal().as_ref();
+        match row_source.and_then(|row_source| row_source.deserializers.as_ref()) {
             Some(deserializers) => deserializers.traverse(&visit),
             None => Ok(()),
         }
     }
 
-    /// Give no further record.
+    /// Return no further records.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
-/// The part of a consumer that hands out records in a loop.
+/// The base class of a consumer that returns records in a loop.
 ///
-/// What may keep the next record back is noted in `changes.count`: while that is the same object,
-/// nothing has changed since `_find_feed` has looked. Everything else is left to `_find_feed`.
+/// Any event that may prevent the next record replaces the object `changes.count`. While it is the
+/// same object, nothing has changed since the last `_find_feed`, which handles everything else.
 #[pyclass(frozen, subclass, module = "tandem_kafka._native")]
 pub struct Loop {
     current: UnderGil<Option<Current>>,
@@ -229,18 +230,18 @@ struct Current {
 }
 
 impl Loop {
-    fn give(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    fn next_record(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let found = self.current.with(py, |current| {
             let current = current.as_ref().filter(|current| current.forks == forks())?;
             let changes = current.changes.clone_ref(py);
             Some((current.feed.clone_ref(py), changes, current.seen.as_ptr()))
         });
         let Some((feed, changes, seen)) = found else { return Ok(None) };
-        // The object that was seen is alive as long as it is current, or the count is another one.
+        // The known object stays alive while it is current; afterwards, the count is a different object.
         if changes.getattr(py, intern!(py, "count"))?.as_ptr() != seen {
             return Ok(None);
         }
-        feed.get().give(py)
+        feed.get().next_record(py)
     }
 }
 
@@ -258,11 +259,11 @@ impl Loop {
         slf
     }
 
-    /// Return the next record; the position moves behind it.
+    /// Return the next record, and move the position past it.
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         loop {
-            if let Some(record) = slf.get().give(py)? {
+            if let Some(record) = slf.get().next_record(py)? {
                 return Ok(record);
             }
             slf.call_method0(intern!(py, "_find_feed"))?;
@@ -279,7 +280,7 @@ impl Loop {
         }
     }
 
-    /// What a consumer that nobody reaches any more holds of others.
+    /// Visits the references of the consumer, for the garbage collector.
     fn __clear__(&self, py: Python<'_>) {
         let current = self.current.with(py, Option::take);
         drop(current);
@@ -293,7 +294,7 @@ impl Loop {
     }
 }
 
-/// How often this process has become a fork.
+/// The number of forks from the first process to this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 fn forks() -> u64 {
@@ -307,7 +308,7 @@ fn count_forks() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
     ONCE.call_once(|| {
-        // SAFETY: the function may run in any child: it does nothing but count.
+        // SAFETY: the function only counts, which is allowed in a forked child.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
 }

@@ -1,20 +1,20 @@
-//! The items of a new tuple, written where they are.
+//! Writes the items of a new tuple directly to its memory.
 //!
-//! `PyTuple_SetItem` looks at the tuple for each of them, which a record with its 13 fields feels.
+//! `PyTuple_SetItem` checks the tuple for each item, which is slow for records with 13 fields.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
-/// Where the items of a tuple begin; an error if they are not where they are in CPython.
+/// The position of the items in a tuple; an error if the layout is not CPython's.
 static BEGIN: PyOnceLock<usize> = PyOnceLock::new();
 
-/// Makes tuples of a class that has no fields beside its items.
+/// Creates tuples of a class without fields other than its items.
 pub struct Tuples {
     class: Py<PyType>,
     begin: usize,
-    /// What stands before the items where tuples keep their hash, as of Python 3.14.
+    /// The field before the items if tuples cache their hash (Python 3.14).
     unhashed: Option<isize>,
 }
 
@@ -26,16 +26,16 @@ impl Tuples {
         Ok(Tuples { class: class.clone().unbind(), begin, unhashed })
     }
 
-    /// Makes a tuple of new references; one that is not tracked costs the garbage collection
-    /// nothing, and cannot be found in a cycle.
+    /// Creates a tuple that owns the references. An untracked tuple costs the garbage collector nothing,
+    /// but the collector cannot find cycles through it.
     pub fn make<const N: usize>(
         &self,
         py: Python<'_>,
         items: [Py<PyAny>; N],
         tracked: bool,
     ) -> PyResult<Py<PyAny>> {
-        // SAFETY: so many items are allocated, and are null. No Python code runs before they are
-        // set: nobody sees the tuple without them.
+        // SAFETY: this number of items is allocated, and they are null. No Python code runs before
+        // they are set, so the incomplete tuple is never visible.
         unsafe {
             let class = self.class.as_ptr().cast::<ffi::PyTypeObject>();
             let made = ffi::PyType_GenericAlloc(class, N as ffi::Py_ssize_t);
@@ -59,36 +59,36 @@ impl Tuples {
     ///
     /// # Safety
     ///
-    /// The tuple was made here, has such an item, and nobody but the caller holds it. Dropping the
-    /// old item runs no Python code.
+    /// The tuple was created here and has such an item, and only the caller references it. Dropping
+    /// the old item runs no Python code.
     pub unsafe fn replace(&self, py: Python<'_>, tuple: &Py<PyAny>, index: usize, item: Py<PyAny>) {
-        // SAFETY: the caller's promise; the tuple owns the old item, and the new one from now on.
+        // SAFETY: guaranteed by the caller. The tuple owns the old item, and takes the new one.
         unsafe {
             let old = std::mem::replace(&mut *self.place(tuple, index), item.into_ptr());
             drop(Bound::from_owned_ptr(py, old));
         }
     }
 
-    /// An item, borrowed.
+    /// Borrows an item.
     ///
     /// # Safety
     ///
-    /// The tuple was made here, and has such an item.
+    /// The tuple was created here, and has such an item.
     pub unsafe fn item(&self, tuple: &Py<PyAny>, index: usize) -> *mut ffi::PyObject {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { *self.place(tuple, index) }
     }
 
     /// # Safety
     ///
-    /// As for `item`.
+    /// See `item`.
     unsafe fn place(&self, tuple: &Py<PyAny>, index: usize) -> *mut *mut ffi::PyObject {
-        // SAFETY: the items are behind each other; `find_begin` has looked where.
+        // SAFETY: the items are contiguous; `find_begin` has checked their position.
         unsafe { tuple.as_ptr().byte_add(self.begin).cast::<*mut ffi::PyObject>().add(index) }
     }
 }
 
-/// Looks at a tuple whose items are known.
+/// Finds the position in a tuple with known items.
 fn find_begin(py: Python<'_>) -> PyResult<usize> {
     let class = py.get_type::<PyTuple>();
     let begin: usize = class.getattr("__basicsize__")?.extract()?;
@@ -97,7 +97,7 @@ fn find_begin(py: Python<'_>) -> PyResult<usize> {
     let word = size_of::<*mut ffi::PyObject>();
     let fixed = size_of::<ffi::PyVarObject>();
     let fits = size == word && (begin == fixed || begin == fixed + word);
-    // SAFETY: a tuple of two items has at least so much memory behind its fixed part.
+    // SAFETY: a tuple of two items has at least this much memory after its fixed part.
     let found = fits.then(|| unsafe {
         let items = probe.as_ptr().byte_add(begin).cast::<*mut ffi::PyObject>();
         [*items, *items.add(1)]

@@ -1,27 +1,27 @@
-//! Goes through records of `poll()`.
+//! The iterator over the records of `poll()`.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::records::maker::{Given, Maker};
+use crate::records::maker::{Maker, ReturnedRecord};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::sequence::{Entry, Records};
 
-/// Makes one record after the other.
+/// Creates the records one by one.
 ///
-/// A loop holds the last record in its variable while it asks for the next one. If nobody holds
-/// the one before that, its object becomes the next record. Otherwise it stays the record of its
-/// index, as it would in a list.
+/// A loop holds the last record in its variable while it requests the next one. If nothing
+/// references the record before that, its object is reused. Otherwise it remains the record of its
+/// index, as in a list.
 #[pyclass(module = "tandem_kafka._native")]
 pub struct RecordIterator {
-    /// None behind the last one.
+    /// None after the last record.
     records: Option<Py<Records>>,
     rows: Option<(Arc<Rows>, Maker)>,
     cursor: Cursor,
     index: usize,
-    last: Option<Given>,
-    before: Option<Given>,
+    last: Option<ReturnedRecord>,
+    before: Option<ReturnedRecord>,
 }
 
 impl RecordIterator {
@@ -44,12 +44,12 @@ impl RecordIterator {
         })
     }
 
-    /// The record of a row that is not made yet.
+    /// Creates the record of a row.
     fn make(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let Some((rows, maker)) = &mut self.rows else { return Ok(None) };
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
         let oldest = std::mem::replace(&mut self.before, self.last.take());
-        let (given, held) = maker.hand_out(py, oldest, columns, row, self.index)?;
+        let (given, held) = maker.next_record(py, oldest, columns, row, self.index)?;
         let record = given.record.clone_ref(py);
         self.last = Some(given);
         if let (Some(held), Some(records)) = (held, &self.records) {
@@ -58,7 +58,7 @@ impl RecordIterator {
         Ok(Some(record))
     }
 
-    /// No further record goes out.
+    /// Ends the iteration.
     fn finish(&mut self, py: Python<'_>) {
         let given = [self.before.take(), self.last.take()];
         if let (Some((_, maker)), Some(records)) = (self.rows.take(), self.records.take()) {

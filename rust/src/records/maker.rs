@@ -1,4 +1,4 @@
-//! Makes `ConsumerRecord`s, which are tuples, of rows.
+//! Creates `ConsumerRecord`s, which are tuples, from rows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyType};
 use crate::batches::{Columns, Field, Owner, parse_headers};
 use crate::records::fields::Tuples;
 
-/// The fields of a `ConsumerRecord`, by their place.
+/// The indexes of the fields of a `ConsumerRecord`.
 const FIELDS: usize = 13;
 const OFFSET: usize = 3;
 const TIMESTAMP: usize = 4;
@@ -22,33 +22,33 @@ const VALUE_SIZE: usize = 11;
 
 static CONSUMER_RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// Makes the records of one partition; what they have in common is made once.
+/// Creates the records of one partition; objects that they share are created once.
 pub struct Maker {
     tuples: Tuples,
     owner: Arc<Owner>,
     partition: Py<PyAny>,
     batch: Common,
-    /// Whether `batch` is of a batch, and of which one.
+    /// Identifies the batch of `batch`; None before the first one.
     columns: Option<Arc<Columns>>,
     /// Changes with the batch.
     number: u32,
 }
 
-/// What the records of a batch share.
+/// The objects that the records of a batch share.
 struct Common {
     leader_epoch: Py<PyAny>,
     timestamp_type: Py<PyAny>,
-    /// The last timestamp: neighbours often have the same.
+    /// The last timestamp: consecutive records often have the same one.
     timestamp: (i64, Py<PyAny>),
 }
 
-/// A record that was handed out, and that a loop may have let go of since.
-pub struct Given {
+/// A returned record, which a loop may have released since.
+pub struct ReturnedRecord {
     pub record: Py<PyAny>,
     pub index: usize,
-    /// Which batch of its maker it is of.
+    /// The batch of the record.
     number: u32,
-    /// It was made without headers.
+    /// True if the record has no headers.
     plain: bool,
     timestamp: i64,
     key_length: i32,
@@ -73,7 +73,7 @@ impl Maker {
         })
     }
 
-    /// Goes over to the batch of the next record.
+    /// Switches to the batch of the next record.
     fn enter(&mut self, py: Python<'_>, columns: &Arc<Columns>) -> PyResult<()> {
         if self.columns.as_ref().is_some_and(|known| Arc::ptr_eq(known, columns)) {
             return Ok(());
@@ -93,7 +93,7 @@ impl Maker {
         Ok(known.1.clone_ref(py))
     }
 
-    /// Makes a record of a row.
+    /// Creates a record from a row.
     pub fn make(
         &mut self,
         py: Python<'_>,
@@ -105,7 +105,7 @@ impl Maker {
         self.make_with(py, columns, row, [key, value, headers])
     }
 
-    /// Makes a record of a row with another key, value and headers.
+    /// Creates a record from a row, with the given key, value and headers.
     pub fn make_with(
         &mut self,
         py: Python<'_>,
@@ -118,10 +118,10 @@ impl Maker {
         let header_size =
             if fields.headers_at == 0 { -1 } else { columns.header_bytes(row) as i64 };
         let [key, value, headers] = parts;
-        // Many records at once would keep the garbage collection busy. A cycle may go through what
-        // a deserializer has made, not through bytes; that it goes through headers is given up.
+        // Many tracked records would slow the garbage collector. Only objects of a deserializer
+        // can be part of a cycle, not bytes. Cycles through headers are not collected.
         let tracked = may_hold(&key) || may_hold(&value);
-        // SAFETY: it is a list, which is not freed meanwhile.
+        // SAFETY: the object is a list, which stays alive during the call.
         unsafe { ffi::PyObject_GC_UnTrack(headers.as_ptr().cast()) };
         let items: [Py<PyAny>; FIELDS] = [
             self.owner.topic.clone_ref(py).into_any(),
@@ -141,20 +141,19 @@ impl Maker {
         self.tuples.make(py, items, tracked)
     }
 
-    /// Hands out a record of a row: a new one, or the oldest if nobody holds that any more.
-    ///
-    /// Returns the oldest too, if somebody does.
-    pub fn hand_out(
+    /// Returns a record for a row: the oldest one if nothing references it any more, otherwise a new
+    /// one. In that case, also returns the oldest one.
+    pub fn next_record(
         &mut self,
         py: Python<'_>,
-        oldest: Option<Given>,
+        oldest: Option<ReturnedRecord>,
         columns: &Arc<Columns>,
         row: usize,
         index: usize,
-    ) -> PyResult<(Given, Option<Given>)> {
+    ) -> PyResult<(ReturnedRecord, Option<ReturnedRecord>)> {
         self.enter(py, columns)?;
         let fields = &columns.rows[row];
-        let (oldest, left) = match oldest {
+        let (oldest, unreleased) = match oldest {
             Some(oldest) if self.is_free(py, &oldest) => (Some(oldest), None),
             held => (None, held),
         };
@@ -164,7 +163,7 @@ impl Maker {
             }
             _ => self.make(py, columns, row)?,
         };
-        let given = Given {
+        let returned = ReturnedRecord {
             record,
             index,
             number: self.number,
@@ -173,14 +172,14 @@ impl Maker {
             key_length: fields.key.length,
             value_length: fields.value.length,
         };
-        Ok((given, left))
+        Ok((returned, unreleased))
     }
 
-    /// Has a record that nobody holds, of the same batch and without headers, stand for a row.
+    /// Reuses an unreferenced record of the same batch, without headers, for a row.
     fn renew(
         &mut self,
         py: Python<'_>,
-        oldest: Given,
+        oldest: ReturnedRecord,
         columns: &Arc<Columns>,
         row: usize,
     ) -> PyResult<Py<PyAny>> {
@@ -207,38 +206,38 @@ impl Maker {
         ];
         for (index, item) in changed {
             if let Some(item) = item {
-                // SAFETY: `make_with` has made it, nobody else holds it, and these items are
-                // numbers and bytes.
+                // SAFETY: `make_with` has created it, nothing else references it, and these items
+                // are numbers and bytes.
                 unsafe { self.tuples.replace(py, &record, index, item) };
             }
         }
         Ok(record)
     }
 
-    /// Nobody else holds a record or its list of headers, and that list is as it was made.
-    pub fn is_free(&self, _py: Python<'_>, given: &Given) -> bool {
-        // SAFETY: the GIL is held, the objects are alive, and `make_with` has made the record.
+    /// True if nothing else references a record or its headers, and the headers are unchanged.
+    pub fn is_free(&self, _py: Python<'_>, returned: &ReturnedRecord) -> bool {
+        // SAFETY: the GIL is held, the objects are alive, and `make_with` has created the record.
         unsafe {
-            let headers = self.tuples.item(&given.record, HEADERS);
-            given.plain
-                && references(given.record.as_ptr()) == 1
+            let headers = self.tuples.item(&returned.record, HEADERS);
+            returned.plain
+                && references(returned.record.as_ptr()) == 1
                 && references(headers) == 1
                 && ffi::PyList_Size(headers) == 0
         }
     }
 }
 
-/// Whether an object may hold others.
+/// True if an object may reference others.
 fn may_hold(object: &Py<PyAny>) -> bool {
     // SAFETY: the object is alive.
     let flags = unsafe { ffi::PyType_GetFlags(ffi::Py_TYPE(object.as_ptr())) };
     flags & ffi::Py_TPFLAGS_HAVE_GC != 0
 }
 
-/// How many hold an object, which is alive.
+/// The reference count of an object.
 unsafe fn references(object: *mut ffi::PyObject) -> u32 {
-    // SAFETY: the caller's promise.
-    unsafe { ffi::Py_REFCNT(object) as u32 } // since Python 3.14 the upper half has flags
+    // SAFETY: guaranteed by the caller: the object is alive.
+    unsafe { ffi::Py_REFCNT(object) as u32 } // since Python 3.14, the upper half has flags
 }
 
 fn size(py: Python<'_>, field: Field) -> PyResult<Py<PyAny>> {
@@ -246,7 +245,7 @@ fn size(py: Python<'_>, field: Field) -> PyResult<Py<PyAny>> {
 }
 
 fn int(py: Python<'_>, value: i64) -> PyResult<Py<PyAny>> {
-    // SAFETY: it returns a new reference, or null with an exception.
+    // SAFETY: the call returns a new reference, or null with an exception.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyLong_FromLongLong(value)).map(Bound::unbind) }
 }
 
@@ -265,13 +264,13 @@ pub fn value_of(py: Python<'_>, columns: &Columns, row: usize) -> Py<PyAny> {
     bytes_of(py, columns, columns.rows[row].value)
 }
 
-/// A list of its own for each record: users may change it.
+/// Creates a separate list for each record, because users may change it.
 pub fn headers_of(py: Python<'_>, columns: &Columns, row: usize) -> PyResult<Py<PyAny>> {
     let list = PyList::empty(py);
     let encoded = columns.encoded_headers(row);
     if !encoded.is_empty() {
         for (name, value) in parse_headers(encoded) {
-            // As in the Java client, what is no UTF-8 becomes replacement characters.
+            // Like in the Java client, invalid UTF-8 becomes replacement characters.
             let name = PyString::new(py, &String::from_utf8_lossy(name));
             list.append((name, value.map(|value| PyBytes::new(py, value))))?;
         }

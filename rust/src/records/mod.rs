@@ -1,4 +1,4 @@
-//! Records on their way to the user: a reader takes them, a sequence holds them, a loop gets them.
+//! Records as Python objects: `reader` takes them, `sequence` holds them, `feed` serves loops.
 
 mod deserialized;
 mod feed;

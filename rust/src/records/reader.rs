@@ -1,4 +1,4 @@
-//! Hands out the records of one fetched partition, once and in order.
+//! Returns the records of one fetched partition, once and in order.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use crate::records::sequence::Records;
 import_exception!(tandem_kafka.errors, CorruptRecordError);
 import_exception!(tandem_kafka.errors, UnsupportedCodecError);
 
-/// How much is decoded at once of what was not decoded at receipt; each time costs a hand-over of
-/// the GIL.
+/// Bytes to decode at once if they were not decoded on receipt. Each time, the GIL is released and
+/// acquired again.
 const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The native `RecordReader` of records/decoder.py.
@@ -26,19 +26,19 @@ pub struct RecordReader {
     owner: Arc<Owner>,
     segments: VecDeque<Segment>,
     decoder: Decoder,
-    /// The highest epoch that a batch can have, -1 if unknown.
+    /// The highest possible leader epoch of a batch; -1 means unknown.
     max_leader_epoch: i32,
-    /// The records being handed out.
+    /// The segment whose records are being returned.
     current: Option<Current>,
     failed: Option<Problem>,
     /// Memory of the encoded batches.
     encoded_bytes: usize,
-    /// Memory of what was decoded at receipt, which is bounded there.
+    /// Memory of the segments decoded on receipt, which the budget limits.
     ahead_bytes: usize,
-    /// Memory of what was decoded since.
+    /// Memory of the segments decoded since.
     #[pyo3(get)]
     open_bytes: usize,
-    /// What the end of the batch being handed out frees of the two.
+    /// The parts of both that the end of the current batch frees.
     freed: (usize, usize),
     #[pyo3(get)]
     end_offset: i64,
@@ -52,7 +52,7 @@ pub struct RecordReader {
     taken_bytes: usize,
 }
 
-/// A segment, and how far it has been handed out.
+/// A segment, and the number of records already returned.
 struct Current {
     columns: Arc<Columns>,
     row: usize,
@@ -62,50 +62,50 @@ struct Current {
     ends_batch: bool,
 }
 
-/// What one call of `take` may still return.
+/// The remaining limits of one call of `take`.
 struct Room {
     records: usize,
-    /// None without a bound.
+    /// None means unlimited.
     bytes: Option<usize>,
-    /// The first record comes whatever its size.
+    /// True until the first record, which is returned regardless of its size.
     first: bool,
 }
 
 impl Room {
-    /// True when no further record fits: the next batch need not be decoded.
+    /// True if no further record fits, so that the next batch need not be decoded.
     fn is_full(&self) -> bool {
         self.bytes == Some(0) && !self.first
     }
 
-    /// Returns where to stop among the rows from `start` on, and the bytes of those before it.
+    /// Returns the row at which to stop, and the bytes of the rows from `start` up to it.
     fn fill(&mut self, columns: &Columns, start: usize) -> (usize, usize) {
-        let most = columns.rows.len().min(start.saturating_add(self.records));
-        let Some(left) = self.bytes else {
-            return (most, 0);
+        let last = columns.rows.len().min(start.saturating_add(self.records));
+        let Some(remaining) = self.bytes else {
+            return (last, 0);
         };
-        // The bound is seldom reached, and adding up is quicker than looking for where it is.
-        let whole = bytes_of(columns, start..most);
-        if whole <= left {
-            self.first &= start == most;
-            self.bytes = Some(left - whole);
-            return (most, whole);
+        // The limit is seldom reached, and a plain sum is faster than a search.
+        let whole = bytes_of(columns, start..last);
+        if whole <= remaining {
+            self.first &= start == last;
+            self.bytes = Some(remaining - whole);
+            return (last, whole);
         }
         let (mut stop, mut used) = (start, 0);
-        while stop < most {
+        while stop < last {
             let size = columns.record_bytes(stop);
-            if used + size > left && !self.first {
+            if used + size > remaining && !self.first {
                 break;
             }
             self.first = false;
             used = used.saturating_add(size);
             stop += 1;
         }
-        self.bytes = Some(left.saturating_sub(used));
+        self.bytes = Some(remaining.saturating_sub(used));
         (stop, used)
     }
 }
 
-/// Bytes of some records, each as `Columns::record_bytes` counts it.
+/// The sum of `Columns::record_bytes` of some records.
 fn bytes_of(columns: &Columns, rows: Range<usize>) -> usize {
     let (mut sum, mut headers) = (0, 0);
     for row in &columns.rows[rows.clone()] {
@@ -113,7 +113,7 @@ fn bytes_of(columns: &Columns, rows: Range<usize>) -> usize {
         sum += size.max(1) as usize;
         headers |= row.headers_at;
     }
-    // Without a branch for each: headers are seldom, and are counted one record at a time.
+    // No branch per record. Headers are rare, and counted separately.
     if headers == 0 { sum } else { rows.map(|row| columns.record_bytes(row)).sum() }
 }
 
@@ -124,7 +124,7 @@ impl RecordReader {
         topic, partition, fetch_offset, batches, *, max_leader_epoch, read_committed, check_crcs,
         max_decompressed_batch_bytes, max_record_headers
     ))]
-    #[allow(clippy::too_many_arguments)] // by name, each an option
+    #[allow(clippy::too_many_arguments)] // options, passed by name
     fn new(
         topic: Py<PyString>,
         partition: i32,
@@ -144,7 +144,7 @@ impl RecordReader {
         });
         let mut last_offset = batches.last_offset();
         if let Some(problem) = batches.check_beginning(fetch_offset) {
-            ahead.decoder.refuse(problem);
+            ahead.decoder.fail(problem);
             ahead.segments.clear();
             last_offset = None;
         }
@@ -197,7 +197,7 @@ impl RecordReader {
             if self.current.is_none()
                 && let Err(problem) = self.open_batch(py)
             {
-                // What stands before the bad batch goes out first; the next call meets it again.
+                // Return the records before the bad batch first; the next call meets the problem again.
                 if taken.is_empty() {
                     return Err(self.error(py, problem));
                 }
@@ -233,7 +233,7 @@ impl RecordReader {
         }
     }
 
-    /// All records of a segment have been handed out.
+    /// Accounts for a segment whose records were all returned.
     fn leave(&mut self, current: &Current) {
         self.next_offset = self.next_offset.max(current.next_offset);
         self.exhausted = self.segments.is_empty() && self.decoder.finished();
@@ -246,7 +246,7 @@ impl RecordReader {
         }
     }
 
-    /// Stands at the first record of the next batch that is wanted.
+    /// Advances to the first requested record of the next batch.
     fn open_batch(&mut self, py: Python<'_>) -> Result<(), Problem> {
         if self.segments.is_empty() {
             self.decode_some(py)?;
@@ -261,12 +261,12 @@ impl RecordReader {
             && self.max_leader_epoch >= 0
             && let Some(columns) = Arc::get_mut(&mut columns)
         {
-            columns.leader_epoch = -1; // garbled: the CRC does not cover it
+            columns.leader_epoch = -1; // corrupt: the CRC does not cover it
         }
         let _ = columns.owner.set(Arc::clone(&self.owner));
         self.leader_epoch = columns.leader_epoch;
-        let wanted = self.next_offset - columns.base_offset;
-        let row = columns.rows.partition_point(|row| i64::from(row.offset_delta) < wanted);
+        let delta = self.next_offset - columns.base_offset;
+        let row = columns.rows.partition_point(|row| i64::from(row.offset_delta) < delta);
         self.current = Some(Current {
             columns,
             row,
@@ -310,7 +310,7 @@ impl RecordReader {
         let at = self.next_offset;
         let text = |problem| {
             format!(
-                "cannot read {topic}-{partition} at offset {at}: {problem}; seek past it to go on"
+                "cannot read {topic}-{partition} at offset {at}: {problem}; seek past it to continue"
             )
         };
         match problem {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::batches::{Columns, MOST_KEPT, Owner};
+use crate::batches::{Columns, MAX_KEPT_RATIO, Owner};
 
 /// Rows of one batch.
 #[derive(Clone)]
@@ -17,14 +17,14 @@ impl Piece {
         self.stop - self.start
     }
 
-    /// Memory that these rows need.
+    /// The memory that these rows need.
     fn needed_bytes(&self) -> usize {
         self.columns.needed_bytes(self.start, self.stop)
     }
 
-    /// The same rows, taken out of a batch that is large beside them.
+    /// Copies the rows if their batch is much larger.
     fn compacted(self) -> Self {
-        if self.needed_bytes() * MOST_KEPT >= self.columns.kept_bytes() {
+        if self.needed_bytes() * MAX_KEPT_RATIO >= self.columns.kept_bytes() {
             return self;
         }
         let columns = Arc::new(self.columns.copied(self.start, self.stop));
@@ -32,7 +32,7 @@ impl Piece {
     }
 }
 
-/// So much is copied at once, at most, so that a few records do not keep large batches.
+/// Maximum bytes to copy, so that a few records do not keep large batches alive.
 const COPIED_BYTES: usize = 32 * 1024;
 
 /// Rows of one partition, in the order of their offsets.
@@ -54,7 +54,7 @@ impl Rows {
         self.pieces.push(piece);
     }
 
-    /// The same rows, with batches let go of that are large beside all of them.
+    /// Releases batches that are much larger than all of these rows, by copying their rows.
     pub fn compacted(mut self) -> Self {
         if self.pieces.iter().map(Piece::needed_bytes).sum::<usize>() <= COPIED_BYTES {
             self.pieces = self.pieces.into_iter().map(Piece::compacted).collect();
@@ -70,7 +70,7 @@ impl Rows {
         self.length == 0
     }
 
-    /// The piece of a row, and the row's number in its batch.
+    /// The piece that contains a row, and the row's number in its batch.
     pub fn find(&self, mut index: usize) -> Option<(usize, usize)> {
         for (number, piece) in self.pieces.iter().enumerate() {
             if index < piece.len() {
@@ -96,13 +96,13 @@ impl Rows {
         part
     }
 
-    /// How many rows are before an offset.
+    /// The number of rows before an offset.
     pub fn before(&self, offset: i64) -> usize {
         let mut count = 0;
         for piece in &self.pieces {
             let rows = &piece.columns.rows[piece.start..piece.stop];
-            let wanted = offset - piece.columns.base_offset;
-            let found = rows.partition_point(|row| i64::from(row.offset_delta) < wanted);
+            let delta = offset - piece.columns.base_offset;
+            let found = rows.partition_point(|row| i64::from(row.offset_delta) < delta);
             count += found;
             if found < rows.len() {
                 break;
@@ -119,16 +119,16 @@ impl Rows {
     }
 }
 
-/// Goes through rows, one after the other.
+/// A cursor over rows.
 #[derive(Default)]
 pub struct Cursor {
     piece: usize,
-    /// Rows of the piece that are behind it.
+    /// The number of rows of the current piece that were passed.
     passed: usize,
 }
 
 impl Cursor {
-    /// The next row; stays where it is.
+    /// Returns the next row without advancing.
     pub fn peek<'a>(&mut self, rows: &'a Rows) -> Option<(&'a Arc<Columns>, usize)> {
         loop {
             let piece = rows.pieces.get(self.piece)?;

@@ -1,4 +1,4 @@
-//! The records of one partition in one batch of `poll()`: a list that is made when it is needed.
+//! The records of one partition in one batch of `poll()`: a list that is created on demand.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::records::maker::Maker;
 use crate::records::rows::Rows;
 use crate::records::under_gil::UnderGil;
 
-/// Records of one partition; behaves as the list of them.
+/// Records of one partition, with the behaviour of a list.
 ///
-/// The records are rows until they are looked at. Counting, going through them and taking single
-/// ones leaves it at that; whatever else is done with a list makes the list, and is done with it.
+/// The records are rows until they are accessed. Length, iteration and access by index do not
+/// create the list. Every other list operation creates the list, and operates on it.
 #[pyclass(frozen, sequence, module = "tandem_kafka._native")]
 pub struct Records {
     state: UnderGil<State>,
@@ -31,11 +31,11 @@ enum State {
 
 struct Lazy {
     rows: Arc<Rows>,
-    /// Records that somebody holds, by their index; empty while there are none.
+    /// Records that are still referenced, by index.
     kept: Vec<Option<Py<PyAny>>>,
 }
 
-/// What there is at an index.
+/// The element at an index.
 pub enum Entry {
     Made(Py<PyAny>),
     Row,
@@ -50,7 +50,7 @@ impl Records {
         Records { state: UnderGil::new(State::Lazy(lazy)) }
     }
 
-    /// The rows; None once the list has been made.
+    /// The rows; None after the list was created.
     pub fn rows(&self, py: Python<'_>) -> Option<Arc<Rows>> {
         self.state.with(py, |state| match state {
             State::Lazy(lazy) => Some(Arc::clone(&lazy.rows)),
@@ -58,9 +58,9 @@ impl Records {
         })
     }
 
-    /// The rows, for those that were never handed to the user.
+    /// Takes the rows of records that were never returned to the user.
     pub fn fresh_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
-        let used = || PyValueError::new_err("these records have been made into a list");
+        let used = || PyValueError::new_err("these records were already converted to a list");
         self.rows(py).ok_or_else(used)
     }
 
@@ -71,7 +71,7 @@ impl Records {
         })
     }
 
-    /// What is at an index, made before or still a row.
+    /// The element at an index: an existing record or a row.
     pub fn entry(&self, py: Python<'_>, index: usize) -> PyResult<Entry> {
         let found = self.state.with(py, |state| match state {
             State::Lazy(lazy) if index >= lazy.rows.len() => Ok(Entry::Nothing),
@@ -88,7 +88,7 @@ impl Records {
         }
     }
 
-    /// Notes a record that somebody holds: it is the one that is seen from now on.
+    /// Remembers a referenced record, so that later accesses return the same object.
     pub fn keep(&self, py: Python<'_>, index: usize, record: Py<PyAny>) {
         self.state.with(py, |state| {
             if let State::Lazy(lazy) = state {
@@ -104,7 +104,7 @@ impl Records {
     fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let Some(rows) = self.rows(py) else {
             return self.made(py).map(|list| list.into_bound(py)).ok_or_else(|| {
-                PyValueError::new_err("there are neither rows nor a list") // cannot be
+                PyValueError::new_err("there are neither rows nor a list") // unreachable
             });
         };
         let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
@@ -120,7 +120,7 @@ impl Records {
         let list = PyList::new(py, records)?;
         let filled = State::Filled(list.clone().unbind());
         let before = self.state.with(py, |state| match state {
-            State::Filled(other) => Err(other.clone_ref(py)), // by what ran while records were made
+            State::Filled(other) => Err(other.clone_ref(py)), // by code that ran while records were created
             State::Lazy(_) => Ok(std::mem::replace(state, filled)),
         });
         Ok(before.err().map_or(list, |other| other.into_bound(py)))
@@ -145,7 +145,7 @@ impl Records {
     }
 }
 
-/// The list of records, or what else is given.
+/// Returns the list of records, or any other argument unchanged.
 fn as_plain<'py>(other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match other.cast::<Records>() {
         Ok(records) => Ok(records.get().list(other.py())?.into_any()),
@@ -157,11 +157,11 @@ fn as_plain<'py>(other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 impl Records {
     // --- within this package -----------------------------------------------------------------
 
-    /// The records of several sequences of one partition, one behind the other.
+    /// Concatenates several sequences of one partition.
     #[staticmethod]
     fn join(py: Python<'_>, parts: Vec<PyRef<'_, Records>>) -> PyResult<Records> {
         let Some(first) = parts.first() else {
-            return Err(PyValueError::new_err("there is nothing to join"));
+            return Err(PyValueError::new_err("there are no sequences to join"));
         };
         let mut whole = Rows::clone(&*first.fresh_rows(py)?);
         for part in &parts[1..] {
@@ -170,14 +170,14 @@ impl Records {
         Ok(Records::new(whole))
     }
 
-    /// The records from `start` up to `stop`, still as rows.
+    /// The records from `start` up to `stop`, as rows.
     fn part(&self, py: Python<'_>, start: usize, stop: usize) -> PyResult<Records> {
         let rows = self.fresh_rows(py)?;
         let stop = stop.min(rows.len());
         Ok(Records::new(rows.part(start.min(stop), stop).compacted()))
     }
 
-    /// How many records are before an offset.
+    /// The number of records before an offset.
     fn before(&self, py: Python<'_>, offset: i64) -> PyResult<usize> {
         Ok(self.fresh_rows(py)?.before(offset))
     }
@@ -190,8 +190,8 @@ impl Records {
 
     // --- a list ------------------------------------------------------------------------------
 
-    /// So that `isinstance(records, list)` holds. C code that would read a list's memory asks for
-    /// the real type, and takes the way of other sequences.
+    /// Makes `isinstance(records, list)` true. C code that reads a list's memory checks the real
+    /// type, and uses the sequence protocol.
     #[getter]
     fn __class__<'py>(&self, py: Python<'py>) -> Bound<'py, PyType> {
         py.get_type::<PyList>()
@@ -256,7 +256,7 @@ impl Records {
         self.list(py)?.as_any().add(other)
     }
 
-    /// `list + records`; Python calls it for `list += records` too, where the list must grow.
+    /// `list + records`. Python also calls it for `list += records`, which must extend the list.
     fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = other.py();
         if !other.is_instance_of::<PyList>() {
@@ -288,7 +288,7 @@ impl Records {
         self.list(py)?.as_any().repr()
     }
 
-    /// A copy and a pickle are lists.
+    /// Copies and pickles are lists.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Py<PyList>,))> {
         Ok((py.get_type::<PyList>(), (self.list(py)?.unbind(),)))
     }

@@ -13,17 +13,17 @@ use super::socket;
 use super::tls::session::Session;
 use crate::fetch::Received;
 
-/// What a connection has to tell.
+/// An event of a connection.
 pub enum Event {
     Opened { connection: usize },
     Frame { connection: usize, frame: Received, kind: Option<Kind> },
     Closed { connection: usize, failure: Failure },
 }
 
-/// What all connections share while they receive.
+/// The state that all connections share for receiving.
 pub struct Receiving<'a> {
     pub scratch: &'a mut [MaybeUninit<u8>],
-    /// Bytes that one connection may take before the others get their turn.
+    /// Maximum bytes to receive on one connection before the others are served.
     pub budget: usize,
     pub limit: usize,
 }
@@ -35,26 +35,26 @@ enum Phase {
     Open,
 }
 
-/// A connection; `readable` and `writable` are edges seen and not yet used up.
+/// A connection; `readable` and `writable` are edges that are not used up yet.
 pub struct Channel {
     pub number: usize,
     pub stream: TcpStream,
     pub readable: bool,
     pub writable: bool,
-    /// The broker will send nothing more: only reading to the end tells what it sent last.
+    /// The broker has closed its side; its last bytes must still be read.
     pub read_closed: bool,
     pub expected: Expected,
     location: String,
     phase: Phase,
     tls: Option<Session>,
     reader: FrameReader,
-    /// Frames to send, and what of the first of them has been sent.
+    /// Frames to send, and the number of bytes already sent of the first one.
     outgoing: VecDeque<Vec<u8>>,
     sent: usize,
     received: bool,
-    /// How many bytes have come, whole frames or not.
+    /// The number of bytes received, including incomplete frames.
     pub received_bytes: u64,
-    /// Sending failed: told unless what was received says better why.
+    /// An error of sending, reported unless the received bytes give a better reason.
     unsendable: Option<Failure>,
 }
 
@@ -89,7 +89,7 @@ impl Channel {
         self.phase == Phase::Open
     }
 
-    /// Queues a frame, which goes out when the connection advances.
+    /// Queues a frame, which is sent when the connection advances.
     pub fn queue(&mut self, frame: Vec<u8>) {
         if let Some(header) = RequestHeader::of(&frame) {
             self.expected.note(header);
@@ -99,16 +99,16 @@ impl Channel {
         }
     }
 
-    /// Sends what the socket takes of a frame whose answer the caller has seen to, and of what is
-    /// queued before it; queues the rest.
-    pub fn send_unnoted(&mut self, frame: Vec<u8>) {
+    /// Sends the queued frames and then this one as far as the socket accepts them, and queues the
+    /// rest. The caller registers the expected response.
+    pub fn send_untracked(&mut self, frame: Vec<u8>) {
         self.outgoing.push_back(frame);
         if self.is_open() {
             self.flush();
         }
     }
 
-    /// Does what the socket is ready for.
+    /// Performs the operations for which the socket is ready.
     pub fn advance(
         &mut self,
         receiving: &mut Receiving<'_>,
@@ -129,7 +129,7 @@ impl Channel {
         self.unsendable.take().map_or(Ok(()), Err)
     }
 
-    /// True once TCP is up.
+    /// True after the TCP connection is established.
     fn finish_connect(&mut self, out: &mut Vec<Event>) -> Result<bool, Failure> {
         let refused = |error: io::Error, location: &str| {
             Failure::Lost(format!("cannot connect to {location}: {}", reason(&error)))
@@ -146,7 +146,7 @@ impl Channel {
             }
             Err(error) => return Err(refused(error, &self.location)),
         }
-        // What the edge said so far was about connecting.
+        // The previous edge concerned the connection attempt.
         self.writable = true;
         self.readable = true;
         if self.tls.is_some() {
@@ -224,7 +224,7 @@ impl Channel {
         loop {
             let room = self.reader.room();
             let ahead = room.len();
-            let wanted = ahead + receiving.scratch.len();
+            let requested = ahead + receiving.scratch.len();
             let count = match socket::receive(&self.stream, room, receiving.scratch) {
                 Ok(Some(count)) => count,
                 Ok(None) => {
@@ -239,17 +239,17 @@ impl Channel {
             self.received = true;
             self.received_bytes += count as u64;
             let direct = count.min(ahead);
-            // SAFETY: the system has written `count` bytes, the first of them into the room.
+            // SAFETY: the system has written `count` bytes, the first ones into `room`.
             unsafe { self.reader.filled(direct, &mut frames) };
-            // SAFETY: and the others into the scratch.
+            // SAFETY: and the others into the scratch buffer.
             let rest = unsafe { socket::written(receiving.scratch, count - direct) };
             let outcome = self.reader.push(rest, &self.expected, &mut frames);
             self.tell(&mut frames, out);
             if let Err(bad) = outcome {
                 return Err(Failure::Frame(bad.describe(&self.location, receiving.limit)));
             }
-            // A short read has emptied the socket; the end of the stream has no edge of its own.
-            if count < wanted && !self.read_closed {
+            // A short read has emptied the socket. The end of the stream does not cause an edge.
+            if count < requested && !self.read_closed {
                 self.readable = false;
                 return Ok(());
             }
@@ -279,10 +279,10 @@ impl Channel {
                 return Err(self.ended());
             }
             self.received_bytes += count as u64;
-            // SAFETY: the system has written that many bytes.
+            // SAFETY: the system has written this number of bytes.
             let data = unsafe { socket::written(receiving.scratch, count) };
             self.decrypt(data, receiving.limit, out)?;
-            self.flush(); // an answer of TLS to what came
+            self.flush(); // a TLS reply to the received bytes
             if count < receiving.scratch.len() && !self.read_closed {
                 self.readable = false;
                 return Ok(());
@@ -310,7 +310,7 @@ impl Channel {
         });
         let handshaking = tls.is_handshaking();
         if outcome.is_err() {
-            let _ = tls.write_to(&mut self.stream); // the alert; the connection ends in any case
+            let _ = tls.write_to(&mut self.stream); // sends the alert; the connection ends in any case
         }
         if !handshaking && self.phase == Phase::Handshake && outcome.is_ok() {
             self.open(out);

@@ -14,7 +14,7 @@ use crate::pool::PoolWatch;
 use super::channel::{Channel, Event, Receiving};
 use super::expected::{Kind, RequestHeader};
 use super::failure::{Failure, reason};
-use super::heartbeat::Answer;
+use super::heartbeat::Response;
 use super::keepalive::KeepAlive;
 use super::socket::{self, SocketOptions};
 use super::tls::session::Session;
@@ -23,7 +23,7 @@ use super::wake::{TOKEN, Wake};
 const SCRATCH_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;
 
-/// What does not change while the consumer lives.
+/// The settings that are constant for the lifetime of the consumer.
 pub struct Settings {
     pub receive_message_max_bytes: usize,
     pub receive_budget_bytes: usize,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub tls: Option<Arc<ClientConfig>>,
 }
 
-/// Every connection; used under a lock, by one thread at a time.
+/// All connections; used under a lock, by one thread at a time.
 pub struct Engine {
     settings: Settings,
     poll: Poll,
@@ -40,17 +40,17 @@ pub struct Engine {
     channels: HashMap<usize, Channel>,
     last_number: usize,
     scratch: Box<[MaybeUninit<u8>]>,
-    /// What happened outside of a poll.
+    /// Events that occurred outside `poll`.
     undelivered: Vec<Event>,
-    /// Connections with something to do that no edge will tell of again.
+    /// Connections with pending work that no further edge will report.
     ready: VecDeque<usize>,
     keepalive: Option<KeepAlive>,
     pool: PoolWatch,
-    /// Of the last heartbeat sent here: negative, as Python's never are.
+    /// The correlation id of the last heartbeat sent here: negative, unlike Python's.
     last_beat: i32,
-    /// How often the system has been asked, for those who look for spinning.
+    /// The number of system polls; tests use it to detect busy loops.
     pub turns: u64,
-    /// How many heartbeats were sent in Python's place.
+    /// The number of heartbeats sent on behalf of Python.
     pub beats: u64,
 }
 
@@ -76,12 +76,12 @@ impl Engine {
         })
     }
 
-    /// Ends this engine's polls, as long as it lives.
+    /// Returns the waker for this engine's `poll`.
     pub fn waker(&self) -> Weak<Waker> {
         Arc::downgrade(&self.waker)
     }
 
-    /// Begins to connect and returns the connection's number; failures are told by `poll`.
+    /// Starts a connection and returns its number; `poll` reports failures.
     pub fn connect(&mut self, host: &str, ip: &str, port: i64, location: String) -> usize {
         self.last_number += 1;
         let number = self.last_number;
@@ -122,8 +122,8 @@ impl Engine {
             .map(|stream| Channel::new(number, location, stream, limit, tls))
     }
 
-    /// Queues a frame for the next poll: a system call here would be one with the GIL held, in
-    /// which the broker that it wakes may take the processor away.
+    /// Queues a frame for the next poll. A system call here would hold the GIL, and it may wake a
+    /// local broker, which then takes the processor.
     pub fn send(&mut self, connection: usize, frame: Vec<u8>) {
         if RequestHeader::of(&frame).is_some_and(|header| header.ends_keepalive()) {
             self.keepalive = None;
@@ -136,21 +136,23 @@ impl Engine {
         }
     }
 
-    /// Sends what the sockets take of all that is queued.
+    /// Sends the queued frames as far as the sockets accept them.
     pub fn flush(&mut self) {
         self.channels.values_mut().filter(|channel| channel.is_open()).for_each(Channel::flush);
     }
 
-    /// Sends and receives until something happened, somebody wakes us or the time is over.
+    /// Sends and receives until an event occurs, `wake` is called, or the timeout expires.
     pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<Vec<Event>> {
         let deadline = Instant::now() + timeout;
-        self.pool.tidy_up();
+        self.pool.drop_if_unused();
         let mut out = std::mem::take(&mut self.undelivered);
         wake.begin();
         let outcome = loop {
             let at_once = !out.is_empty() || !self.ready.is_empty() || wake.is_woken();
-            let left = deadline.saturating_duration_since(Instant::now());
-            if let Err(error) = self.turn(if at_once { Duration::ZERO } else { left }, &mut out) {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if let Err(error) =
+                self.turn(if at_once { Duration::ZERO } else { remaining }, &mut out)
+            {
                 break Err(error);
             }
             if !out.is_empty() || wake.is_woken() || Instant::now() >= deadline {
@@ -184,7 +186,7 @@ impl Engine {
             channel.read_closed |= event.is_read_closed() || failed;
             self.ready.push_back(channel.number);
         }
-        // Those that are not done in this turn go to the end of the queue for the next one.
+        // Connections that are not finished now are served last in the next iteration.
         for _ in 0..self.ready.len() {
             if let Some(number) = self.ready.pop_front() {
                 self.advance(number, out);
@@ -219,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// How many bytes have come on a connection, whole frames or not.
+    /// The number of bytes received on a connection, including incomplete frames.
     pub fn received_bytes(&self, connection: usize) -> u64 {
         self.channels.get(&connection).map_or(0, |channel| channel.received_bytes)
     }
@@ -227,7 +229,7 @@ impl Engine {
     /// Closes a connection at once; no event follows.
     pub fn disconnect(&mut self, connection: usize) {
         if let Some(mut channel) = self.channels.remove(&connection) {
-            let _ = self.poll.registry().deregister(&mut channel.stream); // closing does it too
+            let _ = self.poll.registry().deregister(&mut channel.stream); // closing also deregisters
         }
         self.ready.retain(|&number| number != connection);
         self.keepalive.take_if(|keepalive| keepalive.connection == connection);
@@ -238,26 +240,26 @@ impl Engine {
         });
     }
 
-    // Keep-alive.
+    // Keepalive.
 
-    /// Has a heartbeat sent when Python does not come back to do so; returns when that is due.
+    /// Registers a heartbeat to send if Python does not return in time; returns when it is due.
     pub fn keep_alive(
         &mut self,
         connection: usize,
         frame: Vec<u8>,
         period: Duration,
-        left: Duration,
+        remaining: Duration,
     ) -> Option<Instant> {
         let now = Instant::now();
         self.keepalive = self
             .channels
             .contains_key(&connection)
-            .then(|| KeepAlive::new(connection, frame, period, left, now))
+            .then(|| KeepAlive::new(connection, frame, period, remaining, now))
             .flatten();
         self.keepalive.as_ref().map(|keepalive| now + keepalive.period() + keepalive.grace())
     }
 
-    /// Sends the heartbeat if Python has been away too long; returns when to look again.
+    /// Sends the heartbeat if Python has been away for too long; returns when to check again.
     pub fn beat(&mut self, now: Instant, touched: Instant) -> Option<Instant> {
         let keepalive = self.keepalive.as_ref()?;
         let missed = touched + keepalive.grace();
@@ -265,7 +267,7 @@ impl Engine {
             return Some(missed);
         }
         let connection = keepalive.connection;
-        // What came while nobody read may end the membership, or change its epoch.
+        // Unread responses may end the membership, or change its epoch.
         let mut out = std::mem::take(&mut self.undelivered);
         if let Some(channel) = self.channels.get_mut(&connection) {
             channel.readable = true;
@@ -279,31 +281,31 @@ impl Engine {
             let correlation_id = self.last_beat.checked_sub(1).unwrap_or(-1);
             if let Some(frame) = keepalive.request(correlation_id) {
                 self.last_beat = correlation_id;
-                channel.expected.note_beat(keepalive.header, correlation_id);
-                channel.send_unnoted(frame);
+                channel.expected.record_heartbeat(keepalive.header, correlation_id);
+                channel.send_untracked(frame);
                 self.beats += 1;
             }
         }
         Some(now + keepalive.period())
     }
 
-    /// Learns from the answers to heartbeats; those that say nothing new to Python go no further.
+    /// Processes heartbeat responses; those without news for Python are dropped.
     fn observe(&mut self, from: usize, out: &mut Vec<Event>) {
         let mut index = from;
         while index < out.len() {
-            let told = match &out[index] {
+            let reported = match &out[index] {
                 Event::Frame {
                     frame, kind: Some(Kind::Heartbeat { api_key, version }), ..
                 } => {
-                    self.learn(Answer::of(&frame.bytes, *api_key, *version));
+                    self.apply(Response::of(&frame.bytes, *api_key, *version));
                     true
                 }
                 Event::Frame { frame, kind: Some(Kind::Beat { api_key, version }), .. } => {
-                    self.learn(Answer::of(&frame.bytes, *api_key, *version))
+                    self.apply(Response::of(&frame.bytes, *api_key, *version))
                 }
                 _ => true,
             };
-            if told {
+            if reported {
                 index += 1;
             } else {
                 out.remove(index);
@@ -311,14 +313,14 @@ impl Engine {
         }
     }
 
-    fn learn(&mut self, answer: Option<Answer>) -> bool {
-        let Some(answer) = answer.filter(|answer| !answer.ends_membership()) else {
+    fn apply(&mut self, response: Option<Response>) -> bool {
+        let Some(response) = response.filter(|response| !response.ends_membership()) else {
             self.keepalive = None;
             return true;
         };
         match &mut self.keepalive {
-            Some(keepalive) => keepalive.observe(&answer),
-            None => answer.error_code != 0 || answer.member.is_some(),
+            Some(keepalive) => keepalive.observe(&response),
+            None => response.error_code != 0 || response.member.is_some(),
         }
     }
 }

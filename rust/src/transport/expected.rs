@@ -1,4 +1,4 @@
-//! Which answers are of a kind that this side looks into, seen from the requests sent.
+//! Tracks requests whose responses this side inspects.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ const FETCH: i16 = 1;
 const HEARTBEAT: i16 = 12;
 const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 const SYNC_GROUP: i16 = 14;
-/// JoinGroup, LeaveGroup, SyncGroup: what was true of a member before them may not be after.
+/// JoinGroup, LeaveGroup, SyncGroup: they may change the state of a member.
 const CHANGE_MEMBERSHIP: [i16; 3] = [11, 13, SYNC_GROUP];
 
 /// The beginning of every request.
@@ -42,23 +42,23 @@ impl RequestHeader {
     }
 }
 
-/// What an answer belongs to.
+/// The request of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A fetch of that version.
     Fetch(i16),
-    /// A request of Python's whose answer tells whether the member is one.
+    /// A request from Python whose response shows whether the membership is valid.
     Heartbeat { api_key: i16, version: i16 },
-    /// A heartbeat sent here, of which Python knows nothing.
+    /// A heartbeat sent here, without Python.
     Beat { api_key: i16, version: i16 },
 }
 
-/// The requests of one connection whose answers are looked into, oldest first.
+/// The requests of one connection whose responses are inspected, oldest first.
 #[derive(Default)]
 pub struct Expected(VecDeque<(i32, Kind)>);
 
 impl Expected {
-    /// Takes note of a request that Python sends.
+    /// Records a request from Python.
     pub fn note(&mut self, header: RequestHeader) {
         if header.api_key == FETCH {
             self.0.push_back((header.correlation_id, Kind::Fetch(header.version)));
@@ -68,13 +68,13 @@ impl Expected {
         }
     }
 
-    /// Takes note of a request sent here.
-    pub fn note_beat(&mut self, header: RequestHeader, correlation_id: i32) {
+    /// Records a heartbeat sent here.
+    pub fn record_heartbeat(&mut self, header: RequestHeader, correlation_id: i32) {
         let RequestHeader { api_key, version, .. } = header;
         self.0.push_back((correlation_id, Kind::Beat { api_key, version }));
     }
 
-    /// True while the answer to a heartbeat is still to come.
+    /// True while a heartbeat is in flight.
     pub fn awaits_heartbeat(&self) -> bool {
         self.0.iter().any(|(_, kind)| !matches!(kind, Kind::Fetch(_)))
     }
@@ -88,7 +88,7 @@ impl Expected {
         }
     }
 
-    /// Says what a frame answers, if that is of interest: answers come in the order of requests.
+    /// Returns the inspected request of a frame, if any: responses arrive in the order of requests.
     pub fn kind_of(&mut self, frame: &[u8]) -> Option<Kind> {
         let first = frame.get(..4)?;
         let correlation_id = i32::from_be_bytes([first[0], first[1], first[2], first[3]]);
@@ -114,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_known_by_the_requests_before_them() {
+    fn responses_are_matched_to_requests_in_order() {
         let mut expected = Expected::default();
         expected.note(request(1, 17, 5));
         expected.note(request(3, 12, 6));
         expected.note(request(1, 16, 7));
-        expected.note_beat(request(12, 4, 0), -1);
+        expected.record_heartbeat(request(12, 4, 0), -1);
         assert_eq!(expected.kind_of(&5_i32.to_be_bytes()), Some(Kind::Fetch(17)));
         assert_eq!(expected.kind_of(&6_i32.to_be_bytes()), None);
         assert!(expected.awaits_heartbeat());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_is_nothing() {
+    fn a_frame_that_is_too_short_has_no_header() {
         assert_eq!(RequestHeader::of(b"\0\0\0\x01\0"), None);
         let mut expected = Expected::default();
         expected.note(request(1, 17, 5));

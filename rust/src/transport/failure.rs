@@ -1,21 +1,21 @@
-//! What ends a connection, in a user's words.
+//! The reasons for the end of a connection, as error messages.
 
 use std::io;
 
-/// The text of an error and which exception Python makes of it.
+/// The text of an error, and the Python exception for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// `KafkaConnectionError`: refused, cut, reset.
+    /// `KafkaConnectionError`: refused, closed or reset.
     Lost(String),
-    /// `TlsAuthenticationError`: a check of TLS failed, here or at the broker.
+    /// `TlsAuthenticationError`: a TLS check failed, here or at the broker.
     Tls(String),
-    /// A `TlsAuthenticationError` too, unless OpenSSL takes what rustls does not.
+    /// Also a `TlsAuthenticationError`, unless OpenSSL supports what rustls does not.
     Unsupported(String),
-    /// `InvalidReceiveError`: a length that no frame may have.
+    /// `InvalidReceiveError`: the length of a frame is invalid.
     Frame(String),
 }
 
-/// The system's words for an error, without the number that Rust adds.
+/// The system's text for an error, without the number that Rust appends.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {

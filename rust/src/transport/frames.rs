@@ -6,16 +6,16 @@ use super::expected::Expected;
 use crate::buffer;
 use crate::fetch::{Block, Found, Received, Scan};
 
-/// How far memory for a frame runs ahead of what of it has come: a length is only a claim.
+/// Maximum memory to reserve beyond the received bytes of a frame: its length is only a claim.
 const AHEAD_BYTES: usize = 16 * 1024 * 1024;
-/// While records are looked for, bytes are taken in steps: what is taken too much is copied again.
+/// Step for bytes while searching for records: bytes beyond the next records are copied again.
 const STEP_BYTES: usize = 512;
-/// A frame whose kind is not known yet, or which has blocks, needs little memory beside them.
+/// Initial memory for a frame of unknown kind, or with blocks: the rest of it is small.
 const SMALL_BYTES: usize = 4 * 1024;
 
-/// A length that is not accepted.
+/// An invalid frame length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inadmissible {
+pub enum InvalidLength {
     Negative(i32),
     TooLarge(usize),
 }
@@ -45,7 +45,7 @@ impl Filling {
         &mut spare[..count]
     }
 
-    /// Takes what belongs to it from the beginning of `data`, and returns the rest.
+    /// Takes its bytes from the beginning of `data`, and returns the rest.
     fn take<'a>(&mut self, data: &'a [u8]) -> &'a [u8] {
         let (ours, rest) = data.split_at(data.len().min(self.missing()));
         self.bytes.extend_from_slice(ours);
@@ -53,79 +53,79 @@ impl Filling {
     }
 }
 
-/// Whether a frame has records that get buffers of their own.
-enum Looking {
-    /// It depends on the request that it answers.
+/// Whether records of a frame get separate buffers.
+enum Search {
+    /// Not known before the header shows the request of this response.
     Undecided,
     ForRecords(Scan),
     /// The rest of the frame goes into one buffer.
     No,
 }
 
-/// A frame of which a part has come.
-struct Begun {
-    /// All but the blocks; its size shrinks with every block that is found.
+/// A partially received frame.
+struct Partial {
+    /// The frame without blocks; its size decreases with every block found.
     rest: Filling,
     blocks: Vec<Block<Vec<u8>>>,
-    /// The last one, being filled, and its place.
+    /// The block being filled, and its position.
     block: Option<(usize, Filling)>,
-    looking: Looking,
+    search: Search,
 }
 
-impl Begun {
+impl Partial {
     fn new(size: usize) -> Self {
         let rest = Filling { bytes: Vec::with_capacity(size.min(SMALL_BYTES)), size };
-        Begun { rest, blocks: Vec::new(), block: None, looking: Looking::Undecided }
+        Partial { rest, blocks: Vec::new(), block: None, search: Search::Undecided }
     }
 
     fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        match (&mut self.block, &self.looking) {
+        match (&mut self.block, &self.search) {
             (Some((_, block)), _) => block.room(),
-            (None, Looking::No) => self.rest.room(),
+            (None, Search::No) => self.rest.room(),
             _ => &mut [],
         }
     }
 
-    /// Takes note of `count` bytes put into `room`.
+    /// Accounts for `count` bytes written to `room`.
     ///
     /// # Safety
-    /// That many bytes from its beginning have been written.
+    /// The first `count` bytes of `room` have been written.
     unsafe fn filled(&mut self, count: usize) {
         let filling = match &mut self.block {
             Some((_, block)) => block,
             None => &mut self.rest,
         };
-        // SAFETY: the caller has written them, and `room` gave no more than the capacity.
+        // SAFETY: the caller has written them, and `room` is no larger than the capacity.
         unsafe { filling.bytes.set_len(filling.bytes.len() + count) };
         self.end_block();
     }
 
-    /// Takes bytes from elsewhere, and returns those behind the frame.
+    /// Copies bytes from `data`, and returns those after the frame.
     fn take<'a>(&mut self, mut data: &'a [u8], expected: &Expected) -> &'a [u8] {
         while !data.is_empty() && !self.is_complete() {
-            data = match (&mut self.block, &self.looking) {
+            data = match (&mut self.block, &self.search) {
                 (Some((_, block)), _) => block.take(data),
-                (None, Looking::No) => self.rest.take(data),
-                _ => self.look(data, expected),
+                (None, Search::No) => self.rest.take(data),
+                _ => self.scan_step(data, expected),
             };
             self.end_block();
         }
         data
     }
 
-    /// Takes a step, and begins a block if it came to one.
-    fn look<'a>(&mut self, data: &'a [u8], expected: &Expected) -> &'a [u8] {
+    /// Scans further, and begins a block if it finds one.
+    fn scan_step<'a>(&mut self, data: &'a [u8], expected: &Expected) -> &'a [u8] {
         let before = self.rest.bytes.len();
         let step = &data[..data.len().min(STEP_BYTES)];
         let taken = step.len() - self.rest.take(step).len();
-        if let Looking::Undecided = self.looking {
+        if let Search::Undecided = self.search {
             let Some(first) = self.rest.bytes.first_chunk() else { return &data[taken..] };
             let version = expected.fetch_version(i32::from_be_bytes(*first));
-            self.looking =
-                version.map_or(Looking::No, |version| Looking::ForRecords(Scan::new(version)));
+            self.search =
+                version.map_or(Search::No, |version| Search::ForRecords(Scan::new(version)));
         }
-        let found = match &mut self.looking {
-            Looking::ForRecords(scan) => scan.advance(&self.rest.bytes),
+        let found = match &mut self.search {
+            Search::ForRecords(scan) => scan.advance(&self.rest.bytes),
             _ => Found::Nothing,
         };
         match found {
@@ -137,14 +137,14 @@ impl Begun {
             }
             Found::Incomplete => &data[taken..],
             _ => {
-                self.look_no_further();
+                self.end_search();
                 &data[taken..]
             }
         }
     }
 
-    fn look_no_further(&mut self) {
-        self.looking = Looking::No;
+    fn end_search(&mut self) {
+        self.search = Search::No;
         let missing = self.rest.missing();
         if self.rest.bytes.capacity() < self.rest.bytes.len() + missing {
             let mut larger = buffer::claim(self.rest.size.min(AHEAD_BYTES));
@@ -164,51 +164,51 @@ impl Begun {
     }
 }
 
-/// Cuts one connection's bytes into frames; no input or output.
+/// Splits one connection's bytes into frames, without input or output.
 ///
-/// Between frames bytes come through `push`, many small frames at once; the rest of a large frame
-/// may be received straight into `room`. Records of fetch responses get buffers of their own, one
-/// for each partition, so that those of one do not keep the memory of the others.
+/// `push` accepts bytes with many small frames. The rest of a large frame can be received directly
+/// into `room`. The records of each partition in a fetch response get a separate buffer, so that
+/// they do not keep the memory of the others alive.
 pub struct FrameReader {
     limit: usize,
     head: [u8; 4],
     head_length: usize,
-    begun: Option<Begun>,
+    partial: Option<Partial>,
 }
 
 impl FrameReader {
     pub fn new(limit: usize) -> Self {
-        FrameReader { limit, head: [0; 4], head_length: 0, begun: None }
+        FrameReader { limit, head: [0; 4], head_length: 0, partial: None }
     }
 
-    /// Where the next bytes of a frame that has begun belong; empty where only `push` can tell.
+    /// The memory for the next bytes of a started frame; empty if only `push` can place them.
     pub fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        self.begun.as_mut().map_or(&mut [], Begun::room)
+        self.partial.as_mut().map_or(&mut [], Partial::room)
     }
 
-    /// Takes note of `count` bytes put into `room`.
+    /// Accounts for `count` bytes written to `room`.
     ///
     /// # Safety
-    /// That many bytes from the beginning of `room` have been written.
+    /// The first `count` bytes of `room` have been written.
     pub unsafe fn filled(&mut self, count: usize, frames: &mut Vec<Received>) {
         if count == 0 {
             return;
         }
-        let Some(begun) = &mut self.begun else { return };
-        // SAFETY: the caller's promise.
-        unsafe { begun.filled(count) };
+        let Some(partial) = &mut self.partial else { return };
+        // SAFETY: guaranteed by the caller.
+        unsafe { partial.filled(count) };
         self.finish(frames);
     }
 
-    /// Takes bytes from elsewhere. An inadmissible length is told after the frames before it.
+    /// Copies bytes from `data`. An invalid length is reported after the frames before it.
     pub fn push(
         &mut self,
         mut data: &[u8],
         expected: &Expected,
         frames: &mut Vec<Received>,
-    ) -> Result<(), Inadmissible> {
+    ) -> Result<(), InvalidLength> {
         while !data.is_empty() {
-            if self.begun.is_none() {
+            if self.partial.is_none() {
                 let count = data.len().min(4 - self.head_length);
                 let (head, rest) = data.split_at(count);
                 self.head[self.head_length..self.head_length + count].copy_from_slice(head);
@@ -218,38 +218,38 @@ impl FrameReader {
                     break;
                 }
                 self.head_length = 0;
-                let size = self.admissible(i32::from_be_bytes(self.head))?;
-                self.begun = Some(Begun::new(size));
+                let size = self.checked_size(i32::from_be_bytes(self.head))?;
+                self.partial = Some(Partial::new(size));
             }
-            if let Some(begun) = &mut self.begun {
-                data = begun.take(data, expected);
+            if let Some(partial) = &mut self.partial {
+                data = partial.take(data, expected);
             }
             self.finish(frames);
         }
         Ok(())
     }
 
-    fn admissible(&self, size: i32) -> Result<usize, Inadmissible> {
-        let size = usize::try_from(size).map_err(|_| Inadmissible::Negative(size))?;
-        if size > self.limit { Err(Inadmissible::TooLarge(size)) } else { Ok(size) }
+    fn checked_size(&self, size: i32) -> Result<usize, InvalidLength> {
+        let size = usize::try_from(size).map_err(|_| InvalidLength::Negative(size))?;
+        if size > self.limit { Err(InvalidLength::TooLarge(size)) } else { Ok(size) }
     }
 
     fn finish(&mut self, frames: &mut Vec<Received>) {
-        if let Some(begun) = self.begun.take_if(|begun| begun.is_complete()) {
-            frames.push(Received { bytes: begun.rest.bytes, blocks: begun.blocks });
+        if let Some(partial) = self.partial.take_if(|partial| partial.is_complete()) {
+            frames.push(Received { bytes: partial.rest.bytes, blocks: partial.blocks });
         }
     }
 }
 
-impl Inadmissible {
-    /// Says what came from where; `limit` is the option that was exceeded.
+impl InvalidLength {
+    /// Describes the invalid length and its origin; `limit` is the exceeded option.
     pub fn describe(self, location: &str, limit: usize) -> String {
         match self {
-            Inadmissible::Negative(size) => format!(
+            InvalidLength::Negative(size) => format!(
                 "{location} sent a frame of negative size {size}: not a Kafka broker, \
                  or a port with TLS"
             ),
-            Inadmissible::TooLarge(size) => format!(
+            InvalidLength::TooLarge(size) => format!(
                 "{location} sent a frame of {size} bytes, more than the {limit} of \
                  receive_message_max_bytes (is it a Kafka broker? is it a port with TLS?)"
             ),
@@ -271,7 +271,7 @@ mod tests {
         out
     }
 
-    /// Feeds by `push` and, inside frames, by `room`, in pieces of `step`.
+    /// Passes bytes in pieces of `step` through `push` and, inside frames, `room`.
     fn feed(
         reader: &mut FrameReader,
         data: &[u8],
@@ -290,7 +290,7 @@ mod tests {
                 for (to, from) in room.iter_mut().zip(&rest[..count]) {
                     to.write(*from);
                 }
-                // SAFETY: written in the lines above.
+                // SAFETY: the lines above have written them.
                 unsafe { reader.filled(count, &mut frames) };
             }
             rest = &rest[count..];
@@ -303,7 +303,7 @@ mod tests {
         frames.into_iter().map(|frame| frame.bytes).collect()
     }
 
-    /// The bytes of a frame as they were sent.
+    /// The original bytes of a frame.
     fn joined(frame: &Received) -> Vec<u8> {
         let (mut bytes, mut from) = (Vec::new(), 0);
         for block in &frame.blocks {
@@ -332,12 +332,12 @@ mod tests {
             bytes.extend([0; 26]);
             bytes.push(1);
             bytes.extend((-1_i32).to_be_bytes());
-            let mut left = length + 1;
-            while left > 127 {
-                bytes.push(left as u8 & 127 | 128);
-                left >>= 7;
+            let mut remaining = length + 1;
+            while remaining > 127 {
+                bytes.push(remaining as u8 & 127 | 128);
+                remaining >>= 7;
             }
-            bytes.push(left as u8);
+            bytes.push(remaining as u8);
             bytes.extend((0..*length).map(|n| (n % 251) as u8));
             bytes.push(0);
         }
@@ -390,7 +390,7 @@ mod tests {
                 assert!(plain(frames) == [payload.clone()]);
             }
         }
-        // Nobody asked for this one, or it is of a version that nobody knows.
+        // Not requested, or of an unknown version.
         for expected in [Expected::default(), expecting_fetch(12, 6), expecting_fetch(99, 5)] {
             let mut reader = FrameReader::new(1 << 20);
             let frames = feed(&mut reader, &framed(&[&whole]), 64, &expected);
@@ -406,11 +406,11 @@ mod tests {
         let mut data = framed(&[b"good"]);
         data.extend_from_slice(&11_i32.to_be_bytes());
         let outcome = reader.push(&data, &expected, &mut frames);
-        assert_eq!(outcome, Err(Inadmissible::TooLarge(11)));
+        assert_eq!(outcome, Err(InvalidLength::TooLarge(11)));
         assert_eq!(plain(frames), [b"good"]);
         let mut reader = FrameReader::new(10);
         let outcome = reader.push(&(-2_i32).to_be_bytes(), &expected, &mut Vec::new());
-        assert_eq!(outcome, Err(Inadmissible::Negative(-2)));
+        assert_eq!(outcome, Err(InvalidLength::Negative(-2)));
     }
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
         assert!(frames.is_empty());
 
         let mut response = response(&[0]);
-        response.truncate(response.len() - 4); // the length of its records, and all behind it
+        response.truncate(response.len() - 4); // the length of its records, and all bytes after it
         response.extend([0xFF, 0xFF, 0xFF, 0x7F, 7]);
         let mut reader = FrameReader::new(i32::MAX as usize);
         reader.push(&i32::MAX.to_be_bytes(), &expected, &mut frames).unwrap();

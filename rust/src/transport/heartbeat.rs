@@ -1,24 +1,24 @@
-//! Heartbeats as bytes: where the epoch stands in a request, what an answer says.
+//! The encoding of heartbeats: the epoch in a request, and the fields of a response.
 
 use super::expected::RequestHeader;
 
-/// REBALANCE_IN_PROGRESS: to be told, but the member is one still, and has to go on beating.
+/// REBALANCE_IN_PROGRESS: reported to Python, but the member must continue its heartbeats.
 const REBALANCE_IN_PROGRESS: i16 = 27;
-/// Classic Heartbeat and SyncGroup alike: since then there is a throttle time, since then tags.
+/// The first versions with a throttle time and with tagged fields, in Heartbeat and SyncGroup.
 const FIRST_WITH_THROTTLE: i16 = 1;
 const FIRST_FLEXIBLE: i16 = 4;
 
-/// What an answer to a heartbeat says.
+/// The fields of a heartbeat response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     pub error_code: i16,
-    /// Of a KIP-848 member: its epoch and its interval from now on.
+    /// For a KIP-848 member: its new epoch and interval.
     pub member: Option<(i32, i32)>,
     pub has_assignment: bool,
 }
 
-impl Answer {
-    /// Reads an answer, response header included; None if it makes no sense.
+impl Response {
+    /// Reads a response with its header; None if it is malformed.
     pub fn of(frame: &[u8], api_key: i16, version: i16) -> Option<Self> {
         let header = RequestHeader { api_key, version, correlation_id: 0 };
         let mut bytes = Bytes(frame);
@@ -31,7 +31,7 @@ impl Answer {
             bytes.compact_string()?;
             let member = (bytes.i32()?, bytes.i32()?);
             let has_assignment = bytes.i8()? >= 0;
-            return Some(Answer { error_code, member: Some(member), has_assignment });
+            return Some(Response { error_code, member: Some(member), has_assignment });
         }
         if version >= FIRST_FLEXIBLE {
             bytes.tags()?;
@@ -39,16 +39,16 @@ impl Answer {
         if version >= FIRST_WITH_THROTTLE {
             bytes.skip(4)?;
         }
-        Some(Answer { error_code: bytes.i16()?, member: None, has_assignment: false })
+        Some(Response { error_code: bytes.i16()?, member: None, has_assignment: false })
     }
 
-    /// True when a further heartbeat would be wrong, or of no use.
+    /// True if a further heartbeat would be wrong or useless.
     pub fn ends_membership(&self) -> bool {
         !matches!(self.error_code, 0 | REBALANCE_IN_PROGRESS)
     }
 }
 
-/// Where a KIP-848 heartbeat, its length included, has the member's epoch.
+/// The position of the member epoch in a KIP-848 heartbeat with its length prefix.
 pub fn epoch_position(frame: &[u8]) -> Option<usize> {
     let mut bytes = Bytes(frame.get(12..)?);
     let client_id = bytes.i16()?;
@@ -60,7 +60,7 @@ pub fn epoch_position(frame: &[u8]) -> Option<usize> {
     bytes.i32().map(|_| position)
 }
 
-/// What is left to read.
+/// The remaining bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -99,7 +99,7 @@ impl Bytes<'_> {
         None
     }
 
-    /// Goes past a string whose length, plus one, is a varint; 0 stands for null.
+    /// Skips a string whose length plus one is a varint; 0 means null.
     fn compact_string(&mut self) -> Option<()> {
         let length = self.varint()?;
         self.skip(length.saturating_sub(1))
@@ -119,7 +119,7 @@ impl Bytes<'_> {
 mod tests {
     use super::*;
 
-    fn consumer_answer(error_code: i16, epoch: i32, assignment: i8) -> Vec<u8> {
+    fn consumer_response(error_code: i16, epoch: i32, assignment: i8) -> Vec<u8> {
         let mut frame = vec![0, 0, 0, 9, 0, 0, 0, 0, 0];
         frame.extend_from_slice(&error_code.to_be_bytes());
         frame.extend_from_slice(b"\x03no\x03me");
@@ -131,25 +131,25 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_both_protocols() {
-        let answer = Answer::of(&consumer_answer(0, 7, -1), 68, 1).unwrap();
-        assert_eq!(answer.member, Some((7, 5000)));
-        assert!(!answer.has_assignment && !answer.ends_membership());
-        assert!(Answer::of(&consumer_answer(0, 7, 1), 68, 1).unwrap().has_assignment);
-        assert!(Answer::of(&consumer_answer(110, 7, -1), 68, 1).unwrap().ends_membership());
-        let oldest = Answer::of(b"\0\0\0\x01\0\x1b", 12, 0).unwrap();
+    fn responses_of_both_protocols() {
+        let response = Response::of(&consumer_response(0, 7, -1), 68, 1).unwrap();
+        assert_eq!(response.member, Some((7, 5000)));
+        assert!(!response.has_assignment && !response.ends_membership());
+        assert!(Response::of(&consumer_response(0, 7, 1), 68, 1).unwrap().has_assignment);
+        assert!(Response::of(&consumer_response(110, 7, -1), 68, 1).unwrap().ends_membership());
+        let oldest = Response::of(b"\0\0\0\x01\0\x1b", 12, 0).unwrap();
         assert_eq!((oldest.error_code, oldest.ends_membership()), (27, false));
-        let flexible = Answer::of(b"\0\0\0\x01\0\0\0\0\0\0\x16\0", 12, 4).unwrap();
+        let flexible = Response::of(b"\0\0\0\x01\0\0\0\0\0\0\x16\0", 12, 4).unwrap();
         assert_eq!((flexible.error_code, flexible.ends_membership()), (22, true));
     }
 
     #[test]
-    fn broken_answers_are_none() {
-        let whole = consumer_answer(0, 7, -1);
+    fn malformed_responses_are_none() {
+        let whole = consumer_response(0, 7, -1);
         for end in 0..whole.len() - 1 {
-            assert_eq!(Answer::of(&whole[..end], 68, 1), None, "of {end} bytes");
+            assert_eq!(Response::of(&whole[..end], 68, 1), None, "of {end} bytes");
         }
-        assert_eq!(Answer::of(b"\0\0\0\x01\xff\xff\xff\xff\xff\xff", 68, 1), None);
+        assert_eq!(Response::of(b"\0\0\0\x01\xff\xff\xff\xff\xff\xff", 68, 1), None);
     }
 
     #[test]

@@ -1,36 +1,37 @@
 //! The heartbeat that is sent while Python cannot run, because the GIL is held for long.
 //!
-//! It says nothing new: the member it speaks for is as Python left it. What its answers say that
-//! is new is handed to Python, and followed here as far as further heartbeats need it.
+//! It contains no changes: the member's state is that of Python's last request. Responses with news
+//! are passed to Python, and applied here as far as further heartbeats need them.
 
 use std::time::{Duration, Instant};
 
 use super::expected::RequestHeader;
-use super::heartbeat::{Answer, epoch_position};
+use super::heartbeat::{Response, epoch_position};
 
-/// How long after its time a heartbeat of Python's is missed, at most.
-const LONGEST_GRACE: Duration = Duration::from_millis(500);
-/// Until the coordinator has said what it wants.
-const USUAL_PERIOD: Duration = Duration::from_secs(3);
+/// Maximum delay before a heartbeat from Python counts as missed.
+const MAX_GRACE: Duration = Duration::from_millis(500);
+/// The interval until the coordinator has sent one.
+const DEFAULT_PERIOD: Duration = Duration::from_secs(3);
 const CORRELATION_AT: usize = 8;
 
 pub struct KeepAlive {
     pub connection: usize,
     pub header: RequestHeader,
     frame: Vec<u8>,
-    /// Of a KIP-848 member.
+    /// For a KIP-848 member.
     epoch_at: Option<usize>,
     period: Duration,
     until: Instant,
 }
 
 impl KeepAlive {
-    /// Takes a heartbeat to be sent in each `period` for as long as `left`; None for other frames.
+    /// Creates a keepalive that sends `frame` once per `period` for at most `remaining`; None if the frame
+    /// is not a heartbeat.
     pub fn new(
         connection: usize,
         frame: Vec<u8>,
         period: Duration,
-        left: Duration,
+        remaining: Duration,
         now: Instant,
     ) -> Option<Self> {
         let header = RequestHeader::of(&frame).filter(RequestHeader::is_heartbeat)?;
@@ -38,11 +39,11 @@ impl KeepAlive {
             true => Some(epoch_position(&frame)?),
             false => None,
         };
-        let period = if period.is_zero() { USUAL_PERIOD } else { period };
-        Some(KeepAlive { connection, header, frame, epoch_at, period, until: now + left })
+        let period = if period.is_zero() { DEFAULT_PERIOD } else { period };
+        Some(KeepAlive { connection, header, frame, epoch_at, period, until: now + remaining })
     }
 
-    /// The application has been away for longer than it may: nobody speaks for it any more.
+    /// True if the application has exceeded its poll interval: no further heartbeats are sent.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.until
     }
@@ -51,12 +52,12 @@ impl KeepAlive {
         self.period
     }
 
-    /// How late Python may be before it counts as away.
+    /// The delay after which Python counts as away.
     pub fn grace(&self) -> Duration {
-        LONGEST_GRACE.min(self.period / 2)
+        MAX_GRACE.min(self.period / 2)
     }
 
-    /// The next request; nothing for a member that has not got its first epoch yet.
+    /// The next request; None for a member without a first epoch.
     pub fn request(&self, correlation_id: i32) -> Option<Vec<u8>> {
         if self.epoch() == Some(0) {
             return None;
@@ -71,10 +72,11 @@ impl KeepAlive {
         Some(i32::from_be_bytes(*bytes))
     }
 
-    /// Takes an answer in; true if it says something that Python must hear of.
-    pub fn observe(&mut self, answer: &Answer) -> bool {
-        let Some((epoch, interval_ms)) = answer.member.filter(|_| answer.error_code == 0) else {
-            return answer.error_code != 0 || answer.member.is_some();
+    /// Processes a response; true if Python must receive it.
+    pub fn observe(&mut self, response: &Response) -> bool {
+        let Some((epoch, interval_ms)) = response.member.filter(|_| response.error_code == 0)
+        else {
+            return response.error_code != 0 || response.member.is_some();
         };
         let changed = self.epoch() != Some(epoch);
         if let Some(at) = self.epoch_at.filter(|_| epoch > 0) {
@@ -83,6 +85,6 @@ impl KeepAlive {
         if let Ok(interval @ 1..) = u64::try_from(interval_ms) {
             self.period = Duration::from_millis(interval);
         }
-        changed || answer.has_assignment
+        changed || response.has_assignment
     }
 }

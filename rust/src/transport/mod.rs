@@ -1,7 +1,7 @@
-//! Sockets, frames and TLS without the GIL: counterpart of `tandem_kafka/network/selector.py`.
+//! Sockets, frames and TLS without the GIL: the counterpart of `tandem_kafka/network/selector.py`.
 //!
-//! `selector` holds the bindings, `engine` the loop over all connections, `channel` one of them;
-//! `watchdog` sends heartbeats while Python cannot.
+//! `selector` has the bindings, `engine` the loop over all connections, and `channel` a single
+//! connection. `watchdog` sends heartbeats while Python cannot.
 
 pub mod channel;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! What Python sees of the transport.
+//! The Python bindings of the transport.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::batches::Budget;
 use crate::frame::Frame;
 use crate::options::DecodeOptions;
 
-/// What a tuple of `poll` begins with.
+/// The first item of a tuple from `poll`.
 const OPENED: u8 = 0;
 const FRAME: u8 = 1;
 const LOST: u8 = 2;
@@ -30,18 +30,19 @@ const INVALID_FRAME: u8 = 4;
 const KEPT_ALIVE: u8 = 5;
 const TLS_UNSUPPORTED: u8 = 6;
 
-/// After a wait for the GIL as long as this there may be answers whose time would seem over.
-const LATE: Duration = Duration::from_millis(100);
+/// After a wait for the GIL of this length, poll again: responses may have arrived that would
+/// otherwise seem overdue.
+const LONG_GIL_WAIT: Duration = Duration::from_millis(100);
 
-/// An event whose frame is decoded: all that is left to do needs the GIL.
-enum Told {
+/// An event with a decoded frame; all remaining work needs the GIL.
+enum Outcome {
     Opened(usize),
     Frame(usize, Frame),
     KeptAlive(usize, Frame),
     Closed(usize, Failure),
 }
 
-/// Connections by number, frames in and out; every method but `wakeup` is the network thread's.
+/// Connections by number, and their frames. Only the network thread calls methods, except `wakeup`.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Selector {
     shared: Arc<Shared>,
@@ -51,14 +52,14 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// The engine, None once closed. Whoever holds it never waits for the GIL.
+    /// The engine; None after `close`. A thread that holds it never waits for the GIL.
     fn engine(&self, py: Python<'_>) -> MutexGuard<'_, Option<Engine>> {
         let engine = self.shared.engine.lock_py_attached(py);
         self.shared.touch();
         engine.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn poll_detached(&self, timeout: Duration) -> std::io::Result<Vec<Told>> {
+    fn poll_detached(&self, timeout: Duration) -> std::io::Result<Vec<Outcome>> {
         let events = {
             let engine = self.shared.engine.lock();
             let mut engine = engine.unwrap_or_else(PoisonError::into_inner);
@@ -67,41 +68,41 @@ impl Selector {
                 None => Vec::new(),
             }
         };
-        let told = events.into_iter().map(|event| self.decoded(event)).collect();
+        let outcomes = events.into_iter().map(|event| self.decoded(event)).collect();
         self.shared.touch();
-        Ok(told)
+        Ok(outcomes)
     }
 
-    fn decoded(&self, event: Event) -> Told {
+    fn decoded(&self, event: Event) -> Outcome {
         match event {
-            Event::Opened { connection } => Told::Opened(connection),
-            Event::Closed { connection, failure } => Told::Closed(connection, failure),
+            Event::Opened { connection } => Outcome::Opened(connection),
+            Event::Closed { connection, failure } => Outcome::Closed(connection, failure),
             Event::Frame { connection, frame, kind } => match kind {
                 Some(Kind::Fetch(version)) => {
                     let frame = Frame::fetch(frame, version, &self.options, &self.ahead);
-                    Told::Frame(connection, frame)
+                    Outcome::Frame(connection, frame)
                 }
-                Some(Kind::Beat { .. }) => Told::KeptAlive(connection, Frame::plain(frame)),
-                _ => Told::Frame(connection, Frame::plain(frame)),
+                Some(Kind::Beat { .. }) => Outcome::KeptAlive(connection, Frame::plain(frame)),
+                _ => Outcome::Frame(connection, Frame::plain(frame)),
             },
         }
     }
 }
 
-fn tuple<'py>(py: Python<'py>, told: Told) -> PyResult<Bound<'py, PyTuple>> {
+fn tuple<'py>(py: Python<'py>, outcomes: Outcome) -> PyResult<Bound<'py, PyTuple>> {
     let text = |text: &str| PyString::new(py, text).into_any();
-    let (kind, connection, what) = match told {
-        Told::Opened(connection) => (OPENED, connection, py.None().into_bound(py)),
-        Told::Frame(connection, frame) => (FRAME, connection, Bound::new(py, frame)?.into_any()),
-        Told::KeptAlive(connection, frame) => {
+    let (kind, connection, what) = match outcomes {
+        Outcome::Opened(connection) => (OPENED, connection, py.None().into_bound(py)),
+        Outcome::Frame(connection, frame) => (FRAME, connection, Bound::new(py, frame)?.into_any()),
+        Outcome::KeptAlive(connection, frame) => {
             (KEPT_ALIVE, connection, Bound::new(py, frame)?.into_any())
         }
-        Told::Closed(connection, Failure::Lost(why)) => (LOST, connection, text(&why)),
-        Told::Closed(connection, Failure::Tls(why)) => (TLS_FAILED, connection, text(&why)),
-        Told::Closed(connection, Failure::Unsupported(why)) => {
+        Outcome::Closed(connection, Failure::Lost(why)) => (LOST, connection, text(&why)),
+        Outcome::Closed(connection, Failure::Tls(why)) => (TLS_FAILED, connection, text(&why)),
+        Outcome::Closed(connection, Failure::Unsupported(why)) => {
             (TLS_UNSUPPORTED, connection, text(&why))
         }
-        Told::Closed(connection, Failure::Frame(why)) => (INVALID_FRAME, connection, text(&why)),
+        Outcome::Closed(connection, Failure::Frame(why)) => (INVALID_FRAME, connection, text(&why)),
     };
     (kind, connection, what).into_pyobject(py)
 }
@@ -114,7 +115,7 @@ impl Selector {
         receive_budget_bytes, tls, read_committed, check_crcs, max_decompressed_batch_bytes,
         max_record_headers, decode_ahead_bytes
     ))]
-    #[allow(clippy::too_many_arguments)] // by name, each an option
+    #[allow(clippy::too_many_arguments)] // options, passed by name
     fn new(
         receive_message_max_bytes: usize,
         send_buffer_bytes: Option<usize>,
@@ -145,13 +146,13 @@ impl Selector {
         Ok(Selector { shared: Arc::new(Shared::new(engine)), wake, options, ahead })
     }
 
-    /// How often the system has been asked for events.
+    /// The number of system polls.
     #[getter]
     fn turns(&self, py: Python<'_>) -> u64 {
         self.engine(py).as_ref().map_or(0, |engine| engine.turns)
     }
 
-    /// How many heartbeats were sent in Python's place.
+    /// The number of heartbeats sent on behalf of Python.
     #[getter]
     fn beats(&self, py: Python<'_>) -> u64 {
         self.engine(py).as_ref().map_or(0, |engine| engine.beats)
@@ -167,24 +168,24 @@ impl Selector {
         }
     }
 
-    /// Returns what happened; lets go of the GIL once.
+    /// Returns the events; releases the GIL once.
     fn poll<'py>(&self, py: Python<'py>, timeout_ms: i64) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
         let failed = |error: std::io::Error| PyOSError::new_err(error.to_string());
         let (outcome, ended) = py.detach(|| (self.poll_detached(timeout), Instant::now()));
-        let mut told = outcome.map_err(failed)?;
-        if ended.elapsed() >= LATE {
-            told.extend(self.poll_detached(Duration::ZERO).map_err(failed)?);
+        let mut outcomes = outcome.map_err(failed)?;
+        if ended.elapsed() >= LONG_GIL_WAIT {
+            outcomes.extend(self.poll_detached(Duration::ZERO).map_err(failed)?);
         }
-        told.into_iter().map(|told| tuple(py, told)).collect()
+        outcomes.into_iter().map(|outcomes| tuple(py, outcomes)).collect()
     }
 
-    /// Ends the running or the next `poll`; from any thread, and from a signal handler.
+    /// Ends the running or the next `poll`. Callable from any thread, and from a signal handler.
     fn wakeup(&self) {
         self.wake.wake();
     }
 
-    /// How many bytes have come on a connection, whole frames or not.
+    /// The number of bytes received on a connection, including incomplete frames.
     fn received_bytes(&self, py: Python<'_>, connection: usize) -> u64 {
         self.engine(py).as_ref().map_or(0, |engine| engine.received_bytes(connection))
     }
@@ -195,9 +196,9 @@ impl Selector {
         }
     }
 
-    /// Has `frame`, a heartbeat that says nothing new, sent once in each period for as long as
-    /// `left_ms` whenever Python does not come back to send one itself. Whatever it sends about
-    /// its membership ends that.
+    /// Registers `frame`, a heartbeat without changes. It is sent once per period, for at most
+    /// `left_ms`, whenever Python does not return to send one itself. Any request from Python that
+    /// concerns its membership cancels the registration.
     fn keep_alive(
         &self,
         py: Python<'_>,

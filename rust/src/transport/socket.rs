@@ -1,4 +1,4 @@
-//! Opening a socket as the options want it, and receiving from it without zeroing first.
+//! Opens a socket with the configured options, and receives into uninitialised memory.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use mio::net::TcpStream;
 use socket2::{Domain, MaybeUninitSlice, Protocol, SockRef, Socket, Type};
 
-/// What is set on every socket.
+/// The options of every socket.
 #[derive(Clone, Debug, Default)]
 pub struct SocketOptions {
     pub send_buffer_bytes: Option<usize>,
@@ -16,7 +16,7 @@ pub struct SocketOptions {
     pub more: Vec<(i32, i32, Vec<u8>)>,
 }
 
-/// Begins to connect to a numeric address.
+/// Starts to connect to a numeric address.
 pub fn open(ip: &str, port: i64, options: &SocketOptions) -> io::Result<TcpStream> {
     let address = address(ip, port)?;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -40,13 +40,14 @@ fn is_under_way(error: &io::Error) -> bool {
 
 fn address(ip: &str, port: i64) -> io::Result<SocketAddr> {
     let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
-    let port = u16::try_from(port).map_err(|_| invalid(format!("no port has number {port}")))?;
+    let port = u16::try_from(port).map_err(|_| invalid(format!("{port} is not a valid port")))?;
     let (bare, zone) = ip.split_once('%').unwrap_or((ip, ""));
     if !zone.is_empty() {
-        let ip: Ipv6Addr = bare.parse().map_err(|_| invalid(format!("{ip} is no address")))?;
+        let ip: Ipv6Addr =
+            bare.parse().map_err(|_| invalid(format!("{ip} is not an IP address")))?;
         return Ok(SocketAddrV6::new(ip, port, 0, zone_index(zone)?).into());
     }
-    let ip: IpAddr = bare.parse().map_err(|_| invalid(format!("{ip} is no address")))?;
+    let ip: IpAddr = bare.parse().map_err(|_| invalid(format!("{ip} is not an IP address")))?;
     Ok(SocketAddr::new(ip, port))
 }
 
@@ -63,7 +64,10 @@ fn zone_index(zone: &str) -> io::Result<u32> {
             return Ok(index);
         }
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no interface {zone}")))
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("there is no network interface {zone}"),
+    ))
 }
 
 fn set_options(socket: &Socket, options: &SocketOptions) -> io::Result<()> {
@@ -122,9 +126,9 @@ fn set_raw(socket: &Socket, level: i32, name: i32, value: &[u8]) -> io::Result<(
     }
 }
 
-/// Receives into `first` and, when that is full, into `second`; None when nothing is there.
+/// Receives into `first` and, after it is full, into `second`; None if no bytes are available.
 ///
-/// As many bytes as are returned have been written, in that order.
+/// The returned number of bytes has been written, in that order.
 pub fn receive(
     stream: &TcpStream,
     first: &mut [MaybeUninit<u8>],
@@ -153,7 +157,7 @@ pub fn receive(
 /// They have been written.
 pub unsafe fn written(buffer: &[MaybeUninit<u8>], count: usize) -> &[u8] {
     let part = &buffer[..count];
-    // SAFETY: initialised, says the caller; the layout is that of bytes.
+    // SAFETY: the caller guarantees that they are initialised; the layout is that of bytes.
     unsafe { std::slice::from_raw_parts(part.as_ptr().cast(), part.len()) }
 }
 

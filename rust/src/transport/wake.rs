@@ -8,11 +8,11 @@ use mio::{Token, Waker};
 /// The token of the waker; connections are numbered from 1.
 pub const TOKEN: Token = Token(0);
 
-/// Only the first of several calls costs a system call, and only while somebody polls.
+/// Only the first of several calls makes a system call, and only during a poll.
 pub struct Wake {
     woken: AtomicBool,
     polling: AtomicBool,
-    /// The engine owns it: a closed engine leaves no file descriptor behind.
+    /// The engine owns the waker, so a closed engine leaves no file descriptor open.
     waker: Weak<Waker>,
 }
 
@@ -26,12 +26,12 @@ impl Wake {
             && self.polling.load(SeqCst)
             && let Some(waker) = self.waker.upgrade()
         {
-            let _ = waker.wake(); // nothing can be done, and the poll's time ends by itself
+            let _ = waker.wake(); // cannot be handled; the poll ends at its timeout
         }
     }
 
-    /// Called before `is_woken` is asked for the first time: a `wake` that comes in between
-    /// either finds this set and wakes, or has been early enough to be seen.
+    /// Must precede the first call of `is_woken`. A concurrent `wake` then either sees the flag and
+    /// wakes the poll, or is early enough for `is_woken`.
     pub fn begin(&self) {
         self.polling.store(true, SeqCst);
     }
@@ -40,7 +40,7 @@ impl Wake {
         self.woken.load(SeqCst)
     }
 
-    /// The poll returns, which is what those who woke it wanted.
+    /// Resets the flags, because the poll returns.
     pub fn end(&self) {
         self.polling.store(false, SeqCst);
         self.woken.store(false, SeqCst);

@@ -1,6 +1,6 @@
-//! The thread that looks whether Python has come back in time for its heartbeat.
+//! The thread that checks whether Python has returned in time for its heartbeat.
 //!
-//! It is started by the first heartbeat to keep, sleeps until one is due, and never touches Python.
+//! The first registered heartbeat starts it. It sleeps until one is due, and never calls Python.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::engine::Engine;
 
-/// Until Python, found inside a poll, is looked for again.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Time until the next check if Python is inside `poll`.
+const RECHECK: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct Plan {
@@ -19,14 +19,14 @@ struct Plan {
 }
 
 impl Plan {
-    /// Takes when to look again, unless a heartbeat has become due while the last one was sent.
-    fn look_again(&mut self, next: Option<Instant>) {
+    /// Sets the time of the next check, unless a heartbeat became due while the last one was sent.
+    fn check_at(&mut self, next: Option<Instant>) {
         self.due = self.due.or(next);
     }
 }
 
-/// What the network thread and the watchdog share. Whoever holds the engine never waits for the
-/// GIL, so that it is free whenever Python cannot run.
+/// The state that the network thread and the watchdog share. A thread that holds the engine never
+/// waits for the GIL, so the engine is free whenever Python cannot run.
 pub struct Shared {
     pub engine: Mutex<Option<Engine>>,
     plan: Mutex<Plan>,
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Python is here.
+    /// Locks the engine for Python.
     pub fn touch(&self) {
         let elapsed = self.started.elapsed().as_millis();
         self.touched_ms.store(u64::try_from(elapsed).unwrap_or(u64::MAX), SeqCst);
@@ -62,16 +62,16 @@ impl Shared {
         self.started + Duration::from_millis(self.touched_ms.load(SeqCst))
     }
 
-    /// Looks after a heartbeat from `due` on.
+    /// Checks for a heartbeat at `due`.
     pub fn watch(self: &Arc<Self>, due: Instant) {
         let mut plan = locked(&self.plan);
-        // The thread looks at that time at the latest; what is due later it sees then.
+        // The thread wakes at the earlier time, and then sees later due times.
         let sooner = plan.due.is_none_or(|planned| due < planned);
         plan.due = Some(due);
         if !plan.running {
             let shared = Arc::clone(self);
             let name = "tandem-kafka-keepalive".to_owned();
-            // Without the thread there is only no keep-alive.
+            // Without the thread, only the keepalive is missing.
             plan.running = thread::Builder::new().name(name).spawn(move || shared.run()).is_ok();
         } else if sooner {
             self.changed.notify_all();
@@ -81,8 +81,8 @@ impl Shared {
     /// Ends the thread.
     pub fn stop(&self) {
         self.stopped.store(true, SeqCst);
-        // Taken so that the thread is not between looking and sleeping; but in the child of a
-        // fork the one who holds it may not exist, and then there is nobody to wake.
+        // The lock ensures that the thread is not between its check and its sleep. In a forked child,
+        // the thread that holds the lock may not exist, and then no thread needs to wake.
         for _ in 0..1000 {
             if self.plan.try_lock().is_ok() {
                 break;
@@ -98,9 +98,9 @@ impl Shared {
             let next = match self.engine.try_lock() {
                 Ok(mut engine) => self.beat(&mut engine, now),
                 Err(TryLockError::Poisoned(poisoned)) => self.beat(&mut poisoned.into_inner(), now),
-                Err(TryLockError::WouldBlock) => Some(now + LOOK_AGAIN), // Python is polling
+                Err(TryLockError::WouldBlock) => Some(now + RECHECK), // Python is polling
             };
-            locked(&self.plan).look_again(next);
+            locked(&self.plan).check_at(next);
         }
     }
 
@@ -136,15 +136,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_become_due_meanwhile_is_not_forgotten() {
-        let (due, next) = (Instant::now(), Instant::now() + LOOK_AGAIN);
+    fn a_time_that_became_due_concurrently_is_kept() {
+        let (due, next) = (Instant::now(), Instant::now() + RECHECK);
         let mut plan = Plan { due: Some(due), running: true };
         for nothing_or_later in [None, Some(next)] {
-            plan.look_again(nothing_or_later);
+            plan.check_at(nothing_or_later);
             assert_eq!(plan.due, Some(due));
         }
         plan.due = None;
-        plan.look_again(Some(next));
+        plan.check_at(Some(next));
         assert_eq!(plan.due, Some(next));
     }
 }

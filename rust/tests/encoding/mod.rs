@@ -1,4 +1,4 @@
-//! Batches as a producer encodes them.
+//! Encodes batches like a producer.
 
 pub fn varint(value: i64, into: &mut Vec<u8>) {
     let mut raw = ((value << 1) ^ (value >> 63)) as u64;

@@ -14,7 +14,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.confluent import Consumer, KafkaError, KafkaException
 from tandem_kafka.confluent import configuration as configured
 from tandem_kafka.confluent.configuration import settings_from
-from tandem_kafka.confluent.properties import IGNORED, PROPERTIES, REFUSED
+from tandem_kafka.confluent.properties import IGNORED, PROPERTIES, REJECTED
 
 GROUP = {"group.id": "g"}
 
@@ -62,7 +62,7 @@ def test_every_supported_property_makes_a_configuration(name: str) -> None:
     Config.from_options(options)
 
 
-@pytest.mark.parametrize("name", sorted([*PROPERTIES, *IGNORED, *REFUSED]))
+@pytest.mark.parametrize("name", sorted([*PROPERTIES, *IGNORED, *REJECTED]))
 def test_librdkafka_accepts_every_name(name: str) -> None:
     if name.endswith(("_cb", "opaque")) or "callback" in name:
         return  # set by functions of its own there

@@ -353,8 +353,8 @@ def test_a_header_that_contradicts_the_records(settings, problem):
 @pytest.mark.parametrize(
     ("records", "problem"),
     [
-        ([Rec(delta=3), Rec(delta=1)], "do not grow"),
-        ([Rec(delta=1), Rec(delta=1), Rec(delta=5)], "do not grow"),
+        ([Rec(delta=3), Rec(delta=1)], "do not increase"),
+        ([Rec(delta=1), Rec(delta=1), Rec(delta=5)], "do not increase"),
         ([Rec(delta=-1), Rec(delta=1)], "outside its batch"),
     ],
 )
@@ -366,8 +366,8 @@ def test_offsets_that_go_back(records, problem):
 @pytest.mark.parametrize(
     ("payload", "problem"),
     [
-        (b"\x0e\x00\x00\x00\x01\x01\x00", "length says"),
-        (b"\x0a\x00\x00\x00\x01\x01\x00", "length says"),
+        (b"\x0e\x00\x00\x00\x01\x01\x00", "length is off by"),
+        (b"\x0a\x00\x00\x00\x01\x01\x00", "length is off by"),
         (b"\x0c\x00\x00\x00\x01\x10\x00", "past the end"),
         (b"\x0c\x00\x00\x00\x01\x01\x01", "-1 headers"),
         (b"\x10\x00\x00\x00\x01\x01\x02\x01\x01", "no name"),

@@ -1,4 +1,4 @@
-//! What must be known of a certificate that the verifier does not tell.
+//! Fields of a certificate that the verifier does not expose.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Details {
         (self.not_before..=self.not_after).contains(&Duration::from_secs(now.as_secs()))
     }
 
-    /// As OpenSSL and Java do where a certificate has no alternative names: ask the common name.
+    /// Checks the common name of a certificate without alternative names, like OpenSSL and Java.
     pub fn is_named(&self, server: &ServerName<'_>) -> bool {
         let (Some(pattern), ServerName::DnsName(name)) = (&self.common_name, server) else {
             return false;

@@ -1,4 +1,4 @@
-//! From the contents of the files that the options name to the configuration of all sessions.
+//! Creates the configuration of all sessions from the contents of the configured files.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use rustls::{ClientConfig, RootCertStore};
 use super::verify::Verifier;
 use super::{ciphers, key};
 
-/// TLS for all connections of a consumer. `ValueError` tells what rustls cannot do of what is
-/// wanted; that the options make sense has been seen by OpenSSL before.
+/// TLS for all connections of a consumer. A `ValueError` names settings that rustls does not
+/// support. OpenSSL has already checked that the options are valid.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct TlsConfig(pub Arc<ClientConfig>);
 
@@ -23,7 +23,7 @@ impl TlsConfig {
     #[pyo3(signature = (
         *, authorities, chain, key, password, revoked, check_hostname, ciphers
     ))]
-    #[allow(clippy::too_many_arguments)] // by name, each an option
+    #[allow(clippy::too_many_arguments)] // options, passed by name
     fn new(
         authorities: Option<Vec<u8>>,
         chain: Option<Vec<u8>>,
@@ -82,7 +82,7 @@ fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| format!("{option} cannot be read by rustls: {error}"))?;
     if found.is_empty() {
-        return Err(format!("{option} has no certificate in the form that rustls reads"));
+        return Err(format!("{option} has no certificate in a format that rustls supports"));
     }
     Ok(found)
 }
@@ -92,12 +92,12 @@ fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>,
     found.map_err(|error| format!("ssl_crlfile cannot be read by rustls: {error}"))
 }
 
-/// The authorities, of which rustls leaves aside what it cannot read.
+/// The certificate authorities; rustls ignores those that it cannot read.
 fn roots(trusted: &[CertificateDer<'static>]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let (known, unknown) = roots.add_parsable_certificates(trusted.iter().cloned());
     if known == 0 {
-        return Err(format!("rustls can use none of the {unknown} authorities"));
+        return Err(format!("rustls supports none of the {unknown} certificate authorities"));
     }
     Ok(roots)
 }

@@ -1,4 +1,4 @@
-//! The client's private key, which may need a password.
+//! Reads the client's private key, which may have a password.
 
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use pkcs8::der::SecretDocument;
@@ -8,11 +8,11 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 
-/// Reads the first private key of a PEM file; an error says why it cannot be used here.
+/// Reads the first private key of a PEM file; an error says why rustls cannot use it.
 pub fn read(pem: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'static>, String> {
     let text = String::from_utf8_lossy(pem);
     if text.contains("Proc-Type: 4,ENCRYPTED") {
-        return Err("ssl_keyfile is encrypted in the form from before PKCS#8".to_owned());
+        return Err("ssl_keyfile is encrypted in the legacy PEM format, not PKCS#8".to_owned());
     }
     let encrypted = text
         .split_once(BEGIN)
@@ -27,7 +27,7 @@ pub fn read(pem: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'static>
 
 fn decrypt(pem: &str, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     let refused = |error: &dyn std::fmt::Display| {
-        format!("ssl_keyfile is encrypted in a way not known here: {error}")
+        format!("ssl_keyfile has an unsupported encryption: {error}")
     };
     let (_, document) = SecretDocument::from_pem(pem).map_err(|error| refused(&error))?;
     let info = EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())

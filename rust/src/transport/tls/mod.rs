@@ -1,4 +1,5 @@
-//! TLS by rustls: `config` from options, `verify` the broker's certificate, `session` a connection.
+//! TLS with rustls: `config` reads the options, `verify` checks the broker's certificate, and
+//! `session` encrypts a connection.
 
 pub mod certificate;
 pub mod ciphers;

@@ -1,4 +1,4 @@
-//! What TLS fails with, in a user's words.
+//! Converts TLS failures to error messages.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::transport::failure::{Failure, reason};
 
 #[derive(Debug)]
 pub enum Problem {
-    /// The host's name cannot be asked for.
+    /// The host name is not valid in a certificate.
     Name(String),
     Tls(Error),
     Io(io::Error),
@@ -22,7 +22,7 @@ impl From<Error> for Problem {
 }
 
 impl Problem {
-    /// Names what happened; `open` once hands are shaken, `received` once a broker has spoken.
+    /// Converts a problem; `open` is true after the handshake, `received` after the first bytes.
     pub fn into_failure(self, location: &str, open: bool, received: bool) -> Failure {
         let error = match self {
             Problem::Name(text) => {
@@ -34,7 +34,7 @@ impl Problem {
             Problem::Tls(error) => error,
         };
         let text = describe(&error);
-        // In TLS 1.3 the broker refuses our certificate after our side of the handshake.
+        // In TLS 1.3, the broker rejects our certificate after our side of the handshake.
         let refused = matches!(error, Error::AlertReceived(_)) && !received;
         if open && !refused {
             return Failure::Lost(format!("lost {location}: {text}"));
@@ -44,18 +44,18 @@ impl Problem {
     }
 }
 
-/// Whether OpenSSL would come to the same end. Not if a certificate or a handshake has a form that
-/// rustls does not support, such as a certificate of version 1 or ciphers with CBC.
+/// Whether OpenSSL would fail, too. It may succeed if rustls does not support a certificate or a
+/// handshake, for instance a certificate of version 1 or CBC ciphers.
 fn is_verdict(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(error) => is_verdict_on_certificate(error),
-        Error::AlertReceived(alert) => is_about_us(*alert),
+        Error::AlertReceived(alert) => concerns_client_certificate(*alert),
         Error::InvalidMessage(message) => is_no_tls(message),
         _ => false,
     }
 }
 
-/// An unknown issuer is none: rustls compares the names of issuers byte by byte, OpenSSL as text.
+/// Not final if the issuer is unknown: rustls compares issuers' names as bytes, OpenSSL as text.
 fn is_verdict_on_certificate(error: &CertificateError) -> bool {
     if let CertificateError::Other(OtherError(reason)) = error {
         return reason.is::<Reason>();
@@ -75,8 +75,8 @@ fn is_verdict_on_certificate(error: &CertificateError) -> bool {
     )
 }
 
-/// The broker refuses our certificate, or misses it.
-fn is_about_us(alert: AlertDescription) -> bool {
+/// The broker rejects our certificate, or requires one.
+fn concerns_client_certificate(alert: AlertDescription) -> bool {
     matches!(
         alert,
         AlertDescription::BadCertificate
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openssl_may_take_is_no_verdict() {
+    fn a_certificate_that_openssl_may_accept_is_no_verdict() {
         let failure = |error| Problem::Tls(error).into_failure("here", false, false);
         for error in [
             Error::AlertReceived(AlertDescription::HandshakeFailure),

@@ -1,4 +1,4 @@
-//! TLS on one connection: bytes of the socket to bytes of the broker, and back.
+//! TLS on one connection: encrypts and decrypts its bytes.
 
 use std::io::{self, BufRead, ErrorKind, Write};
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::problem::Problem;
 
-/// How much is encrypted before the socket has taken it.
+/// Maximum bytes to encrypt ahead of the socket.
 const PENDING_BYTES: usize = 64 * 1024;
 
 pub struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Begins a session with the broker of that name.
+    /// Starts a session with the broker of that name.
     pub fn new(config: &Arc<ClientConfig>, host: &str) -> Result<Self, Problem> {
         let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
         let name =
             ServerName::try_from(bare.to_owned()).map_err(|error: InvalidDnsNameError| {
-                Problem::Name(format!("{bare:?} cannot be the name in a certificate: {error}"))
+                Problem::Name(format!("{bare:?} is not a valid name in a certificate: {error}"))
             })?;
         let mut connection = ClientConnection::new(Arc::clone(config), name)?;
         connection.set_buffer_limit(Some(PENDING_BYTES));
@@ -30,7 +30,7 @@ impl Session {
         self.0.is_handshaking()
     }
 
-    /// Writes what is encrypted already; `WouldBlock` when the socket is full.
+    /// Writes the encrypted bytes; `WouldBlock` if the socket is full.
     pub fn write_to(&mut self, stream: &mut dyn Write) -> io::Result<()> {
         while self.0.wants_write() {
             match self.0.write_tls(stream) {
@@ -42,12 +42,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes some of `plain` and returns how much.
+    /// Accepts some bytes of `plain`, and returns their number.
     pub fn encrypt(&mut self, plain: &[u8]) -> io::Result<usize> {
         self.0.writer().write(plain)
     }
 
-    /// Hands the plain text of what came to `sink`; false at the broker's end of the stream.
+    /// Passes the received plain text to `sink`; false at the end of the broker's stream.
     pub fn decrypt(&mut self, data: &[u8], mut sink: impl FnMut(&[u8])) -> Result<bool, Problem> {
         let mut rest = data;
         while !rest.is_empty() {

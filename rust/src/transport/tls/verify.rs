@@ -1,4 +1,5 @@
-//! Checking the broker's certificate: as rustls does, and where options or habit ask for more.
+//! Verifies the broker's certificate: rustls's checks, with additions for options and for
+//! compatibility with OpenSSL.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use super::certificate::Details;
 pub struct Verifier {
     pub chain: Arc<WebPkiServerVerifier>,
     pub check_hostname: bool,
-    /// What the user trusts, which may be the broker's own certificate.
+    /// The certificates that the user trusts, which may include the broker's own.
     pub trusted: Vec<CertificateDer<'static>>,
 }
 
-/// A reason in OpenSSL's words.
+/// A reason in OpenSSL's wording.
 #[derive(Debug)]
 pub struct Reason(&'static str);
 
@@ -31,7 +32,7 @@ impl std::fmt::Display for Reason {
 impl std::error::Error for Reason {}
 
 impl Verifier {
-    /// What to make of a certificate whose chain is good and whose name is not.
+    /// Decides about a certificate with a valid chain and a wrong name.
     fn judge_name(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -49,8 +50,8 @@ impl Verifier {
         Err(error.into())
     }
 
-    /// The chain is not good: the certificate may still be one that the user has named itself,
-    /// for instance a self-signed one, which is its own authority.
+    /// Decides about a certificate with an invalid chain. It is accepted if the user trusts the
+    /// certificate itself, for instance a self-signed one.
     fn judge_chain(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -98,7 +99,7 @@ impl ServerCertVerifier for Verifier {
             now,
         );
         match outcome {
-            // rustls looks at the name last: the chain, and with it the revocation, was good.
+            // rustls checks the name last: the chain and the revocation status are valid.
             Err(Error::InvalidCertificate(
                 error @ (CertificateError::NotValidForName
                 | CertificateError::NotValidForNameContext { .. }),
