@@ -43,7 +43,7 @@ class KafkaCluster:
         config: Broker settings beside and instead of `broker_settings`.
         authorizer: Whether users need permissions (anonymous ones and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
-        advertise: Returns ports that clients of a broker are told instead of its own, by listener.
+        advertise: Returns ports, by listener, that replace those of the broker for clients.
     """
 
     def __init__(

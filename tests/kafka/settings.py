@@ -22,7 +22,7 @@ class BrokerAddress:
     """A broker's id and the port of each of its listeners.
 
     Attributes:
-        advertised: Ports that clients are told instead, of a proxy for example.
+        advertised: Ports for clients that replace these, for example those of a proxy.
     """
 
     node_id: int
@@ -34,7 +34,7 @@ class BrokerAddress:
         """The listeners of clients as the setting `listeners` has them."""
         return _listeners(self.ports)
 
-    def told(self) -> str:
+    def advertised_listeners(self) -> str:
         """The listeners as the setting `advertised.listeners` has them."""
         return _listeners({**self.ports, **self.advertised})
 
@@ -59,7 +59,7 @@ def broker_settings(
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listeners": f"CONTROLLER://127.0.0.1:{me.controller_port},{me.listeners()}",
-        "advertised.listeners": me.told(),
+        "advertised.listeners": me.advertised_listeners(),
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(
             f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in names

@@ -19,7 +19,7 @@ def the_loop_of_its_readme(world: World) -> Any:
     return shown(found), [m.value().decode() for m in found]
 
 
-def what_a_message_says(world: World) -> Any:
+def fields_of_a_message(world: World) -> Any:
     """Every method of a message."""
     world.produce(b"some", None)
     consumer = world.consumer(world.topic)
@@ -34,7 +34,7 @@ def what_a_message_says(world: World) -> Any:
 
 
 def ends_of_partitions(world: World) -> Any:
-    """Each is told once for each time that it is reached."""
+    """Each end is reported once per arrival."""
     world.produce(b"a", b"b")
     consumer = world.consumer(world.topic, enable_partition_eof=True)
     found = [world.next(consumer) for _ in range(4)]
@@ -45,7 +45,7 @@ def ends_of_partitions(world: World) -> Any:
 
 
 def lists_of_messages(world: World) -> Any:
-    """consume() returns what there is in time."""
+    """consume() returns the messages that are available in time."""
     world.produce(*[b"%d" % n for n in range(7)])
     consumer = world.consumer()
     consumer.assign([world.tp(0, 0)])
@@ -59,7 +59,7 @@ def lists_of_messages(world: World) -> Any:
     )
 
 
-def commits_and_what_they_return(world: World) -> Any:
+def results_of_commits(world: World) -> Any:
     """With nothing, with a message, with offsets."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
@@ -107,7 +107,7 @@ def callbacks_of_commits(world: World) -> Any:
 
 
 def a_commit_by_the_interval(world: World) -> Any:
-    """What was handed out is committed, and nothing beyond."""
+    """Exactly the returned messages are committed."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic, auto_commit_interval_ms=200)
     world.read(consumer, 4)
@@ -120,7 +120,7 @@ def a_commit_by_the_interval(world: World) -> Any:
 
 
 def a_commit_by_close(world: World) -> Any:
-    """The next consumer goes on behind the last message."""
+    """The next consumer continues after the last message."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic)
     world.read(consumer, 6)
@@ -129,8 +129,8 @@ def a_commit_by_close(world: World) -> Any:
     return shown(world.read(other, 1))
 
 
-def offsets_that_are_stored(world: World) -> Any:
-    """Nothing but what was stored is committed."""
+def stored_offsets(world: World) -> Any:
+    """Only stored offsets are committed."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic, enable_auto_offset_store=False)
     unassigned = outcome(lambda: consumer.store_offsets(offsets=[world.tp(0, 1, "parity-no")]))
@@ -195,7 +195,7 @@ def seeks(world: World) -> Any:
 
 
 def a_commit_after_a_seek(world: World) -> Any:
-    """What was read before the seek is not committed."""
+    """Messages that were read before the seek are not committed."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
     world.read(consumer, 3)
@@ -204,7 +204,7 @@ def a_commit_after_a_seek(world: World) -> Any:
 
 
 def pauses(world: World) -> Any:
-    """Nothing comes of a paused partition, everything after resume()."""
+    """A paused partition returns nothing, and everything after resume()."""
     world.produce(*[b"%d" % n for n in range(5)])
     consumer = world.consumer(world.topic)
     found = world.read(consumer, 2)
@@ -215,7 +215,7 @@ def pauses(world: World) -> Any:
 
 
 def assigned_by_hand(world: World) -> Any:
-    """With offsets of all kinds, and back to what was committed."""
+    """With offsets of all kinds, and back to the committed one."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer, api = world.consumer(enable_auto_commit=False), world.api
     found = []
@@ -246,7 +246,7 @@ def one_partition_more_and_less(world: World) -> Any:
 
 
 def offsets_out_of_range(world: World) -> Any:
-    """The reset policy is applied, or an event tells."""
+    """The reset policy is applied, or an event reports the error."""
     world.produce(b"a", b"b")
     lenient = world.consumer()
     lenient.assign([world.tp(0, 100)])
@@ -271,8 +271,8 @@ def no_offset_to_begin_at(world: World) -> Any:
     return event.error().name(), event.topic(), event.partition(), consumer.poll(0.5)
 
 
-def a_topic_that_is_not_there(world: World) -> Any:
-    """An event tells of it, and the other topic is read."""
+def a_missing_topic(world: World) -> Any:
+    """An event reports it, and the other topic is read."""
     world.produce(b"a")
     consumer = world.consumer(world.topic, "parity-there-is-none")
     events, values = set(), []
@@ -286,7 +286,7 @@ def a_topic_that_is_not_there(world: World) -> Any:
 
 
 def watermarks_and_times(world: World) -> Any:
-    """What the cluster answers."""
+    """Responses of the cluster."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer()
     far = 2**42
@@ -399,14 +399,14 @@ def a_context(world: World) -> Any:
 
 PROGRAMS = (
     the_loop_of_its_readme,
-    what_a_message_says,
+    fields_of_a_message,
     ends_of_partitions,
     lists_of_messages,
-    commits_and_what_they_return,
+    results_of_commits,
     callbacks_of_commits,
     a_commit_by_the_interval,
     a_commit_by_close,
-    offsets_that_are_stored,
+    stored_offsets,
     nothing_stored_nothing_committed,
     positions,
     seeks,
@@ -416,7 +416,7 @@ PROGRAMS = (
     one_partition_more_and_less,
     offsets_out_of_range,
     no_offset_to_begin_at,
-    a_topic_that_is_not_there,
+    a_missing_topic,
     watermarks_and_times,
     topics_of_the_cluster,
     calls_after_close,

@@ -1,4 +1,4 @@
-"""What every program has that runs with two libraries: a topic, a group, and consumers to close."""
+"""The environment of programs for two libraries: a topic, a group, and consumers to close."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PATIENCE_S = 60.0
 
 
 class KafkaWorld:
-    """A topic, a group, and the consumers that a program makes.
+    """A topic, a group, and the consumers of a program.
 
     Attributes:
         topic: A new topic of two partitions.
-        group: The name of a group that nobody has used.
+        group: The name of a new group.
     """
 
     def __init__(self, kafka: KafkaCluster) -> None:
