@@ -134,7 +134,7 @@ def test_a_slow_application_finds_one_error(
     sent, buffer = Sent(consumer), consumer._core.engine.buffer
     before = buffer.added
     forbid(guarded, forbidden, AclOperation.READ)
-    wait_until(lambda: buffer.added > before, "the refusal")
+    wait_until(lambda: buffer.added > before, "the rejection")
     fetches = len(sent.of(ConsumerFetch))
     wait_until(lambda: len(sent.of(ConsumerFetch)) >= fetches + 6, "fetches of the other topic")
     assert buffer.added == before + 1

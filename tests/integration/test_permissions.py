@@ -146,7 +146,7 @@ def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(
         background = consumer._core.engine.background
         with pytest.raises(TopicAuthorizationFailedError):
             poll_until(consumer, lambda: False)
-        wait_until(lambda queue=background: len(queue) > 0, "an error nobody has seen")
+        wait_until(lambda queue=background: len(queue) > 0, "a pending error")
         end(consumer)
     allow(guarded, TOPIC, name, READ)
     forbidden = f"forbidden-{name}"

@@ -153,7 +153,7 @@ class KafkaCluster:
         self.start_again(node_id)
 
     def pause(self, node_id: int | None = None) -> None:
-        """Freeze: connections stay open and nothing answers."""
+        """Pause the brokers: connections stay open without responses."""
         for broker in self._chosen(node_id):
             broker.pause()
 

@@ -1,4 +1,4 @@
-"""Who may connect: the users of the SASL listeners and the certificates of the TLS ones."""
+"""The users of the SASL listeners and the certificates of the TLS listeners."""
 
 from __future__ import annotations
 

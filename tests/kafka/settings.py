@@ -49,7 +49,7 @@ def broker_settings(
     data: Path,
     certificates: Certificates,
 ) -> dict[str, str]:
-    """The settings of one combined controller and broker, tuned to answer tests quickly."""
+    """The settings of one combined controller and broker, tuned for quick tests."""
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in cluster)
     names = ["CONTROLLER", *LISTENERS]
     replicas = str(min(3, len(cluster)))

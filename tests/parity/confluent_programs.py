@@ -162,7 +162,7 @@ def nothing_stored_nothing_committed(world: World) -> Any:
 
 
 def positions(world: World) -> Any:
-    """Before, after a message, after a seek, of a stranger."""
+    """Before and after a message, after a seek, and of an unassigned partition."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic)
     tp = world.tp()
