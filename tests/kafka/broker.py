@@ -43,7 +43,7 @@ class KafkaCluster:
         config: Broker settings beside and instead of `broker_settings`.
         authorizer: Whether users need permissions (anonymous ones and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
-        advertise: Returns ports, by listener, that replace those of the broker for clients.
+        advertise: Returns ports that clients of a broker are told instead of its own, by listener.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class KafkaCluster:
         self.start_again(node_id)
 
     def pause(self, node_id: int | None = None) -> None:
-        """Pause the brokers: connections stay open without responses."""
+        """Freeze: connections stay open and nothing answers."""
         for broker in self._chosen(node_id):
             broker.pause()
 

@@ -10,12 +10,12 @@ from contextlib import closing
 __all__ = ["free_ports"]
 
 # Below the range that systems draw the ports of outgoing connections from: while a broker is
-# down, no other connection takes its port, and it can listen there again.
+# down, no connection of somebody else takes its port, and it can come back to it.
 _LOWEST, _HIGHEST = 15_000, 32_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different free ports."""
+    """`count` different ports that nobody listens on."""
     ports = _candidates()
     return [next(ports) for _ in range(count)]
 

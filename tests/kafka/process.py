@@ -116,17 +116,17 @@ class BrokerProcess:
         self._process = None
 
     def _dismiss_watchdog(self) -> None:
-        """Run this before the process is reaped, because its id may be reused afterwards."""
+        """Before the broker's process is gone for good, as its number may then be another's."""
         if self._watchdog is not None:
             self._watchdog.kill()
             self._watchdog.communicate()
             self._watchdog = None
 
     def pause(self) -> None:
-        """Pause it: its connections stay open without responses."""
+        """Freeze it: its connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
         if self._process is not None and self.running:
-            # Its threads stop a moment after the signal; one could still respond.
+            # Its threads stop a moment after the signal; one could still answer.
             os.waitpid(self._process.pid, os.WUNTRACED)
 
     def resume(self) -> None:

@@ -56,7 +56,7 @@ class Proxy:
         self._listener.close()
 
     def passed(self, data: bytes, *, to_client: bool) -> bytes:  # noqa: ARG002 - for those that care
-        """Return the bytes to forward for a chunk; may block."""
+        """Return what goes on instead of a chunk; may take its time."""
         return data
 
     def passes(self, pair: object) -> bool:  # noqa: ARG002 - for those that care

@@ -1,4 +1,4 @@
-"""The users of the SASL listeners and the certificates of the TLS listeners."""
+"""Who may connect: the users of the SASL listeners and the certificates of the TLS ones."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class BrokerAddress:
     """A broker's id and the port of each of its listeners.
 
     Attributes:
-        advertised: Ports for clients that replace these, for example those of a proxy.
+        advertised: Ports that clients are told instead, of a proxy for example.
     """
 
     node_id: int
@@ -34,7 +34,7 @@ class BrokerAddress:
         """The listeners of clients as the setting `listeners` has them."""
         return _listeners(self.ports)
 
-    def advertised_listeners(self) -> str:
+    def told(self) -> str:
         """The listeners as the setting `advertised.listeners` has them."""
         return _listeners({**self.ports, **self.advertised})
 
@@ -49,7 +49,7 @@ def broker_settings(
     data: Path,
     certificates: Certificates,
 ) -> dict[str, str]:
-    """The settings of one combined controller and broker, tuned for quick tests."""
+    """The settings of one combined controller and broker, tuned to answer tests quickly."""
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in cluster)
     names = ["CONTROLLER", *LISTENERS]
     replicas = str(min(3, len(cluster)))
@@ -59,7 +59,7 @@ def broker_settings(
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listeners": f"CONTROLLER://127.0.0.1:{me.controller_port},{me.listeners()}",
-        "advertised.listeners": me.advertised_listeners(),
+        "advertised.listeners": me.told(),
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(
             f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in names

@@ -60,7 +60,7 @@ def offsets_chosen_incrementally(world: World) -> Any:
 
 
 def a_second_member(world: World) -> Any:
-    """A second member takes over a partition; returned messages are not read again."""
+    """Takes one of the partitions over; what was handed out is not read again."""
     for partition in (0, 1):
         world.produce(*[b"%d" % n for n in range(20)], partition=partition)
     one = world.consumer(world.topic)
@@ -97,7 +97,7 @@ def a_commit_in_on_revoke(world: World) -> Any:
 
 
 def a_callback_that_raises(world: World) -> Any:
-    """poll() raises the same exception, and the consumer continues."""
+    """poll() raises the same exception, and the consumer goes on."""
     world.produce(b"a")
 
     def fail(consumer: Any, partitions: list[Any]) -> None:
@@ -110,14 +110,14 @@ def a_callback_that_raises(world: World) -> Any:
 
 
 def a_pattern(world: World) -> Any:
-    """A topic name that begins with ^ is a regular expression."""
+    """A topic whose name begins with ^ is a regular expression."""
     world.produce(b"a")
     consumer = world.consumer(f"^{world.topic[:-1]}.$", topic_metadata_refresh_interval_ms=500)
     return shown(world.read(consumer, 1))
 
 
 def unsubscribed(world: World) -> Any:
-    """Partitions are revoked, and no more messages are returned."""
+    """Partitions are given back, and nothing comes any more."""
     told: list[Any] = []
     world.produce(b"a", b"b")
     consumer = world.consumer()
@@ -139,7 +139,7 @@ def the_new_protocol(world: World) -> Any:
     return found, refused
 
 
-def member_id_and_group_metadata(world: World) -> Any:
+def who_is_in_the_group(world: World) -> Any:
     """memberid() and the bytes for transactional producers."""
     consumer = world.consumer()
     before = consumer.memberid(), consumer.consumer_group_metadata()
@@ -157,7 +157,7 @@ def member_id_and_group_metadata(world: World) -> Any:
 
 
 def deserializers(world: World) -> Any:
-    """Called with bytes and a context; their exceptions become a ConsumeError."""
+    """Called with bytes and a context; what they raise is a ConsumeError."""
     seen: list[Any] = []
 
     def of_json(data: bytes | None, context: Any) -> Any:
@@ -178,7 +178,7 @@ def deserializers(world: World) -> Any:
 
 
 def deserializers_of_confluent(world: World) -> Any:
-    """The deserializers of `confluent_kafka` work with both."""
+    """Those that come with `confluent_kafka` can be given to either."""
     from confluent_kafka.serialization import StringDeserializer
 
     world.produce("\u00e4\u00f6".encode())
@@ -199,7 +199,7 @@ def ends_with_deserializers(world: World) -> Any:
 
 
 def late_polls(world: World) -> Any:
-    """An event reports that max.poll.interval.ms has passed."""
+    """An event tells that max.poll.interval.ms has passed."""
     import time
 
     consumer = world.consumer(world.topic, max_poll_interval_ms=6000, session_timeout_ms=6000)
@@ -229,7 +229,7 @@ PROGRAMS = (
     a_pattern,
     unsubscribed,
     the_new_protocol,
-    member_id_and_group_metadata,
+    who_is_in_the_group,
     deserializers,
     deserializers_of_confluent,
     ends_with_deserializers,

@@ -19,7 +19,7 @@ def the_loop_of_its_readme(world: World) -> Any:
     return shown(found), [m.value().decode() for m in found]
 
 
-def fields_of_a_message(world: World) -> Any:
+def what_a_message_says(world: World) -> Any:
     """Every method of a message."""
     world.produce(b"some", None)
     consumer = world.consumer(world.topic)
@@ -34,7 +34,7 @@ def fields_of_a_message(world: World) -> Any:
 
 
 def ends_of_partitions(world: World) -> Any:
-    """Each end is reported once per arrival."""
+    """Each is told once for each time that it is reached."""
     world.produce(b"a", b"b")
     consumer = world.consumer(world.topic, enable_partition_eof=True)
     found = [world.next(consumer) for _ in range(4)]
@@ -45,7 +45,7 @@ def ends_of_partitions(world: World) -> Any:
 
 
 def lists_of_messages(world: World) -> Any:
-    """consume() returns the messages that are available in time."""
+    """consume() returns what there is in time."""
     world.produce(*[b"%d" % n for n in range(7)])
     consumer = world.consumer()
     consumer.assign([world.tp(0, 0)])
@@ -59,7 +59,7 @@ def lists_of_messages(world: World) -> Any:
     )
 
 
-def results_of_commits(world: World) -> Any:
+def commits_and_what_they_return(world: World) -> Any:
     """With nothing, with a message, with offsets."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
@@ -107,7 +107,7 @@ def callbacks_of_commits(world: World) -> Any:
 
 
 def a_commit_by_the_interval(world: World) -> Any:
-    """Exactly the returned messages are committed."""
+    """What was handed out is committed, and nothing beyond."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic, auto_commit_interval_ms=200)
     world.read(consumer, 4)
@@ -120,7 +120,7 @@ def a_commit_by_the_interval(world: World) -> Any:
 
 
 def a_commit_by_close(world: World) -> Any:
-    """The next consumer continues after the last message."""
+    """The next consumer goes on behind the last message."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic)
     world.read(consumer, 6)
@@ -129,8 +129,8 @@ def a_commit_by_close(world: World) -> Any:
     return shown(world.read(other, 1))
 
 
-def stored_offsets(world: World) -> Any:
-    """Only stored offsets are committed."""
+def offsets_that_are_stored(world: World) -> Any:
+    """Nothing but what was stored is committed."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer = world.consumer(world.topic, enable_auto_offset_store=False)
     unassigned = outcome(lambda: consumer.store_offsets(offsets=[world.tp(0, 1, "parity-no")]))
@@ -162,7 +162,7 @@ def nothing_stored_nothing_committed(world: World) -> Any:
 
 
 def positions(world: World) -> Any:
-    """Before and after a message, after a seek, and of an unassigned partition."""
+    """Before, after a message, after a seek, of a stranger."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic)
     tp = world.tp()
@@ -195,7 +195,7 @@ def seeks(world: World) -> Any:
 
 
 def a_commit_after_a_seek(world: World) -> Any:
-    """Messages that were read before the seek are not committed."""
+    """What was read before the seek is not committed."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
     world.read(consumer, 3)
@@ -204,7 +204,7 @@ def a_commit_after_a_seek(world: World) -> Any:
 
 
 def pauses(world: World) -> Any:
-    """A paused partition returns nothing, and everything after resume()."""
+    """Nothing comes of a paused partition, everything after resume()."""
     world.produce(*[b"%d" % n for n in range(5)])
     consumer = world.consumer(world.topic)
     found = world.read(consumer, 2)
@@ -215,7 +215,7 @@ def pauses(world: World) -> Any:
 
 
 def assigned_by_hand(world: World) -> Any:
-    """With offsets of all kinds, and back to the committed one."""
+    """With offsets of all kinds, and back to what was committed."""
     world.produce(*[b"%d" % n for n in range(10)])
     consumer, api = world.consumer(enable_auto_commit=False), world.api
     found = []
@@ -246,7 +246,7 @@ def one_partition_more_and_less(world: World) -> Any:
 
 
 def offsets_out_of_range(world: World) -> Any:
-    """The reset policy is applied, or an event reports the error."""
+    """The reset policy is applied, or an event tells."""
     world.produce(b"a", b"b")
     lenient = world.consumer()
     lenient.assign([world.tp(0, 100)])
@@ -271,8 +271,8 @@ def no_offset_to_begin_at(world: World) -> Any:
     return event.error().name(), event.topic(), event.partition(), consumer.poll(0.5)
 
 
-def a_missing_topic(world: World) -> Any:
-    """An event reports it, and the other topic is read."""
+def a_topic_that_is_not_there(world: World) -> Any:
+    """An event tells of it, and the other topic is read."""
     world.produce(b"a")
     consumer = world.consumer(world.topic, "parity-there-is-none")
     events, values = set(), []
@@ -286,7 +286,7 @@ def a_missing_topic(world: World) -> Any:
 
 
 def watermarks_and_times(world: World) -> Any:
-    """Responses of the cluster."""
+    """What the cluster answers."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer()
     far = 2**42
@@ -399,14 +399,14 @@ def a_context(world: World) -> Any:
 
 PROGRAMS = (
     the_loop_of_its_readme,
-    fields_of_a_message,
+    what_a_message_says,
     ends_of_partitions,
     lists_of_messages,
-    results_of_commits,
+    commits_and_what_they_return,
     callbacks_of_commits,
     a_commit_by_the_interval,
     a_commit_by_close,
-    stored_offsets,
+    offsets_that_are_stored,
     nothing_stored_nothing_committed,
     positions,
     seeks,
@@ -416,7 +416,7 @@ PROGRAMS = (
     one_partition_more_and_less,
     offsets_out_of_range,
     no_offset_to_begin_at,
-    a_missing_topic,
+    a_topic_that_is_not_there,
     watermarks_and_times,
     topics_of_the_cluster,
     calls_after_close,

@@ -59,7 +59,7 @@ def nothing_verified(world: World) -> Any:
 
 
 def a_wrong_password(world: World) -> Any:
-    """error_cb is called, and poll() returns nothing else."""
+    """error_cb is told, and poll() returns nothing else."""
     told: list[Any] = []
     login = _login(world, "SASL_PLAINTEXT", "wrong")
     consumer = world.consumer(world.topic, error_cb=told.append, **login)
@@ -69,8 +69,8 @@ def a_wrong_password(world: World) -> Any:
     return shown(came)
 
 
-def no_broker(world: World) -> Any:
-    """The constructor does not wait; error_cb is called."""
+def no_broker_at_all(world: World) -> Any:
+    """The constructor does not wait; error_cb is told."""
     told: list[Any] = []
     consumer = world.consumer(world.topic, error_cb=told.append, bootstrap_servers="127.0.0.1:1")
     world.poll_until(consumer, lambda: any(error.name() == "_ALL_BROKERS_DOWN" for error in told))
@@ -78,7 +78,7 @@ def no_broker(world: World) -> Any:
 
 
 def offsets_in_a_transaction(world: World) -> Any:
-    """A transactional producer accepts consumer_group_metadata()."""
+    """consumer_group_metadata() is what a transactional producer takes."""
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic, enable_auto_commit=False)
     world.read(consumer, 2)
@@ -102,6 +102,6 @@ PROGRAMS = (
     a_client_certificate,
     nothing_verified,
     a_wrong_password,
-    no_broker,
+    no_broker_at_all,
     offsets_in_a_transaction,
 )

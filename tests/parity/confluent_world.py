@@ -1,4 +1,4 @@
-"""The environment of programs that run with `confluent_kafka` and `tandem_kafka.confluent`."""
+"""What a program needs that runs with `confluent_kafka` and with `tandem_kafka.confluent`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class World(KafkaWorld):
         return name if name.endswith("_cb") or name == "on_commit" else name.replace("_", ".")
 
     def next(self, consumer: Any) -> Any:
-        """Poll until there is a message or event; transient errors are skipped."""
+        """Poll until there is a message or event; errors that pass are left out."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             message = consumer.poll(0.2)
@@ -61,7 +61,7 @@ class World(KafkaWorld):
         raise AssertionError("no message came")
 
     def read(self, consumer: Any, count: int) -> list[Any]:
-        """Poll until `count` messages were read; events do not count."""
+        """Poll until so many records came, events aside."""
         found: list[Any] = []
         while len(found) < count:
             message = self.next(consumer)
@@ -70,7 +70,7 @@ class World(KafkaWorld):
         return found
 
     def poll_until(self, consumer: Any, ready: Callable[[], object]) -> list[Any]:
-        """Poll until `ready()`; return the messages."""
+        """Poll until `ready()`; return what came."""
         end = time.monotonic() + PATIENCE_S
         found = []
         while not ready():
@@ -86,16 +86,16 @@ class World(KafkaWorld):
 
 
 def _passing(message: Any) -> bool:
-    """Return whether a message is about a broker that has just started."""
+    """Tell whether a message is about a broker that has just started."""
     error = message.error()
     return error is not None and error.code() in (14, 15, 16)
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return the result of a call, or the name and code of its exception."""
+    """Return what a call returns, or the name of what it raises, with the error's code."""
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - the exception is the result
+    except Exception as error:  # noqa: BLE001 - what is raised is the result
         first = error.args[0] if error.args else None
         code = first.name() if hasattr(first, "name") else None
         return ("raised", type(error).__name__, code)

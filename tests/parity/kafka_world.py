@@ -1,4 +1,4 @@
-"""The environment of programs for two libraries: a topic, a group, and consumers to close."""
+"""What every program has that runs with two libraries: a topic, a group, and consumers to close."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PATIENCE_S = 60.0
 
 
 class KafkaWorld:
-    """A topic, a group, and the consumers of a program.
+    """A topic, a group, and the consumers that a program makes.
 
     Attributes:
         topic: A new topic of two partitions.
-        group: The name of a new group.
+        group: The name of a group that nobody has used.
     """
 
     def __init__(self, kafka: KafkaCluster) -> None:

@@ -1,4 +1,4 @@
-"""Programs that read without a group, and the results and errors of calls around reading."""
+"""Programs that read without a group, and what calls return or raise around reading."""
 
 # ruff: noqa: C416, RUF005, RUF015, RUF017 - programs as people write them
 
@@ -29,7 +29,7 @@ def the_first_snippet(world: World) -> Any:
 
 
 def subscribed_by_pattern(world: World) -> Any:
-    """A topic that is created later is read."""
+    """A topic that is made later is followed."""
     consumer = world.consumer(metadata_max_age_ms=300)
     consumer.subscribe(pattern=f"^{world.topic}.*")
     world.produce(b"a")
@@ -41,7 +41,7 @@ def subscribed_by_pattern(world: World) -> Any:
     return found, len(consumer.assignment()), len(consumer.subscription())
 
 
-def added_partitions(world: World) -> Any:
+def partitions_that_are_added(world: World) -> Any:
     """They are read too."""
     consumer = world.consumer(world.topic, metadata_max_age_ms=300)
     world.poll_until(consumer, lambda: len(consumer.assignment()) == 2)
@@ -52,7 +52,7 @@ def added_partitions(world: World) -> Any:
 
 
 def no_group(world: World) -> Any:
-    """Calls that need a group."""
+    """What needs one."""
     consumer = world.consumer(world.topic, enable_auto_commit=True)
     tp = TopicPartition(world.topic, 0)
     metadata = consumer.group_metadata()
@@ -116,7 +116,7 @@ def calls_after_close(world: World) -> Any:
     )
 
 
-def a_missing_topic(world: World) -> Any:
+def a_topic_that_is_not_there(world: World) -> Any:
     """Asking for it creates nothing."""
     consumer = world.consumer()
     found = consumer.partitions_for_topic("parity-there-is-none")
@@ -146,8 +146,8 @@ def partitions_that_are_not_assigned(world: World) -> Any:
     ]
 
 
-def invalid_arguments(world: World) -> Any:
-    """The call rejects each of them."""
+def arguments_that_cannot_be(world: World) -> Any:
+    """Each is refused by the call itself."""
     tp = parts(world)[0]
     consumer = world.consumer(group_id=world.group)
     refused = [
@@ -208,7 +208,7 @@ def positions(world: World) -> Any:
     return first, there
 
 
-def positions_without_update(world: World) -> Any:
+def offsets_that_are_not_updated(world: World) -> Any:
     """poll(update_offsets=False) returns the same again."""
     tp = parts(world)[0]
     world.produce(b"a", b"b")
@@ -220,8 +220,8 @@ def positions_without_update(world: World) -> Any:
     return [m.value for m in found], consumer.position(tp)
 
 
-def iteration_stops_and_continues(world: World) -> Any:
-    """After consumer_timeout_ms a loop ends; the next one continues."""
+def iteration_stops_and_goes_on(world: World) -> Any:
+    """After consumer_timeout_ms a loop ends; the next goes on behind it."""
     world.produce(b"a")
     consumer = world.consumer(world.topic, consumer_timeout_ms=1_500)
     first = [m.value for m in consumer]
@@ -229,14 +229,14 @@ def iteration_stops_and_continues(world: World) -> Any:
     return first, [m.value for m in consumer], iter(consumer) is consumer
 
 
-def no_broker(world: World) -> Any:
-    """No broker responds."""
+def nobody_there(world: World) -> Any:
+    """No broker answers."""
     options = {"bootstrap_servers": "127.0.0.1:9", "bootstrap_timeout_ms": 500}
     return outcome(lambda: world.consumer(**options))
 
 
-def invalid_options(world: World) -> Any:
-    """The constructor rejects each of them."""
+def options_that_cannot_be(world: World) -> Any:
+    """Each is refused by the constructor."""
     return [
         outcome(lambda options=options: world.consumer(**options))
         for options in (
@@ -272,8 +272,8 @@ def all_defaults_of_kafka_python(world: World) -> Any:
     return [m.value for m in world.read(consumer, 1)]
 
 
-def uses_of_records(world: World) -> Any:
-    """Common uses of records and their lists."""
+def records_that_are_sent_on(world: World) -> Any:
+    """What programs do with records and their lists."""
     world.produce(b'{"a": 1}', b'{"a": 2}')
     world.produce(b'{"a": 3}', partition=1)
     consumer = world.consumer(
@@ -328,7 +328,7 @@ def deserializers_that_fail(world: World) -> Any:
 
 
 def looked_up_offsets(world: World) -> Any:
-    """Offsets of unassigned partitions."""
+    """Of partitions that nobody reads."""
     tp, empty = parts(world)
     world.produce(b"a", b"b")
     consumer = world.consumer()
@@ -349,22 +349,22 @@ def parts(world: World) -> list[TopicPartition]:
 PROGRAMS = (
     the_first_snippet,
     subscribed_by_pattern,
-    added_partitions,
+    partitions_that_are_added,
     no_group,
     nothing_subscribed,
     one_poll_and_back_to_the_beginning,
     calls_after_close,
-    a_missing_topic,
+    a_topic_that_is_not_there,
     partitions_that_are_not_assigned,
-    invalid_arguments,
+    arguments_that_cannot_be,
     positions,
-    positions_without_update,
-    iteration_stops_and_continues,
+    offsets_that_are_not_updated,
+    iteration_stops_and_goes_on,
     looked_up_offsets,
-    no_broker,
-    invalid_options,
+    nobody_there,
+    options_that_cannot_be,
     the_config_of_a_consumer,
     all_defaults_of_kafka_python,
-    uses_of_records,
+    records_that_are_sent_on,
     deserializers_that_fail,
 )

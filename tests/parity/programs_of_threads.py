@@ -1,4 +1,4 @@
-"""Programs with several threads, and actions without a call of the consumer."""
+"""Programs of several threads, and what happens without a call of the consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PROGRAMS"]
 
 
 def beside_a_poll(consumer: Any, work: Callable[[], Any], poll_ms: int = 3_000) -> Any:
-    """Run work on another thread while this one polls; return its result."""
+    """Do some work in another thread while this one polls; return what it returned."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: (time.sleep(0.3), found.append(outcome(work))))
     thread.start()
@@ -52,7 +52,7 @@ def a_health_check(world: World) -> Any:
 
 
 def a_pool_that_commits(world: World) -> Any:
-    """A worker processes each record; the loop continues."""
+    """Each record by a worker; the loop goes on."""
     world.produce(*(b"%d" % number for number in range(20)))
     tp = TopicPartition(world.topic, 0)
     consumer = world.consumer(world.topic, group_id=world.group, enable_auto_commit=False)
@@ -77,7 +77,7 @@ def a_pool_that_commits(world: World) -> Any:
     return errors, consumer.committed(tp)
 
 
-def steered_by_another_thread(world: World) -> Any:
+def steered_from_elsewhere(world: World) -> Any:
     """Pause, resume and seek while the loop waits."""
     world.produce(b"a", b"b", b"c")
     tp = TopicPartition(world.topic, 0)
@@ -105,7 +105,7 @@ def closed_by_another_thread(world: World) -> Any:
 
 
 def a_future_without_another_call(world: World) -> Any:
-    """commit_async() completes by itself, and calls the callbacks of its future."""
+    """commit_async() ends by itself, and calls what was added to its future."""
     world.produce(b"a")
     tp = TopicPartition(world.topic, 0)
     consumer = world.consumer(group_id=world.group, enable_auto_commit=False)
@@ -184,7 +184,7 @@ def a_listener_of_coroutines(world: World) -> Any:
 PROGRAMS = (
     a_health_check,
     a_pool_that_commits,
-    steered_by_another_thread,
+    steered_from_elsewhere,
     closed_by_another_thread,
     a_future_without_another_call,
     callbacks_of_commits,

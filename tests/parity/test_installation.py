@@ -12,7 +12,7 @@ import pytest
 import tandem_kafka
 from tests.kafka.broker import KafkaCluster
 
-#: A program that does not know this library.
+#: What somebody's program does, who has never heard of this library.
 PROGRAM = """
 import json, sys
 servers, topic = sys.argv[1:]
@@ -66,7 +66,7 @@ def test_a_program_and_its_instrumentation(kafka: KafkaCluster, topic: str) -> N
     assert kinds == [(f"{topic} send", "PRODUCER")] * 2 + [(f"{topic} receive", "CONSUMER")] * 2
     produced = {trace for _, kind, trace in spans if kind == "PRODUCER"}
     consumed = {trace for _, kind, trace in spans if kind == "CONSUMER"}
-    assert produced == consumed, "the context arrived with the headers"
+    assert produced == consumed, "the context came with the headers"
 
 
 def test_uninstall_gives_back_what_was_there() -> None:

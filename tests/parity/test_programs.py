@@ -31,10 +31,10 @@ def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluste
 
 
 def run_kafka_python(program: Callable[[World], Any], kafka: KafkaCluster) -> Any:
-    """Run a program with kafka-python's consumer; retry after a timeout.
+    """Run a program with kafka-python's consumer; what was waited for in vain is tried again.
 
-    When a `poll()` of kafka-python 3.0.12 ends during a join, the response may be lost.
-    The consumer then considers itself a member, and has no partitions until the next rebalance.
+    When a `poll()` of kafka-python 3.0.12 ends during a join, the answer of the group may be lost.
+    The consumer then believes that it is a member, and has no partitions until the next rebalance.
     """
     for _ in range(_TRIALS - 1):
         with contextlib.suppress(AssertionError):

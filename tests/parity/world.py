@@ -1,4 +1,4 @@
-"""The environment of programs that run with kafka-python's consumer and ours."""
+"""What a program needs that runs with kafka-python's consumer and with ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]
 
 @dataclass(frozen=True)
 class Raised:
-    """The exception of a call."""
+    """What a call raised instead of returning."""
 
     error: BaseException
 
@@ -43,7 +43,7 @@ class World(KafkaWorld):
         return consumer
 
     def read(self, consumer: Any, count: int) -> list[Any]:
-        """Poll until `count` records were read."""
+        """Poll until so many records came."""
         records: list[Any] = []
         end = time.monotonic() + PATIENCE_S
         while len(records) < count:
@@ -68,7 +68,7 @@ class World(KafkaWorld):
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return the result of a call, or `Raised`."""
+    """Return what a call returns, or `Raised`."""
     try:
         return call()
     except BaseException as error:
@@ -78,7 +78,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def agree(ours: Any, theirs: Any) -> bool:
-    """Return whether a program for `theirs` works with `ours`."""
+    """Tell whether a program that knows `theirs` gets on with `ours`."""
     if isinstance(theirs, Raised):
         return isinstance(ours, Raised) and isinstance(ours.error, type(theirs.error))
     if isinstance(theirs, Mapping):
