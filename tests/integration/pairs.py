@@ -71,7 +71,7 @@ class Pair:
         """Let both send a heartbeat; returns their errors."""
         return self.leader.beat(generation), self.follower.beat(generation)
 
-    def ask_again(self) -> None:
+    def rejoin(self) -> None:
         """Let both send JoinGroup; the leader starts a rebalance if there is none."""
         self.leader.send_join()
         self.follower.await_rebalance(self.generation)
@@ -79,7 +79,7 @@ class Pair:
 
     def join_again(self, *new_members: RawClassicMember) -> dict[str, int]:
         """Let both and the new members join; returns their generations by member id."""
-        self.ask_again()
+        self.rejoin()
         generations = receive_joins(self.leader, self.follower, *new_members)
         self.generation = max(generations.values())
         return generations

@@ -122,14 +122,14 @@ class _Real(RawWorld):
 
     def await_coordinator(self) -> None:
         """Wait until the group has a coordinator that has read its log."""
-        connection, nobody = self.connect(), self.classic()
+        connection, unknown_member = self.connect(), self.classic()
 
         def serves() -> bool:
             request = FindCoordinatorRequest(
                 key=self.group, key_type=0, coordinator_keys=[self.group]
             )
             connection.exchange(request, FindCoordinatorResponse, 4)
-            return nobody.beat(1) == "UnknownMemberIdError"
+            return unknown_member.beat(1) == "UnknownMemberIdError"
 
         self.wait_until(serves)
 

@@ -70,20 +70,20 @@ def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
 ) -> None:
     partitions = world.topic(4)
     fill(world, partitions)
-    first, first_told = join(world, protocol, partitions)
+    first, first_listener = join(world, protocol, partitions)
     world.poll_until(lambda: everything_read(world, 40), first)
     first.commit()
-    second, second_told = join(world, protocol, partitions)
+    second, second_listener = join(world, protocol, partitions)
     world.settle(partitions, first, second)
     assert {len(first.assignment()), len(second.assignment())} == {2}
     moved = second.assignment()
     second.close()
     world.settle(partitions, first)
     first.close()
-    for listener in (first_told, second_told):
+    for listener in (first_listener, second_listener):
         check_pairs(listener)
         assert "lost" not in {what for what, _ in rebalance_calls(listener)}
-    revoked = [tps for what, tps in rebalance_calls(first_told) if what == "revoked"]
+    revoked = [tps for what, tps in rebalance_calls(first_listener) if what == "revoked"]
     assert revoked[0] == (set(partitions) if protocol == "eager" else moved)
     assert len(world.read) == 40, "committed records are not read again"
 
@@ -125,10 +125,10 @@ def test_a_new_member_starts_at_the_committed_offset(world: World, protocol: str
 
 def test_a_member_that_unsubscribes_releases_its_partitions(world: World, protocol: str) -> None:
     partitions = world.topic(4)
-    (first, _), (second, second_told) = (join(world, protocol, partitions) for _ in range(2))
+    (first, _), (second, second_listener) = (join(world, protocol, partitions) for _ in range(2))
     world.settle(partitions, first, second)
     second.unsubscribe()
-    assert rebalance_calls(second_told)[-1][0] == "revoked"
+    assert rebalance_calls(second_listener)[-1][0] == "revoked"
     world.settle(partitions, first)
     assert second.assignment() == set()
 
@@ -263,15 +263,15 @@ def test_a_member_that_does_not_poll_is_replaced_and_rejoins(world: World, proto
 @pytest.mark.behaviour(96)
 def test_a_static_member_restarts_without_a_rebalance(world: World, protocol: str) -> None:
     partitions = world.topic(2)
-    first, first_told = join(world, protocol, partitions, group_instance_id="first")
+    first, first_listener = join(world, protocol, partitions, group_instance_id="first")
     second, _ = join(world, protocol, partitions, group_instance_id="second")
     world.settle(partitions, first, second)
-    mine, before = second.assignment(), rebalance_calls(first_told)
+    mine, before = second.assignment(), rebalance_calls(first_listener)
     second.close()
     again, _ = join(world, protocol, partitions, group_instance_id="second")
     world.poll_until(again.assignment, first, again)
     assert again.assignment() == mine
-    assert rebalance_calls(first_told) == before
+    assert rebalance_calls(first_listener) == before
 
 
 @pytest.mark.behaviour(93)

@@ -176,13 +176,13 @@ def test_unsubscribing_and_assigning_nothing_revoke_and_leave(scene: Scene) -> N
     for group in groups:
         for arguments in ((), ([],)):
             member = group.members.pop()
-            membership, had = member.membership, member.consumer.assignment()
+            membership, former_assignment = member.membership, member.consumer.assignment()
             leave = member.consumer.assign if arguments else member.consumer.unsubscribe
             leave(*arguments)
-            assert rebalance_calls(member.listener)[-1] == ("revoked", had)
+            assert rebalance_calls(member.listener)[-1] == ("revoked", former_assignment)
             assert (member.consumer.assignment(), member.consumer.subscription()) == (set(), None)
             assert scene.heartbeat_as(group, membership) == "UnknownMemberIdError", "it has left"
-            assert {member.consumer.committed(tp) for tp in had} == {5}
+            assert {member.consumer.committed(tp) for tp in former_assignment} == {5}
             scene.settle(group)
 
 
@@ -198,16 +198,18 @@ def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     The rebalance completes with them. When their sessions end, another one excludes them.
     """
     options = {"partition_assignment_strategy": [RangePartitionAssignor]}
-    bereft, misled = scene.groups("eager", "eager", **options)
+    abandoned, misled = scene.groups("eager", "eager", **options)
     host = scene.cluster.host()
-    bereft.create_topic(6)
-    late, killed = bereft.join(), bereft.join(host)
-    scene.settle(bereft)
+    abandoned.create_topic(6)
+    late, killed = abandoned.join(), abandoned.join(host)
+    scene.settle(abandoned)
     generation = late.membership[1]
-    new_member = bereft.join()
-    bereft.poll_until(lambda: killed.join_or_sync_in_flight, killed.consumer, new_member.consumer)
+    new_member = abandoned.join()
+    abandoned.poll_until(
+        lambda: killed.join_or_sync_in_flight, killed.consumer, new_member.consumer
+    )
     host.kill()
-    bereft.members.remove(killed)
+    abandoned.members.remove(killed)
 
     misled.create_topic(4)
     leader = misled.join()
@@ -217,9 +219,9 @@ def test_a_follower_that_does_not_sync_is_removed_and_the_group_rejoins(
     joined = follower.receive_join()
     assert (joined.generation_id, joined.leader) == leader.membership[::-1]
 
-    scene.poll_until(lambda _: len(new_member.consumer.assignment()) == 2, bereft)
+    scene.poll_until(lambda _: len(new_member.consumer.assignment()) == 2, abandoned)
     assert late.membership[1] == new_member.membership[1] == generation + 1
-    scene.settle(bereft, misled)
+    scene.settle(abandoned, misled)
     assert late.membership[1] == new_member.membership[1] == generation + 2
     assert leader.membership[1] == joined.generation_id + 1
     assert follower.beat(joined.generation_id) == "UnknownMemberIdError"

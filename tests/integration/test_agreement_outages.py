@@ -65,20 +65,22 @@ def test_another_coordinator_continues_the_group(
     One member of each is stopped, so that the rebalance does not end before the coordinator.
     """
     stable = at_rest(scene, replicas=3)
-    gone = scene.coordinator_of(stable[0])
+    coordinator = scene.coordinator_of(stable[0])
     host = scene.cluster.host()
-    options = {"host": host, "coordinator": gone, "session_timeout_ms": 20_000}
+    options = {"host": host, "coordinator": coordinator, "session_timeout_ms": 20_000}
     joining, joined = at_rest(scene, replicas=3, **options), at_rest(scene, replicas=3, **options)
     before = states_of(stable)
     host.stop()
     for group in joining + joined:
-        early = group.members[1]
+        rejoining = group.members[1]
         new_member = group.join()
         group.poll_until(partial(scene.is_rebalancing, group), new_member.consumer)
         if group in joined:
-            group.poll_until(partial(has_begun, group, early), new_member.consumer, early.consumer)
-    scene.stop(gone)
-    assert scene.coordinator_of(stable[0], other_than=gone) != gone
+            group.poll_until(
+                partial(has_begun, group, rejoining), new_member.consumer, rejoining.consumer
+            )
+    scene.stop(coordinator)
+    assert scene.coordinator_of(stable[0], other_than=coordinator) != coordinator
     moved_s = scene.cluster.now_s()
     assert {group.committed for group in stable} == {6 * 5}
     scene.read_more(*stable)
@@ -95,11 +97,13 @@ def test_another_coordinator_continues_the_group(
     assert states_of(stable) == before
     for group in stable:
         restarted = group.members.pop().consumer
-        had = restarted.assignment()
+        former_assignment = restarted.assignment()
         restarted.close()
         again = group.join(**STATIC).consumer
         scene.poll_until(lambda group: group.members[1].consumer.assignment(), group)
-        assert again.assignment() == had, "the new coordinator knows the static member"
+        assert again.assignment() == former_assignment, (
+            "the new coordinator knows the static member"
+        )
     scene.read_more(*stable)
     check_commits(stable)
     assert [group.members[0].state for group in stable] == before[::2]
@@ -126,19 +130,19 @@ def test_no_session_expires_without_a_coordinator(
     coordinator = scene.coordinator_of(groups[0])
     host = scene.cluster.host()
     orphaned = at_rest(scene, replicas=1, host=host, coordinator=coordinator)
-    left, other = (node_id for node_id in scene.cluster.node_ids if node_id != coordinator)
-    elsewhere = {group: scene.partitions_led_by(left, group) for group in groups}
+    survivor, other = (node_id for node_id in scene.cluster.node_ids if node_id != coordinator)
+    led_by_others = {group: scene.partitions_led_by(survivor, group) for group in groups}
     scene.kill(coordinator, other)
     host.kill()
-    gone_s = scene.cluster.now_s()
+    killed_s = scene.cluster.now_s()
     for group in orphaned:
         del group.members[0]
     before = states_of(groups + orphaned)
     for _ in range(4):
         for group in groups:
-            group.fill(elsewhere[group])
+            group.fill(led_by_others[group])
         scene.poll_until(lambda group: group.all_read, *groups, *orphaned)
-    scene.poll_until(lambda _: scene.cluster.now_s() > gone_s + 7, *groups, *orphaned)
+    scene.poll_until(lambda _: scene.cluster.now_s() > killed_s + 7, *groups, *orphaned)
     for group in groups:
         with pytest.raises(KafkaTimeoutError):
             group.members[0].consumer.commit(timeout_ms=200)
@@ -161,12 +165,12 @@ def test_a_paused_coordinator_is_given_up(
     before = states_of(groups)
     paused = scene.coordinator_of(groups[0])
     others = [node_id for node_id in scene.cluster.node_ids if node_id != paused]
-    elsewhere = {
+    led_by_others = {
         group: [tp for n in others for tp in scene.partitions_led_by(n, group)] for group in groups
     }
     scene.pause(paused)
     for group in groups:
-        group.fill(elsewhere[group])
+        group.fill(led_by_others[group])
         began_s = scene.cluster.now_s()
         group.poll_each()
         with pytest.raises(KafkaTimeoutError):

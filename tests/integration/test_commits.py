@@ -120,7 +120,7 @@ def test_callbacks_run_only_in_poll_commit_and_close(
     consumer.commit_async({tp: offset(3)}, lambda *_: seen.append(threading.current_thread()))
     other = consume(group_id=group)
     wait_until(lambda: other.committed(tp) == 3)
-    wait_until(lambda: consumer._commits.waiting, "the answer")
+    wait_until(lambda: consumer._commits.waiting, "the response")
     consumer.committed(tp)
     consumer.position(tp)
     consumer.end_offsets([tp])

@@ -58,21 +58,21 @@ def test_a_kip_848_member_commits_and_fetches_offsets_at_its_epoch(raw: RawWorld
     offsets, member = raw.offsets(), raw.modern()
     assert offsets.fetch("x", 3) == (None, {}), "there is no group"
     epoch = member.join().epoch
-    who = member.member_id
-    assert offsets.commit(who, epoch, p0=1) is None
+    own_id = member.member_id
+    assert offsets.commit(own_id, epoch, p0=1) is None
     for member_id, wrong, error in (
-        (who, epoch + 1, STALE),
-        (who, epoch - 1, STALE),
-        (who, -1, STALE),
+        (own_id, epoch + 1, STALE),
+        (own_id, epoch - 1, STALE),
+        (own_id, -1, STALE),
         ("x", epoch, UNKNOWN),
         ("", -1, UNKNOWN),
     ):
         assert offsets.commit(member_id, wrong, p0=9) == error
         assert offsets.fetch(member_id, wrong) == (error, {})
-    assert offsets.fetch(who, epoch) == (None, {0: 1})
+    assert offsets.fetch(own_id, epoch) == (None, {0: 1})
     assert offsets.committed() == {0: 1}, "a client without membership can fetch offsets"
     assert member.beat(-1).error is None
-    assert offsets.commit(who, epoch, p0=9) == offsets.fetch(who, epoch)[0] == UNKNOWN
+    assert offsets.commit(own_id, epoch, p0=9) == offsets.fetch(own_id, epoch)[0] == UNKNOWN
     assert offsets.commit("", -1, p0=2) is None
 
 
@@ -85,7 +85,7 @@ def numbers(owned: Owned | None) -> list[int]:
 def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) -> None:
     """KIP-1251: a response in flight does not fence the commits before it."""
     offsets, first, second, third = raw.offsets(), raw.modern(), raw.modern(), raw.modern()
-    who = first.member_id
+    own_id = first.member_id
     begun = first.join()
     assert begun.count == 4
     assert second.join().error is None
@@ -93,7 +93,7 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
     kept = numbers(response.assigned)
     gone = [number for number in range(4) if number not in kept]
     for number in (kept[0], gone[0]):
-        assert offsets.commit(who, begun.epoch, **{f"p{number}": 1}) is None, "not revoked yet"
+        assert offsets.commit(own_id, begun.epoch, **{f"p{number}": 1}) is None, "not revoked yet"
     moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     one, other = f"p{kept[0]}", f"p{gone[0]}"
     for epoch, offset, error in (
@@ -105,8 +105,8 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
         (moved.epoch, {one: 3}, None),
         (moved.epoch, {other: 3}, None),  # the owner of a partition is not checked
     ):
-        assert offsets.commit(who, epoch, **offset) == error, (epoch, offset)
-    assert offsets.fetch(who, begun.epoch)[0] == STALE, "asking is no committing"
+        assert offsets.commit(own_id, epoch, **offset) == error, (epoch, offset)
+    assert offsets.fetch(own_id, begun.epoch)[0] == STALE, "asking is no committing"
     got = second.beat_until(begun.epoch, lambda a: a.count)
     assert offsets.commit(second.member_id, begun.epoch, **{other: 9}) == STALE
     assert offsets.commit(second.member_id, got.epoch, **{other: 4}) is None
@@ -119,7 +119,7 @@ def test_an_older_epoch_may_commit_partitions_owned_since_then(raw: RawWorld) ->
         response.epoch == moved.epoch
     ):  # it must revoke one partition, and commits it at its oldest epoch
         (left,) = set(kept) - set(numbers(response.assigned))
-        assert offsets.commit(who, begun.epoch, **{f"p{left}": 5}) is None
+        assert offsets.commit(own_id, begun.epoch, **{f"p{left}": 5}) is None
 
 
 @pytest.mark.design("001", "OffsetCommit, OffsetFetch and TxnOffsetCommit of members")
@@ -164,11 +164,11 @@ def test_a_classic_member_of_a_kip_848_group_has_generations(raw: RawWorld) -> N
     assert modern.join().error is None
     classic.protocols = {"range": subscription_metadata([raw.topic])}
     generation = classic.join().generation_id
-    who = classic.member_id
-    assert offsets.commit(who, generation, p0=1) is None
+    own_id = classic.member_id
+    assert offsets.commit(own_id, generation, p0=1) is None
     for wrong in (generation - 1, generation + 1):
-        assert offsets.commit(who, wrong, p0=9) == offsets.fetch(who, wrong)[0] == ILLEGAL
-    assert offsets.fetch(who, generation) == (None, {0: 1})
+        assert offsets.commit(own_id, wrong, p0=9) == offsets.fetch(own_id, wrong)[0] == ILLEGAL
+    assert offsets.fetch(own_id, generation) == (None, {0: 1})
 
 
 # --- transactions ---------------------------------------------------------------------------------

@@ -106,9 +106,9 @@ def test_a_changed_subscription_raises_the_epoch_and_is_reconciled(raw: RawWorld
     share = second.beat_until(begun.epoch, lambda a: a.count)
     assert second.beat(share.epoch, share.assigned).error is None
     second.topics = ["nowhere"]
-    to_give = second.beat(share.epoch, share.assigned, full=True)
-    assert (to_give.error, to_give.epoch) == (None, share.epoch)
-    assert to_give.assigned == {}, "it must revoke first, and gets that target first"
+    to_revoke = second.beat(share.epoch, share.assigned, full=True)
+    assert (to_revoke.error, to_revoke.epoch) == (None, share.epoch)
+    assert to_revoke.assigned == {}, "it must revoke first, and gets that target first"
     newer = first.beat_until(moved.epoch, lambda a: a.epoch > moved.epoch, response.assigned)
     assert newer.epoch == moved.epoch + 1
     assert newer.count in {0, 2}, "partitions of the second member are not assigned yet"
@@ -160,12 +160,12 @@ def test_a_member_that_is_silent_for_its_session_timeout_is_removed(raw: RawWorl
         if response.assigned is not None:
             owned = response.assigned
         epoch = response.epoch
-        back_answer = back.beat(responses[back].epoch)
-        if back_answer.error is None:
-            responses[back] = back_answer
-        return silent_is_gone()
+        rejoin_response = back.beat(responses[back].epoch)
+        if rejoin_response.error is None:
+            responses[back] = rejoin_response
+        return silent_is_removed()
 
-    def silent_is_gone() -> bool:
+    def silent_is_removed() -> bool:
         # An unknown epoch fences the member, and does not extend its session.
         return silent.beat(77).error == away.beat(77).error == "UnknownMemberIdError"
 
@@ -207,10 +207,12 @@ def test_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld)
     for each in (classic, named):
         each.protocols = {"range": subscription_metadata([raw.topic])}
         assert each.join().error_code == 0
-    by_id, by_name, stranger, wrong = (raw.classic(name) for name in (None, "one", None, "two"))
-    by_id.member_id, stranger.member_id = modern.member_id, "somebody"
+    by_id, by_name, unknown_member, wrong = (
+        raw.classic(name) for name in (None, "one", None, "two")
+    )
+    by_id.member_id, unknown_member.member_id = modern.member_id, "somebody"
     wrong.member_id = classic.member_id
-    response = by_id.leave(by_name, stranger, wrong)
+    response = by_id.leave(by_name, unknown_member, wrong)
     assert response == [None, None, "UnknownMemberIdError", "FencedInstanceIdError"]
     assert modern.beat(77).error == static.beat(77).error == "UnknownMemberIdError"
     assert stays.beat(77).error == "FencedMemberEpochError", "it is in"

@@ -51,7 +51,7 @@ def test_a_round_waits_for_a_pending_member_for_its_session_timeout(raw: RawWorl
 def test_a_pending_member_that_joins_is_in_the_round(raw: RawWorld) -> None:
     pair = Pair(raw)
     late = pending_member(raw, session_ms=60_000)
-    pair.ask_again()
+    pair.rejoin()
     assert pair.leader.is_parked()
     late.send_join()
     assert set(receive_joins(pair.leader, pair.follower, late).values()) == {3}
@@ -60,7 +60,7 @@ def test_a_pending_member_that_joins_is_in_the_round(raw: RawWorld) -> None:
 def test_a_round_does_not_wait_for_a_pending_member_that_left(raw: RawWorld) -> None:
     pair = Pair(raw)
     idle = pending_member(raw, session_ms=60_000)
-    pair.ask_again()
+    pair.rejoin()
     assert pair.leader.is_parked()
     assert idle.leave() == [None]
     assert set(receive_joins(pair.leader, pair.follower).values()) == {3}
@@ -202,15 +202,15 @@ def test_the_session_of_a_member_with_a_sync_in_flight_does_not_expire(raw: RawW
 
 
 def test_leaving_without_membership_is_an_error(raw: RawWorld) -> None:
-    stranger = raw.classic()
-    stranger.member_id = "somebody"
-    assert stranger.leave() == ["UnknownMemberIdError"]
+    unknown_member = raw.classic()
+    unknown_member.member_id = "somebody"
+    assert unknown_member.leave() == ["UnknownMemberIdError"]
     pair = Pair(raw)
-    nobody, other = raw.classic(), raw.classic("two")
+    unjoined, other = raw.classic(), raw.classic("two")
     other.member_id = pair.follower.member_id
-    assert stranger.leave(nobody, other) == ["UnknownMemberIdError"] * 3
+    assert unknown_member.leave(unjoined, other) == ["UnknownMemberIdError"] * 3
     assert pair.beats(2) == (None, None), "no other member notices"
-    assert pair.follower.leave(stranger) == [None, "UnknownMemberIdError"]
+    assert pair.follower.leave(unknown_member) == [None, "UnknownMemberIdError"]
     assert pair.beats(2) == ("RebalanceInProgressError", "UnknownMemberIdError")
 
 

@@ -76,12 +76,12 @@ def test_a_session_timeout_has_limits(raw: RawWorld) -> None:
 
 @pytest.mark.design("000", "Consumer id assignment 1")
 def test_a_member_keeps_the_id_of_its_first_join_response(raw: RawWorld) -> None:
-    pair, offsets, stranger = Pair(raw), raw.offsets(), raw.classic()
+    pair, offsets, unknown_member = Pair(raw), raw.offsets(), raw.classic()
     assert pair.follower.beat(2) is None
     assert offsets.commit(pair.follower.member_id, 2, p2=1) is None
     for name in ("", "somebody"):
-        stranger.member_id = name
-        assert stranger.beat(2) == "UnknownMemberIdError"
+        unknown_member.member_id = name
+        assert unknown_member.beat(2) == "UnknownMemberIdError"
         assert offsets.commit(name, 2, p2=9) == "UnknownMemberIdError"
     assert offsets.committed() == {2: 1}
 
@@ -122,10 +122,10 @@ def test_each_join_without_a_member_id_gets_its_own(raw: RawWorld) -> None:
 
 @pytest.mark.design("000", "Consumer id assignment 4")
 def test_an_unknown_member_id_is_rejected_without_a_rebalance(raw: RawWorld) -> None:
-    pair, stranger = Pair(raw), raw.classic()
-    stranger.member_id = "somebody"
-    stranger.send_join()
-    assert name_of(stranger.receive_join().error_code) == "UnknownMemberIdError"
+    pair, unknown_member = Pair(raw), raw.classic()
+    unknown_member.member_id = "somebody"
+    unknown_member.send_join()
+    assert name_of(unknown_member.receive_join().error_code) == "UnknownMemberIdError"
     assert pair.beats(2) == (None, None)
 
 
@@ -227,12 +227,12 @@ def test_a_member_that_joins_after_the_round_starts_another_one(
 
 @pytest.mark.design("002", "Phase 2: Synchronizing Group State")
 def test_a_sync_needs_the_member_id_generation_and_protocol(raw: RawWorld) -> None:
-    pair, stranger = Pair(raw), raw.classic("nobody")
-    stranger.member_id = pair.follower.member_id
+    pair, unknown_member = Pair(raw), raw.classic("nobody")
+    unknown_member.member_id = pair.follower.member_id
     for member, generation, error in (
         (pair.follower, 1, "IllegalGenerationError"),
         (pair.follower, 3, "IllegalGenerationError"),
-        (stranger, 2, "UnknownMemberIdError"),
+        (unknown_member, 2, "UnknownMemberIdError"),
     ):
         member.send_sync(generation)
         assert member.receive_sync()[0] == error

@@ -41,8 +41,8 @@ def test_the_demo_succeeds() -> None:
 
 @pytest.mark.slow
 def test_a_missing_record_makes_the_demo_fail() -> None:
-    tell = "import sys, demo.__main__; sys.exit(demo.__main__.main(sys.argv[1]))"
-    ran = run("-c", tell, "tests.integration.forgetful_member")
+    command = "import sys, demo.__main__; sys.exit(demo.__main__.main(sys.argv[1]))"
+    ran = run("-c", command, "tests.integration.forgetful_member")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert re.search(r"failed: partition \d: expected offset \d+, read \d+", ran.stdout)
     assert re.search(r"read again\s+\d+", ran.stdout)

@@ -41,7 +41,7 @@ READERS = {
 COMMITTING = sorted(READERS.keys() - {"exactly_once_sqlite.py", "read_to_end.py"})
 REGISTRY = ("fastavro", "authlib")
 #: Modules that the examples import.
-ELSEWHERE = {"arguments.py", "stopping.py"}
+SHARED_MODULES = {"arguments.py", "stopping.py"}
 
 SIGNALS = pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"]
@@ -79,7 +79,7 @@ def numbers(kafka: KafkaCluster, topic: str) -> str:
 def test_every_example_is_tested() -> None:
     files = {path.name for path in (ROOT / "examples").glob("*.py")}
     named = Path(__file__).read_text(encoding="utf-8")
-    assert not {name for name in files - ELSEWHERE if f'"{name}"' not in named}
+    assert not {name for name in files - SHARED_MODULES if f'"{name}"' not in named}
 
 
 def test_the_list_of_examples_names_every_file() -> None:

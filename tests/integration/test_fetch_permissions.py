@@ -59,7 +59,7 @@ def forbid(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
         future.result(30.0)
 
 
-def poll_for_refusal(consumer: KafkaConsumer, topic: str) -> list[bytes]:
+def poll_until_rejected(consumer: KafkaConsumer, topic: str) -> list[bytes]:
     """Poll until a topic is rejected; returns the values read before."""
     values: list[bytes] = []
 
@@ -87,22 +87,22 @@ def test_an_unauthorized_topic_raises_and_other_topics_are_read(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name
-    free, shut = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
-    allow(guarded, free, AclOperation.READ)
-    allow(guarded, shut, AclOperation.DESCRIBE)
-    guarded.admin.produce(free, [b"1"] * 5)
-    guarded.admin.produce(shut, [b"2"] * 5)
+    allowed, forbidden = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
+    allow(guarded, allowed, AclOperation.READ)
+    allow(guarded, forbidden, AclOperation.DESCRIBE)
+    guarded.admin.produce(allowed, [b"1"] * 5)
+    guarded.admin.produce(forbidden, [b"2"] * 5)
     consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)
-    consumer.assign([TopicPartition(free, 0), TopicPartition(shut, 0)])
-    values = poll_for_refusal(consumer, shut)
-    values += poll_for_refusal(consumer, shut)
-    guarded.admin.produce(free, [b"3"] * 5)
+    consumer.assign([TopicPartition(allowed, 0), TopicPartition(forbidden, 0)])
+    values = poll_until_rejected(consumer, forbidden)
+    values += poll_until_rejected(consumer, forbidden)
+    guarded.admin.produce(allowed, [b"3"] * 5)
     for _ in range(3):
-        values += poll_for_refusal(consumer, shut)
+        values += poll_until_rejected(consumer, forbidden)
     while len(values) < 10:
-        values += poll_for_refusal(consumer, shut)
+        values += poll_until_rejected(consumer, forbidden)
     assert values == [b"1"] * 5 + [b"3"] * 5
-    allow(guarded, shut, AclOperation.READ)
+    allow(guarded, forbidden, AclOperation.READ)
     got: list[bytes] = []
 
     def all_read() -> bool:
@@ -122,24 +122,24 @@ def test_a_slow_application_finds_one_error(
     guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name[:80]
-    free, shut = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
-    for topic in (free, shut):
+    allowed, forbidden = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
+    for topic in (allowed, forbidden):
         allow(guarded, topic, AclOperation.READ)
         allow(guarded, topic, AclOperation.DESCRIBE)
         guarded.admin.produce(topic, [b"1"] * 5)
     bootstrap = guarded.bootstrap("SASL_PLAINTEXT")
     consumer = consume(bootstrap_servers=bootstrap, fetch_max_wait_ms=50, **ALICE)
-    consumer.assign([TopicPartition(free, 0), TopicPartition(shut, 0)])
+    consumer.assign([TopicPartition(allowed, 0), TopicPartition(forbidden, 0)])
     read_all(consumer, 10)
     sent, buffer = Sent(consumer), consumer._core.engine.buffer
     before = buffer.added
-    forbid(guarded, shut, AclOperation.READ)
-    wait_until(lambda: buffer.added > before, "the refusal")
+    forbid(guarded, forbidden, AclOperation.READ)
+    wait_until(lambda: buffer.added > before, "the rejection")
     fetches = len(sent.of(ConsumerFetch))
     wait_until(lambda: len(sent.of(ConsumerFetch)) >= fetches + 6, "fetches of the other topic")
     assert buffer.added == before + 1
-    assert poll_for_refusal(consumer, shut) == []
-    assert consumer.position(TopicPartition(shut, 0)) == 5
+    assert poll_until_rejected(consumer, forbidden) == []
+    assert consumer.position(TopicPartition(forbidden, 0)) == 5
 
 
 def test_end_offsets_of_an_unauthorized_topic_raise(

@@ -78,7 +78,7 @@ def test_a_session_forgets_partitions_that_are_not_fetched(
     consumer = consume(fetch_max_wait_ms=50)
     sent = Sent(consumer)
 
-    def asks_from_now_on(numbers: set[int]) -> None:
+    def check_fetches_from_now_on(numbers: set[int]) -> None:
         before = len(sent.asked())
         wait_until(lambda: len(sent.asked()) >= before + 6, "six fetches")
         wait_until(lambda: set[int]().union(*sent.asked()[before:]) >= numbers, "each is asked for")
@@ -87,15 +87,15 @@ def test_a_session_forgets_partitions_that_are_not_fetched(
     consumer.assign(partitions)
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in range(4)])
     read_all(consumer, 4)
-    asks_from_now_on({0, 1, 2, 3})
+    check_fetches_from_now_on({0, 1, 2, 3})
     assert forgotten(sent) == []
     consumer.pause(partitions[1])
-    asks_from_now_on({0, 2, 3})
+    check_fetches_from_now_on({0, 2, 3})
     assert forgotten(sent) == [1]
     consumer.resume(partitions[1])
-    asks_from_now_on({0, 1, 2, 3})
+    check_fetches_from_now_on({0, 1, 2, 3})
     consumer.assign(partitions[:3])
-    asks_from_now_on({0, 1, 2})
+    check_fetches_from_now_on({0, 1, 2})
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in range(4)])
     assert sorted(record.partition for record in read_all(consumer, 3)) == [0, 1, 2]
 

@@ -94,8 +94,8 @@ def test_offsets_of_other_topics_while_subscribed_by_regex(
     consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))
     consumer.subscribe(pattern=SubscriptionPattern(topic))
     poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-    elsewhere = TopicPartition(other, 0)
-    assert consumer.end_offsets([elsewhere]) == {elsewhere: 1}
+    other_partition = TopicPartition(other, 0)
+    assert consumer.end_offsets([other_partition]) == {other_partition: 1}
     kafka.admin.produce(topic, [b"y"])
     assert len(poll_until(consumer, lambda: _positions(consumer) == 1)) == 1
 

@@ -28,7 +28,7 @@ def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_delays(
     for member in (idle, busy):
         member.stall()
     # A member revokes its partitions inside poll() before it rejoins; only one polls.
-    idle.consumer.enforce_rebalance("somebody joins")
+    idle.consumer.enforce_rebalance("a member joins")
     poll_until(idle.consumer, lambda: _joining(kafka, group))
     mine = {TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)}
     idle.consumer.commit(mine, timeout_ms=10_000)

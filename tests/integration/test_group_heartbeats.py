@@ -126,17 +126,17 @@ def test_the_previous_epoch_is_accepted_with_a_full_heartbeat_without_extra_part
 @pytest.mark.design("001", "Heartbeat handling 2, 3")
 def test_an_unknown_member_id_is_rejected(member: Join) -> None:
     join_empty_group(member())
-    stranger = member()
-    assert stranger.beat(3).error == "UnknownMemberIdError"
-    assert stranger.beat(-1).error == "UnknownMemberIdError"
+    unknown_member = member()
+    assert unknown_member.beat(3).error == "UnknownMemberIdError"
+    assert unknown_member.beat(-1).error == "UnknownMemberIdError"
     assert member("nobody").beat(-2).error == "UnknownMemberIdError"
 
 
 @pytest.mark.design("001", "Heartbeat handling 1")
 def test_a_heartbeat_to_an_unknown_group_is_rejected(member: Join) -> None:
-    stranger = member()
-    assert stranger.beat(3).error == "GroupIdNotFoundError"
-    assert stranger.beat(-1).error == "GroupIdNotFoundError"
+    unknown_member = member()
+    assert unknown_member.beat(3).error == "GroupIdNotFoundError"
+    assert unknown_member.beat(-1).error == "GroupIdNotFoundError"
     assert member("nobody").beat(-2).error == "GroupIdNotFoundError"
 
 

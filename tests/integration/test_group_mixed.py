@@ -150,10 +150,10 @@ def test_assignors_change_in_two_rolling_restarts_and_not_in_one(
 
     old = join(RangePartitionAssignor)
     wait_until(lambda: len(owned(old)) == 4)
-    stranger = join(RoundRobinPartitionAssignor)
-    wait_until(lambda: stranger.error)
-    assert isinstance(stranger.error, InconsistentGroupProtocolError)
-    assert "roundrobin" in str(stranger.error)
+    unknown_member = join(RoundRobinPartitionAssignor)
+    wait_until(lambda: unknown_member.error)
+    assert isinstance(unknown_member.error, InconsistentGroupProtocolError)
+    assert "roundrobin" in str(unknown_member.error)
     both = join(RoundRobinPartitionAssignor, RangePartitionAssignor)
     settled([old, both], 4)
     old.stop()
@@ -178,7 +178,10 @@ def test_the_sticky_assignor_keeps_partitions_in_place(topic: str, consume: Cons
     members.append(join())
     before = [owned(member) for member in members[:2]]
     settled(members, 4)
-    kept = [len(owned(member) & had) for member, had in zip(members, before, strict=False)]
+    kept = [
+        len(owned(member) & former_assignment)
+        for member, former_assignment in zip(members, before, strict=False)
+    ]
     assert sum(kept) == 3, "one of the four has moved"
     for member in members:
         member.stop()
@@ -226,7 +229,10 @@ def test_the_sticky_assignor_is_shared_with_kafka_python(
         *after, _newcomer, theirs = held()
     finally:
         other.close()
-    assert all(now < had for now, had in zip([*after, theirs], before, strict=True))
+    assert all(
+        now < former_assignment
+        for now, former_assignment in zip([*after, theirs], before, strict=True)
+    )
     for member in ours:
         member.stop()
         assert member.error is None

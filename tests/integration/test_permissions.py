@@ -146,7 +146,7 @@ def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(
         background = consumer._core.engine.background
         with pytest.raises(TopicAuthorizationFailedError):
             poll_until(consumer, lambda: False)
-        wait_until(lambda queue=background: len(queue) > 0, "an error nobody has seen")
+        wait_until(lambda queue=background: len(queue) > 0, "a pending error")
         end(consumer)
     allow(guarded, TOPIC, name, READ)
     forbidden = f"forbidden-{name}"
@@ -179,14 +179,14 @@ def test_a_rejected_commit_does_not_stop_the_revocation(
     another = consume(group_id=f"{name}-another", **alice)
     allow(guarded, GROUP, f"{name}-another", READ)
     take_back(guarded, TOPIC, name, READ)
-    wait_until_refused(another, ours(name))
+    wait_until_rejected(another, ours(name))
     end(consumer)
     assert rebalance_calls(listener) == [("assigned", {ours(name)}), ("revoked", {ours(name)})]
     assert guarded.admin.members(name) == 0
     assert guarded.admin.committed(name, name) == 0
 
 
-def wait_until_refused(consumer: KafkaConsumer, tp: TopicPartition) -> None:
+def wait_until_rejected(consumer: KafkaConsumer, tp: TopicPartition) -> None:
     """Wait until the broker rejects commits."""
 
     def rejected() -> bool:

@@ -23,9 +23,9 @@ OTHER_ERRORS = {
 def test_both_accept_the_same_values_except_for_listed_differences(option):
     for trial in trials():
         if trial.option == option and trial.kind == (True, False):
-            assert reasons(trial, THEIRS), f"{trial.value} is refused: {trial.ours}"
+            assert reasons(trial, THEIRS), f"{trial.value} is rejected: {trial.ours}"
         if trial.option == option and trial.kind == (False, True):
-            assert reasons(trial, OURS), f"{trial.value} is taken; theirs: {trial.theirs!r}"
+            assert reasons(trial, OURS), f"{trial.value} is accepted; theirs: {trial.theirs!r}"
 
 
 @pytest.mark.parametrize("option", KafkaConsumer.DEFAULT_CONFIG)

@@ -22,13 +22,13 @@ from tests.unit.assignors.groups import in_racks, member, partitions, shown, wit
             {"t1": 3},
             {"c1": (1, "t1-0, t1-1, t1-2"), "c2": (-1, "")},
             {"c1": "t1-0, t1-1", "c2": ""},
-            id="what c1 revokes is nobody's yet",
+            id="partitions that c1 revokes have no owner yet",
         ),
         pytest.param(
             {"t1": 3},
             {"c1": (2, "t1-0, t1-1"), "c2": (-1, "")},
             {"c1": "t1-0, t1-1", "c2": "t1-2"},
-            id="what nobody owns is assigned at once",
+            id="partitions without an owner are assigned at once",
         ),
         pytest.param(
             {"t1": 3},

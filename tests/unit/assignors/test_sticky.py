@@ -195,7 +195,7 @@ def test_equal_numbers_of_partitions_of_two_topics_are_released():
                 "c3": "t1-1, t2-2, t3-2",
                 "c4": "t0-1, t0-2, t3-1",
             },
-            id="older generations that nobody contradicts",
+            id="older generations without a contradiction",
         ),
         pytest.param(
             {"t1": 3},

@@ -273,7 +273,7 @@ def test_managers_are_polled_only_in_iterations_that_concern_them(
     (metadata,) = world.transport.take_sent()
     monkeypatch.setattr(world.managers.metadata, "poll", lambda _: IDLE)
     assert turns(FrameReceived(1, frame_of(metadata, metadata_response()))) == 1, (
-        "a request was answered"
+        "a request got its response"
     )
     assert turns(after_ms=3_000) == 0
     assert turns(after_ms=1_000) == 1, "a wait expired"

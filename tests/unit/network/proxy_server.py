@@ -16,16 +16,16 @@ class ProxyServer:
 
     Args:
         login: The required user and password; by default none.
-        refusal: The SOCKS5 error or HTTP status of its responses; 0 for success.
+        rejection: The SOCKS5 error or HTTP status of its responses; 0 for success.
 
     Attributes:
         asked: The requested targets, as written in the requests.
         names: Where to connect for a name; others are looked up.
     """
 
-    def __init__(self, login: tuple[str, str] | None = None, refusal: int = 0) -> None:
+    def __init__(self, login: tuple[str, str] | None = None, rejection: int = 0) -> None:
         self.login = login
-        self.refusal = refusal
+        self.rejection = rejection
         self.take_event: list[tuple[str, int]] = []
         self.names: dict[str, str] = {}
         self._closed = False
@@ -104,9 +104,9 @@ class ProxyServer:
             family, size = {1: (socket.AF_INET, 4), 4: (socket.AF_INET6, 16)}[kind]
             host = socket.inet_ntop(family, _read(sock, size))
         (port,) = struct.unpack(">H", _read(sock, 2))
-        server = None if self.refusal else self._reach(host, port)
+        server = None if self.rejection else self._reach(host, port)
         # With a name of seven letters: clients must skip addresses of every kind.
-        response = bytes([5, self.refusal, 0, 3, 7]) + b"a.proxy" + b"\0\1"
+        response = bytes([5, self.rejection, 0, 3, 7]) + b"a.proxy" + b"\0\1"
         for part in (response[:3], response[3:9], response[9:]):
             sock.sendall(part)
         return server
@@ -121,8 +121,8 @@ class ProxyServer:
             if f"Proxy-Authorization: Basic {basic}" not in lines:
                 sock.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
                 return None
-        if self.refusal:
-            sock.sendall(b"HTTP/1.1 %d Bad Gateway\r\nX: y\r\n\r\n" % self.refusal)
+        if self.rejection:
+            sock.sendall(b"HTTP/1.1 %d Bad Gateway\r\nX: y\r\n\r\n" % self.rejection)
             return None
         host, _, port = lines[0].split(" ")[1].rpartition(":")
         server = self._reach(host.strip("[]"), int(port))

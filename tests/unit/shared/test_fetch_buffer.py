@@ -46,7 +46,7 @@ def test_the_size_of_a_chunk_is_updated_when_records_are_taken() -> None:
     assert before == state.held_bytes == CHUNK_BYTES + len(data)
     assert compressed.reader is not None
     compressed.reader.take(1)
-    assert buffer.held_bytes == before, "the buffer was not told to count again"
+    assert buffer.held_bytes == before, "the buffer has not counted again"
     buffer.count(compressed, buffer.counts_with(compressed))
     assert buffer.held_bytes == state.held_bytes > before + 100_000
     compressed.reader.take(100)

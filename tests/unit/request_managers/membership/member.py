@@ -31,7 +31,7 @@ def joined_response(error: type[Exception] | None = None, member_id: str = MEMBE
         generation_id=-1 if error is not None else 4,
         protocol_type="consumer",
         protocol_name="range",
-        leader="somebody else",
+        leader="another-member",
         skip_assignment=False,
         member_id=member_id,
         members=[],

@@ -199,7 +199,7 @@ def test_reactions_of_a_heartbeat(error: type[Exception], reaction: Reaction) ->
     elif reaction is Reaction.LOST:
         assert member.take_event() == PartitionsLost(HELD)
         assert member.quiet(after_ms=1_000), "85: silent until the listener is done"
-        member.callback_done(ValueError("84: it rejoins all the same"))
+        member.callback_done(ValueError("84: it still rejoins"))
         assert world.subscription.assigned == {}
         assert kind(member.send()) is JoinGroupRequest
     elif reaction is Reaction.REJOIN:
