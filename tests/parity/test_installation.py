@@ -69,7 +69,7 @@ def test_a_program_and_its_instrumentation(kafka: KafkaCluster, topic: str) -> N
     assert produced == consumed, "the context came with the headers"
 
 
-def test_uninstall_gives_back_what_was_there() -> None:
+def test_uninstall_restores_kafka_python() -> None:
     before = kafka_python.KafkaConsumer
     tandem_kafka.install()
     tandem_kafka.install()

@@ -18,7 +18,7 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentRequest,
 )
 from tests.simulation.ledger import produce
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 SEEDS = range(4)
 CONSUMER = {"group_protocol": "consumer"}
@@ -100,7 +100,7 @@ class Computing:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.cluster = simulation.cluster
-        self.team = Team(simulation, filled(simulation, 6))
+        self.readers = Readers(simulation, filled(simulation, 6))
         self.owners = Owners()
         self.listeners: dict[KafkaConsumer, Owner] = {}
 
@@ -115,13 +115,13 @@ class Computing:
     def join(self, *assignors: Any, **options: Any) -> KafkaConsumer:
         listener = Owner(self.owners)
         local = {"group_local_assignors": assignors} if assignors else {}
-        member = self.team.join(listener, **CONSUMER, **local, **options)
+        member = self.readers.join(listener, **CONSUMER, **local, **options)
         self.listeners[member] = listener
         return member
 
     def kill(self, member: KafkaConsumer) -> None:
         """It is gone without a word; its partitions are free once its session is over."""
-        self.team.members.remove(member)
+        self.readers.members.remove(member)
         driver: Any = member._core.driver
         driver.parked.stalled_until_ms = 10**9
         member._core.closed = True
@@ -131,7 +131,7 @@ class Computing:
         current = self.current
         assert current is not None
         return next(
-            m for m in self.team.members if m.group_metadata().member_id == current.member_id
+            m for m in self.readers.members if m.group_metadata().member_id == current.member_id
         )
 
     def join_and_compute(self, told: bool) -> None:
@@ -144,18 +144,18 @@ class Computing:
         for _ in range(3_000):
             if done():
                 return
-            for member in self.team.members:
+            for member in self.readers.members:
                 self.team_poll(member)
         raise AssertionError("it does not come to that")
 
     def team_poll(self, member: KafkaConsumer) -> None:
         for tp, records in member.poll(1).items():
-            self.team.read.update((tp, record.offset) for record in records)
+            self.readers.read.update((tp, record.offset) for record in records)
 
     def settle(self, assignor: str = "dealing") -> None:
-        for tp in self.team.partitions:
+        for tp in self.readers.partitions:
             produce(self.simulation, tp, 3)
-        self.team.settle()
+        self.readers.settle()
         assert self.group.epoch == self.group.assignment_epoch
         assert self.group.assignor == assignor
 
@@ -175,18 +175,18 @@ def test_members_come_and_go_and_one_of_them_computes(seed: int) -> None:
         world = settled(simulation, 2)
         for _ in range(3):
             world.join(Dealing)
-            world.team.poll(simulation.random.randrange(4))
+            world.readers.poll(simulation.random.randrange(4))
         world.settle()
         for _ in range(3):
-            world.team.leave(simulation.random.choice(world.team.members))
-            world.team.poll(simulation.random.randrange(4))
+            world.readers.leave(simulation.random.choice(world.readers.members))
+            world.readers.poll(simulation.random.randrange(4))
         world.settle()
 
 
 @pytest.mark.design("001", "Client-side assignors, the member fails")
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: bool) -> None:
+def test_another_member_computes_when_the_computing_one_crashes(seed: int, told: bool) -> None:
     with Simulation(f"crashing {seed}", brokers=2) as simulation:
         world = settled(simulation)
         world.join_and_compute(told)
@@ -200,7 +200,7 @@ def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: boo
 @pytest.mark.design("001", "Client-side assignors, the coordinator fails")
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: bool) -> None:
+def test_a_failover_during_a_computation(seed: int, told: bool) -> None:
     with Simulation(f"failing over {seed}", brokers=2) as simulation:
         world = settled(simulation)
         world.join_and_compute(told)
@@ -211,7 +211,7 @@ def test_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_result_that_is_late_is_dropped_and_the_member_goes_on(seed: int) -> None:
+def test_a_late_result_is_dropped_and_the_member_continues(seed: int) -> None:
     with Simulation(f"late {seed}", brokers=2) as simulation:
         world = settled(simulation)
 
@@ -226,7 +226,7 @@ def test_a_result_that_is_late_is_dropped_and_the_member_goes_on(seed: int) -> N
 
 @pytest.mark.design("001", "Client-side assignors, the member fails")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_computes(
+def test_a_failed_assignor_is_reported_and_another_member_computes(
     seed: int,
 ) -> None:
     with Simulation(f"failing {seed}", brokers=2) as simulation:
@@ -243,7 +243,7 @@ def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_compu
                 world.team_poll(failing)
             except LocalAssignorError:
                 told += 1
-            for member in world.team.members[1:]:
+            for member in world.readers.members[1:]:
                 world.team_poll(member)
         assert told <= 2
         world.settle()
@@ -251,11 +251,11 @@ def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_compu
         world.settle()  # and nothing is raised: who has shown that it can is asked
 
 
-def test_when_all_fail_all_are_told_and_the_group_stays_as_it_is() -> None:
+def test_when_all_assignors_fail_the_assignment_stays() -> None:
     with Simulation("hopeless") as simulation:
         world = settled(simulation, 1)
         epoch = world.group.assignment_epoch
-        (able,) = world.team.members
+        (able,) = world.readers.members
         others = [world.join(Failing) for _ in range(2)]
         world.poll_until(lambda: len(world.group.members) == 3)
         world.kill(able)
@@ -272,12 +272,12 @@ def test_when_all_fail_all_are_told_and_the_group_stays_as_it_is() -> None:
 
 @pytest.mark.design("001", "Client-side assignors, versions and upgrade")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_versions_that_do_not_overlap_leave_it_to_the_coordinator(seed: int) -> None:
+def test_with_incompatible_versions_the_coordinator_assigns(seed: int) -> None:
     with Simulation(f"versions {seed}", brokers=2) as simulation:
         world = settled(simulation, 2, Older)
         odd = world.join(Newer)
         world.settle("uniform")
-        world.team.leave(odd)
+        world.readers.leave(odd)
         world.settle()
 
 
@@ -289,10 +289,10 @@ def test_a_rolling_upgrade_from_the_coordinators_assignor_to_the_members(seed: i
         for _ in range(3):
             world.join()
         world.settle("uniform")
-        for member in list(world.team.members):
-            world.team.leave(member)
+        for member in list(world.readers.members):
+            world.readers.leave(member)
             world.join(Dealing)
-            world.team.poll(simulation.random.randrange(8))
+            world.readers.poll(simulation.random.randrange(8))
         world.settle()
 
 
@@ -303,14 +303,14 @@ def test_static_members_restart_and_one_of_them_computes() -> None:
         world.settle()
         for name, member in named.items():
             epoch = world.group.epoch
-            world.team.leave(member)
+            world.readers.leave(member)
             world.join(Dealing, group_instance_id=name)
             world.settle()
             assert world.group.epoch == epoch, "it comes back to what it had"
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "auto"])
-def test_a_cluster_that_does_not_offer_it_is_refused(protocol: str) -> None:
+def test_a_cluster_without_client_side_assignors_is_rejected(protocol: str) -> None:
     with Simulation("released") as simulation:
         tps = filled(simulation)
         simulation.cluster.disabled |= {
@@ -361,10 +361,10 @@ def test_assignor_metadata_comes_with_the_assignment(seed: int) -> None:
         assert {each.handed[-1][1:] for each in assignors} == {
             (b"%d of 3" % at, at) for at in range(3)
         }
-        for assignor, member in zip(assignors, world.team.members, strict=True):
+        for assignor, member in zip(assignors, world.readers.members, strict=True):
             assert assignor.handed[-1][0] == set(member.assignment())
         assert ["", "east", "west"] in [each.racks for each in assignors]
         world.cluster.fail_over("readers", 1)
-        world.team.leave(world.team.members[-1])
+        world.readers.leave(world.readers.members[-1])
         world.settle()
         assert {each.handed[-1][1] for each in assignors[:2]} == {b"0 of 2", b"1 of 2"}

@@ -73,7 +73,7 @@ def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bo
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protocol: str) -> None:
+def test_an_expelled_member_commits_nothing_until_it_has_rejoined(protocol: str) -> None:
     with Simulation("expelled") as simulation:
         session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
         options = {"group_protocol": protocol, "enable_auto_commit": False, **session}
@@ -92,7 +92,7 @@ def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protoco
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_a_producer_commits_for_an_expelled_member_is_refused(protocol: str) -> None:
+def test_a_transactional_commit_for_an_expelled_member_is_rejected(protocol: str) -> None:
     """Also before its listener knows, and in a group that is empty: it names who it was."""
     with Simulation("fenced") as simulation:
         session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}

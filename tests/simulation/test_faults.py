@@ -82,7 +82,7 @@ def everything(seed: int) -> Simulation:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_record_once_and_in_order_and_no_commit_ahead(seed: int) -> None:
+def test_records_arrive_once_and_in_order_and_no_commit_is_ahead(seed: int) -> None:
     everything(seed)
 
 

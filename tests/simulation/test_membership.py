@@ -56,7 +56,7 @@ def test_groups_under_faults(seed: int) -> None:
     assert not outcome.error, f"{outcome.error}\n" + "\n".join(outcome.trace[-40:])
 
 
-def test_members_that_ask_for_one_assignor_or_another_under_faults() -> None:
+def test_members_that_request_different_assignors_under_faults() -> None:
     used: set[str] = set()
     for seed in range(10):
         outcome = tell(seed, "consumer-remote", whole_trace=True)
@@ -67,11 +67,11 @@ def test_members_that_ask_for_one_assignor_or_another_under_faults() -> None:
 
 
 @pytest.mark.parametrize(("seed", "scenario"), FOUND)
-def test_seeds_that_found_something(seed: int, scenario: str) -> None:
+def test_seeds_that_found_a_defect(seed: int, scenario: str) -> None:
     assert not tell(seed, scenario).error, FOUND[seed, scenario]
 
 
-def test_brokers_that_all_were_given_up_are_asked_for_again() -> None:
+def test_a_rebootstrapped_consumer_requests_the_brokers_again() -> None:
     with Simulation(brokers=2) as simulation:
         tps = topic(simulation, "orders", 2)
         consumer = simulation.consumer(auto_offset_reset="earliest")
@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_run(scenario: str) -> None:
     assert tell(3, scenario).digest == tell(3, scenario).digest != tell(4, scenario).digest
 
 
-def test_the_command_runs_seeds_and_says_how_to_replay(capsys: Any) -> None:
+def test_the_command_runs_seeds_and_shows_how_to_replay(capsys: Any) -> None:
     assert main(["run", "--seeds", "2", "--first", "5", "--jobs", "1"]) == 0
     told = capsys.readouterr().out
     assert "seeds 5 to 6" in told

@@ -47,7 +47,7 @@ def silence(simulation: Simulation) -> None:
 
 
 @pytest.mark.behaviour(34)
-def test_position_of_a_partition_that_is_not_there_times_out() -> None:
+def test_position_of_an_unknown_partition_times_out() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer()
         consumer.assign([TP])
@@ -58,7 +58,7 @@ def test_position_of_a_partition_that_is_not_there_times_out() -> None:
 
 @pytest.mark.behaviour(35)
 @pytest.mark.design("003", "Timeout Policy")
-def test_no_time_at_all_is_over_at_once() -> None:
+def test_calls_with_timeout_0_end_at_once() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer()
@@ -78,7 +78,7 @@ def test_no_time_at_all_is_over_at_once() -> None:
 
 
 @pytest.mark.behaviour(36)
-def test_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
+def test_end_offsets_of_an_unknown_partition_time_out() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer()
         watch = Watch(simulation)
@@ -90,7 +90,7 @@ def test_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
 @pytest.mark.behaviour(37)
 @pytest.mark.design("003", "Timeout Policy")
 @pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetFetchRequest, OffsetCommitRequest])
-def test_a_call_whose_answer_never_comes_ends_on_time(api: object) -> None:
+def test_a_call_without_a_response_ends_on_time(api: object) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -259,7 +259,7 @@ def test_close_ends_the_fetch_sessions() -> None:
 
 @pytest.mark.behaviour(116)
 @pytest.mark.design("003", "CommitSync, CommitAsync")
-def test_what_is_under_way_is_ended_by_close() -> None:
+def test_close_ends_requests_in_flight() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
@@ -280,7 +280,7 @@ def test_what_is_under_way_is_ended_by_close() -> None:
 @pytest.mark.behaviour(23, 25)
 @pytest.mark.parametrize("how", ["down", "silent"])
 @pytest.mark.parametrize("backoff_ms", [0, 100])
-def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> None:
+def test_an_hour_without_a_broker_takes_few_iterations(how: str, backoff_ms: int) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -310,7 +310,7 @@ def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> 
 
 
 @pytest.mark.behaviour(23)
-def test_joining_an_unreachable_group_takes_few_turns() -> None:
+def test_joining_an_unreachable_group_takes_few_iterations() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
@@ -338,7 +338,7 @@ def test_an_idle_consumer_is_quiet(paused: bool) -> None:
         assert per_second < 12
 
 
-def test_a_topic_that_is_not_there_is_waited_for_quietly() -> None:
+def test_waiting_for_a_missing_topic_is_quiet() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])

@@ -74,7 +74,7 @@ def test_a_member_reads_again_after_an_outage(protocol: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_joins_whose_brokers_were_down_when_it_was_made(protocol: str, seed: int) -> None:
+def test_a_member_joins_although_all_brokers_were_down_at_first(protocol: str, seed: int) -> None:
     """Neither does it fail, nor does 'auto' take the older protocol for it."""
     with proxied(f"start {protocol} {seed}") as simulation:
         stop_all(simulation)
@@ -98,7 +98,7 @@ def test_a_member_joins_whose_brokers_were_down_when_it_was_made(protocol: str, 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_joins_whose_coordinator_was_down(protocol: str, seed: int) -> None:
+def test_a_member_joins_after_its_coordinator_was_down(protocol: str, seed: int) -> None:
     with proxied(f"coordinator {protocol} {seed}") as simulation:
         cluster = simulation.cluster
         cluster.move_coordinator("readers", 3)
@@ -129,7 +129,7 @@ def test_assigned_partitions_are_read_again(seed: int) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [500, 5_000, 20_000])
-def test_the_constructor_waits_as_long_as_it_may(timeout_ms: int) -> None:
+def test_the_constructor_waits_until_its_timeout(timeout_ms: int) -> None:
     simulation = proxied("constructor")
     stop_all(simulation)
     began_ms = simulation.clock.now_ms()
@@ -138,7 +138,7 @@ def test_the_constructor_waits_as_long_as_it_may(timeout_ms: int) -> None:
     assert timeout_ms <= simulation.clock.now_ms() - began_ms <= timeout_ms + 200
 
 
-def test_the_constructor_ends_once_a_broker_is_there() -> None:
+def test_the_constructor_ends_when_a_broker_is_up() -> None:
     with proxied("constructor") as simulation:
         stop_all(simulation)
         simulation.after(8_000, lambda: simulation.cluster.start(2))

@@ -51,7 +51,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[bytes | None]:
 
 @pytest.mark.parametrize("records", [3, 5, 8])
 @pytest.mark.parametrize("paused", [False, True])
-def test_it_is_read_from_its_first_record(records: int, paused: bool) -> None:
+def test_a_recreated_topic_is_read_from_its_first_record(records: int, paused: bool) -> None:
     with reader() as (simulation, consumer):
         if paused:
             consumer.pause(TP)
@@ -62,7 +62,7 @@ def test_it_is_read_from_its_first_record(records: int, paused: bool) -> None:
         assert read(consumer, records) == values
 
 
-def test_what_was_committed_of_the_old_one_is_gone() -> None:
+def test_commits_of_the_deleted_topic_are_dropped() -> None:
     with reader() as (simulation, consumer):
         consumer.commit()
         assert simulation.cluster.committed("readers", TP) == 5
@@ -70,7 +70,7 @@ def test_what_was_committed_of_the_old_one_is_gone() -> None:
         assert simulation.cluster.committed("readers", TP) is None
 
 
-def test_a_position_of_the_old_one_is_not_committed() -> None:
+def test_a_position_in_the_deleted_topic_is_not_committed() -> None:
     with reader() as (simulation, consumer):
         make_anew(simulation)
         with pytest.raises(CommitFailedError, match="recreated"):
@@ -81,7 +81,7 @@ def test_a_position_of_the_old_one_is_not_committed() -> None:
         assert simulation.cluster.committed("readers", TP) == 8
 
 
-def test_without_a_policy_the_application_has_to_seek() -> None:
+def test_without_a_policy_the_application_must_seek() -> None:
     with reader(auto_offset_reset="none") as (simulation, consumer):
         values = make_anew(simulation)
         for _ in range(2):

@@ -12,7 +12,7 @@ from kafka.errors import GroupIdNotFoundError
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce
-from tests.simulation.team import Team, filled
+from tests.simulation.readers import Readers, filled
 
 SEEDS = range(12)
 CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
@@ -52,7 +52,7 @@ class Rolling:
     def __init__(self, simulation: Simulation, **options: Any) -> None:
         self.simulation = simulation
         self.cluster = simulation.cluster
-        self.team = Team(simulation, filled(simulation, 6))
+        self.readers = Readers(simulation, filled(simulation, 6))
         self.owners = Owners()
         for _ in range(3):
             self.join(**options)
@@ -64,34 +64,34 @@ class Rolling:
         return "consumer" if self.cluster.consumer_group("readers").members else "classic"
 
     def join(self, **options: Any) -> KafkaConsumer:
-        return self.team.join(Owner(self.owners), **options)
+        return self.readers.join(Owner(self.owners), **options)
 
     def some_time(self) -> None:
         """Records come in, and are read as far as time allows."""
         random = self.simulation.random
         for _ in range(random.randrange(6)):
-            produce(self.simulation, random.choice(self.team.partitions), random.randrange(1, 4))
-            self.team.poll(1, random.choice([1, 20, 200]))
+            produce(self.simulation, random.choice(self.readers.partitions), random.randrange(1, 4))
+            self.readers.poll(1, random.choice([1, 20, 200]))
 
     def roll(self, **options: Any) -> None:
         """Replace every member; the new one comes before or after the old one has gone."""
         random = self.simulation.random
-        for old in list(self.team.members):
+        for old in list(self.readers.members):
             if random.random() < 0.5:
                 self.join(**options)
                 self.some_time()
-                self.team.leave(old)
+                self.readers.leave(old)
             else:
-                self.team.leave(old)
+                self.readers.leave(old)
                 self.some_time()
                 self.join(**options)
             self.some_time()
 
     def settle(self) -> None:
-        for tp in self.team.partitions:
+        for tp in self.readers.partitions:
             produce(self.simulation, tp, 3)
-        self.team.settle()
-        held = {m: m.assignment() for m in self.team.members}
+        self.readers.settle()
+        held = {m: m.assignment() for m in self.readers.members}
         assert all(held.values()), "each has its share"
 
 
@@ -105,7 +105,7 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
         world.roll(**CONSUMER)
         world.settle()
         assert world.kind == "consumer"
-        again = {record: count for record, count in world.team.read.items() if count > 1}
+        again = {record: count for record, count in world.readers.read.items() if count > 1}
         assert not again, "what was read by who left was committed"
         # On the way down, who is not at the group's last epoch yet loses all, and reads it again.
         world.roll(**classic)
@@ -116,7 +116,7 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
 @pytest.mark.design("all", "Change of the group protocol")
 @CLASSIC
 @pytest.mark.parametrize("seed", SEEDS)
-def test_half_a_group_of_each_protocol_is_one_group(seed: int, classic: dict[str, Any]) -> None:
+def test_members_of_both_protocols_form_one_group(seed: int, classic: dict[str, Any]) -> None:
     """Coordinators fail over meanwhile, and know of either kind what was written."""
     with Simulation(f"half {seed}", brokers=2) as simulation:
         world = Rolling(simulation, **classic)
@@ -128,8 +128,8 @@ def test_half_a_group_of_each_protocol_is_one_group(seed: int, classic: dict[str
             world.some_time()
             world.settle()
         assert len(world.cluster.consumer_group("readers").members) == 5
-        for member in world.team.members[-2:]:
-            world.team.leave(member)
+        for member in world.readers.members[-2:]:
+            world.readers.leave(member)
             world.cluster.fail_over("readers", simulation.random.choice([1, 2]))
             world.some_time()
         world.settle()
@@ -137,7 +137,7 @@ def test_half_a_group_of_each_protocol_is_one_group(seed: int, classic: dict[str
 
 
 @CLASSIC
-def test_a_group_that_may_not_be_upgraded_stays_and_the_newcomer_is_told(
+def test_a_group_that_may_not_be_upgraded_rejects_the_new_member(
     classic: dict[str, Any],
 ) -> None:
     with Simulation() as simulation:
@@ -158,18 +158,18 @@ def test_static_members_change_their_protocol_one_by_one(
     seed: int, classic: dict[str, Any]
 ) -> None:
     with Simulation(f"static {seed}", brokers=2) as simulation:
-        team = Team(simulation, filled(simulation, 6))
+        readers = Readers(simulation, filled(simulation, 6))
         for name in ("a", "b", "c"):
-            team.join(group_instance_id=name, **classic)
-        team.settle()
+            readers.join(group_instance_id=name, **classic)
+        readers.settle()
         for options in (CONSUMER, classic):
             for name in ("a", "b", "c"):
-                team.leave(team.members[0])
-                team.join(group_instance_id=name, **options)
-                team.poll(simulation.random.randrange(4))
-                for tp in team.partitions:
+                readers.leave(readers.members[0])
+                readers.join(group_instance_id=name, **options)
+                readers.poll(simulation.random.randrange(4))
+                for tp in readers.partitions:
                     produce(simulation, tp, 2)
-            team.settle()
+            readers.settle()
             groups = (
                 simulation.cluster.group("readers"),
                 simulation.cluster.consumer_group("readers"),
@@ -179,7 +179,7 @@ def test_static_members_change_their_protocol_one_by_one(
             )
 
 
-def test_what_a_transaction_committed_is_where_reading_begins_once_it_is_over() -> None:
+def test_reading_starts_at_the_offset_of_a_committed_transaction() -> None:
     with Simulation() as simulation:
         (tp,) = filled(simulation, 1)
         simulation.cluster.commit_in_transaction("readers", 7, {tp: 12})

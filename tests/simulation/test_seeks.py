@@ -36,7 +36,7 @@ def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> No
 
 @pytest.mark.behaviour(158)
 @pytest.mark.parametrize("seed", range(60))
-def test_what_was_fetched_for_an_old_position_is_never_handed_out(seed: int) -> None:
+def test_records_of_an_old_position_are_never_handed_out(seed: int) -> None:
     with Simulation(f"seeks {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 3)
         for tp in tps:

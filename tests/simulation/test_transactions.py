@@ -49,7 +49,7 @@ def values(consumer: KafkaConsumer, timeout_ms: int = 5_000) -> list[bytes]:
     return found
 
 
-def test_aborted_and_open_ones_are_hidden_from_read_committed_alone() -> None:
+def test_only_read_committed_hides_aborted_and_open_transactions() -> None:
     with Simulation("transactions") as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -66,7 +66,7 @@ def test_aborted_and_open_ones_are_hidden_from_read_committed_alone() -> None:
         assert committed.position(TP) == everything.position(TP) == 6, "behind the markers"
 
 
-def test_an_open_transaction_holds_back_what_is_behind_it_until_it_ends() -> None:
+def test_an_open_transaction_holds_back_later_records() -> None:
     with Simulation("open transaction") as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -89,7 +89,7 @@ def test_an_open_transaction_holds_back_what_is_behind_it_until_it_ends() -> Non
         assert simulation.clock.now_ms() - began_ms < 3_100, "the fetch that waits is answered"
 
 
-def test_times_are_looked_up_among_what_is_decided() -> None:
+def test_lookups_by_time_find_decided_records_only() -> None:
     with Simulation("times") as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -106,7 +106,7 @@ def test_times_are_looked_up_among_what_is_decided() -> None:
         assert committed.offsets_for_times({TP: now})[TP].offset == 1
 
 
-def test_a_transaction_whose_marker_was_lost_is_open_again() -> None:
+def test_a_transaction_with_a_lost_marker_is_open_again() -> None:
     with Simulation("lost marker", brokers=2) as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -183,7 +183,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_readers_of_both_levels_see_what_they_may_and_all_of_it(seed: int) -> None:
+def test_readers_of_both_isolation_levels_see_exactly_their_records(seed: int) -> None:
     with Simulation(f"transactions {seed}", brokers=2) as simulation:
         simulation.cluster.create_topic("orders")
         world = World(simulation)

@@ -47,7 +47,7 @@ def test_a_group_is_read_while_other_green_threads_run(
         assert f"threading patched by {library}" in told[0]
 
 
-def test_the_owner_of_a_consumer_is_seen_among_green_threads() -> None:
+def test_concurrent_use_is_detected_among_green_threads() -> None:
     """A green thread that waits inside a method is on the stack of no real thread."""
     program = """
 import gevent.monkey

@@ -37,7 +37,7 @@ def both(seed: int, *modules: object, **bodies: Callable[[], None]) -> Lockstep:
 # --- the tool ----------------------------------------------------------------------------------
 
 
-def test_lockstep_finds_a_race_and_finds_it_again() -> None:
+def test_lockstep_finds_a_race_and_repeats_it() -> None:
     import sys
 
     here = sys.modules[__name__]
@@ -67,7 +67,7 @@ def test_lockstep_finds_a_race_and_finds_it_again() -> None:
     assert race(failing[0])[1] == race(failing[0])[1]
 
 
-def test_lockstep_raises_what_a_thread_raised() -> None:
+def test_lockstep_raises_the_error_of_a_thread() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
@@ -106,7 +106,7 @@ def test_the_buffer_loses_nothing_and_counts_right(seed: int) -> None:
 
 
 @each_seed
-def test_room_that_is_made_while_the_network_thread_looks_is_not_missed(seed: int) -> None:
+def test_room_made_during_a_check_of_the_network_thread_is_not_missed(seed: int) -> None:
     """Without records to fetch into, it sleeps until a release wakes it."""
     world = World(leaders=(1,), fetch_buffer_max_bytes=2_000, max_partition_fetch_bytes=1_000)
     (state,) = world.assign(TP, at=0)
@@ -140,7 +140,7 @@ def test_room_that_is_made_while_the_network_thread_looks_is_not_missed(seed: in
 
 
 @each_seed
-def test_a_position_that_is_valid_is_never_the_one_that_was_in_doubt(seed: int) -> None:
+def test_a_valid_position_is_never_the_unvalidated_one(seed: int) -> None:
     state = AssignedPartition(TopicPartition("a", 0))
     state.set_position(Position(10, 3))
     state.await_validation()
@@ -162,7 +162,7 @@ def test_a_position_that_is_valid_is_never_the_one_that_was_in_doubt(seed: int) 
 
 
 @each_seed
-def test_records_that_a_truncation_took_back_are_not_handed_out(seed: int) -> None:
+def test_truncated_records_are_not_handed_out(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
     reading.fetched(A, 0, 3)
@@ -185,7 +185,7 @@ def test_records_that_a_truncation_took_back_are_not_handed_out(seed: int) -> No
 
 @pytest.mark.behaviour(158)
 @each_seed
-def test_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int) -> None:
+def test_records_of_an_old_base_do_not_move_a_new_one(seed: int) -> None:
     reading = Reading(A)
     reading.fetched(A, 0, 6)
 
@@ -203,7 +203,7 @@ def test_what_was_handed_out_from_an_old_base_does_not_move_a_new_one(seed: int)
 
 
 @each_seed
-def test_a_commit_sees_one_position_or_the_other_never_a_mixture(seed: int) -> None:
+def test_a_commit_never_sees_a_mixture_of_two_positions(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
     seen: set[int] = set()
@@ -246,7 +246,7 @@ def test_an_assignment_is_seen_whole(seed: int) -> None:
 
 
 @each_seed
-def test_an_error_is_fetched_behind_only_when_it_was_taken(seed: int) -> None:
+def test_a_partition_with_an_error_is_fetched_only_after_it_was_raised(seed: int) -> None:
     reading = Reading(A)
     state = reading.state(A)
     fetchable: list[bool] = []

@@ -115,7 +115,7 @@ def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
 
 
 @pytest.mark.parametrize("source", [timer, thread])
-def test_no_signal_is_missed_by_threads_that_wait(source: Any) -> None:
+def test_waiting_threads_miss_no_signal(source: Any) -> None:
     """Signals at all times around the beginning of a wait, with another thread that waits too."""
     driver = ThreadDriver(MonotonicClock())
     news: list[int] = []

@@ -104,7 +104,7 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 
 
 @each_seed
-def test_a_second_reader_is_turned_away_and_a_visitor_is_not(seed: int) -> None:
+def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
     lockstep = Lockstep(seed, core_module, runtime)
     consumer = Consumer(lockstep)
     polled: list[int] = []
@@ -175,7 +175,7 @@ class Committing:
 
 
 @each_seed
-def test_callbacks_of_commits_run_once_and_in_order_whoever_runs_them(seed: int) -> None:
+def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None:
     lockstep = Lockstep(seed, commits_module, runtime)
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))

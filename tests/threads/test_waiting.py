@@ -64,7 +64,7 @@ def test_a_notification_is_never_missed(seed: int) -> None:
 
 
 @each_seed
-def test_a_wake_up_from_a_third_thread_is_not_missed_either(seed: int) -> None:
+def test_a_wakeup_from_a_third_thread_is_not_missed(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
     driver = driven(lockstep)
     news: list[str] = []
@@ -110,7 +110,7 @@ def assert_news(driver: ThreadDriver, news: list[int], count: int) -> None:
 
 
 @each_seed
-def test_a_result_is_whole_when_it_is_done(seed: int) -> None:
+def test_a_result_is_complete_when_its_future_is_done(seed: int) -> None:
     lockstep = Lockstep(seed, runtime, completable)
     driver = driven(lockstep)
     future: Completion[int] = Completion()
@@ -155,7 +155,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 
 
 @each_seed
-def test_errors_in_the_background_are_told_once_each(seed: int) -> None:
+def test_background_errors_are_raised_once_each(seed: int) -> None:
     lockstep = Lockstep(seed, queues)
     queue = BackgroundQueue()
     told: list[str] = []

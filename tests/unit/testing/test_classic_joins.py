@@ -29,7 +29,7 @@ def is_parked(driven: Driven, request: JoinGroup) -> bool:
     return request not in driven.answers
 
 
-def test_a_follower_that_says_the_same_is_told_of_the_generation_there_is() -> None:
+def test_an_unchanged_follower_gets_the_present_generation_again() -> None:
     driven = Driven()
     leader, follower = stable(driven)
     again = driven.answers[driven.join(follower, instance_id="two")]
@@ -39,7 +39,7 @@ def test_a_follower_that_says_the_same_is_told_of_the_generation_there_is() -> N
     assert driven.heartbeat(leader, 2) is None, "nobody else has noticed"
 
 
-def test_a_leader_makes_all_join_again_even_if_it_says_the_same() -> None:
+def test_a_join_of_the_leader_starts_a_rebalance_even_unchanged() -> None:
     driven = Driven()
     leader, follower = stable(driven)
     again = driven.join(leader)
@@ -57,7 +57,7 @@ def test_a_leader_makes_all_join_again_even_if_it_says_the_same() -> None:
     ],
     ids=["metadata", "protocols"],
 )
-def test_a_follower_that_says_something_else_makes_all_join_again(
+def test_a_changed_follower_starts_a_rebalance(
     protocols: dict[str, bytes],
 ) -> None:
     driven = Driven()
@@ -66,7 +66,7 @@ def test_a_follower_that_says_something_else_makes_all_join_again(
     assert driven.heartbeat(leader, 2) is errors.RebalanceInProgressError
 
 
-def test_the_order_of_protocols_is_a_change_too() -> None:
+def test_a_new_order_of_protocols_is_a_change() -> None:
     driven = Driven()
     both = {"range": b"", "sticky": b""}
     first = driven.join("", protocols=both)
@@ -81,7 +81,7 @@ def test_the_order_of_protocols_is_a_change_too() -> None:
     assert is_parked(driven, driven.join(follower, protocols=turned))
 
 
-def test_while_the_assignment_is_awaited_also_the_leader_is_answered_at_once() -> None:
+def test_an_unchanged_leader_gets_a_response_at_once_while_syncing() -> None:
     driven = Driven()
     leader, follower = syncing(driven)
     waiting = driven.sync(follower, 2)
@@ -93,7 +93,7 @@ def test_while_the_assignment_is_awaited_also_the_leader_is_answered_at_once() -
     assert driven.answers[waiting].assignment == assignment_of(1)
 
 
-def test_while_the_assignment_is_awaited_a_change_makes_all_join_again() -> None:
+def test_a_change_while_syncing_starts_a_rebalance() -> None:
     driven = Driven()
     leader, follower = syncing(driven)
     waiting = driven.sync(follower, 2)
@@ -101,7 +101,7 @@ def test_while_the_assignment_is_awaited_a_change_makes_all_join_again() -> None
     assert driven.answers[waiting].error is errors.RebalanceInProgressError
 
 
-def test_being_told_again_does_not_prolong_the_session() -> None:
+def test_a_repeated_join_response_does_not_extend_the_session() -> None:
     driven = Driven()
     _, follower = stable(driven)
     driven.sleep(9_000)
@@ -110,7 +110,7 @@ def test_being_told_again_does_not_prolong_the_session() -> None:
     assert follower not in driven.coordinator.classic.members
 
 
-def test_what_a_member_had_is_kept_while_it_joins_again() -> None:
+def test_a_rejoining_member_keeps_its_assignment() -> None:
     """It is what the member has if the group goes to the other protocol meanwhile."""
     driven = Driven()
     leader, follower = stable(driven)
@@ -123,7 +123,7 @@ def test_what_a_member_had_is_kept_while_it_joins_again() -> None:
 
 
 @pytest.mark.parametrize("may_skip", [True, False])
-def test_a_static_leader_that_comes_back_need_not_assign(may_skip: bool) -> None:
+def test_a_returning_static_leader_need_not_assign(may_skip: bool) -> None:
     driven = Driven()
     first = driven.join("", instance_id="one")
     leader = driven.answers[first].member_id
@@ -137,7 +137,7 @@ def test_a_static_leader_that_comes_back_need_not_assign(may_skip: bool) -> None
     assert driven.answers[driven.sync(back.member_id, 1)].assignment == assignment_of(0)
 
 
-def test_a_static_follower_that_comes_back_is_told_that_it_follows() -> None:
+def test_a_returning_static_follower_remains_a_follower() -> None:
     driven = Driven()
     leader, follower = stable(driven)
     back = driven.answers[driven.join("", instance_id="two")]
@@ -147,7 +147,7 @@ def test_a_static_follower_that_comes_back_is_told_that_it_follows() -> None:
     assert driven.heartbeat(leader, 2) is None
 
 
-def test_a_static_member_that_comes_back_with_another_vote_makes_all_join_again() -> None:
+def test_a_returning_static_member_with_a_new_vote_starts_a_rebalance() -> None:
     driven = Driven()
     both = {"range": b"", "sticky": b""}
     joined = driven.join("", instance_id="one", protocols=both)
@@ -157,7 +157,7 @@ def test_a_static_member_that_comes_back_with_another_vote_makes_all_join_again(
     assert (back.generation, back.protocol) == (2, "sticky")
 
 
-def test_a_member_cannot_drop_what_all_had_in_common_even_alone() -> None:
+def test_a_lone_member_cannot_drop_its_protocol() -> None:
     driven = Driven()
     member_id = driven.alone(0)
     other = driven.join(member_id, protocols={"sticky": b""})
@@ -165,7 +165,7 @@ def test_a_member_cannot_drop_what_all_had_in_common_even_alone() -> None:
     assert driven.coordinator.classic.state is GroupState.STABLE
 
 
-def test_a_group_begins_with_a_kind_and_a_protocol() -> None:
+def test_the_first_member_needs_a_protocol_type_and_a_protocol() -> None:
     driven = Driven()
     for fields in ({"protocol_type": ""}, {"protocols": {}}):
         refused = driven.join("", **fields)
@@ -179,7 +179,7 @@ def delayed(delay_ms: int = 3_000) -> Driven:
     return Driven(initial_rebalance_delay_ms=delay_ms)
 
 
-def test_a_group_that_was_empty_waits_for_more_members() -> None:
+def test_an_empty_group_waits_for_more_members() -> None:
     driven = delayed()
     only = driven.join("")
     driven.sleep(2_999)
@@ -188,7 +188,7 @@ def test_a_group_that_was_empty_waits_for_more_members() -> None:
     assert driven.answers[only].generation == 1
 
 
-def test_each_member_that_comes_meanwhile_prolongs_the_wait() -> None:
+def test_each_new_member_extends_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("")
     driven.sleep(2_000)
@@ -201,7 +201,7 @@ def test_each_member_that_comes_meanwhile_prolongs_the_wait() -> None:
     assert {driven.answers[each].generation for each in (first, second, third)} == {1}
 
 
-def test_the_wait_is_not_prolonged_beyond_the_rebalance_timeout_of_the_first() -> None:
+def test_the_initial_delay_ends_with_the_rebalance_timeout_of_the_first_member() -> None:
     driven = delayed()
     first = driven.join("", rebalance_ms=7_000)
     for _ in range(6):
@@ -214,7 +214,7 @@ def test_the_wait_is_not_prolonged_beyond_the_rebalance_timeout_of_the_first() -
     assert len(driven.answers[first].members) == 7
 
 
-def test_a_rebalance_timeout_below_the_delay_does_not_shorten_it() -> None:
+def test_a_short_rebalance_timeout_does_not_shorten_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", rebalance_ms=1_000)
     driven.sleep(1_000)
@@ -225,7 +225,7 @@ def test_a_rebalance_timeout_below_the_delay_does_not_shorten_it() -> None:
     assert len(driven.answers[first].members) == 2
 
 
-def test_who_asks_again_meanwhile_is_no_new_member() -> None:
+def test_a_repeated_join_does_not_extend_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", new_id="one")
     driven.sleep(2_000)
@@ -236,7 +236,7 @@ def test_who_asks_again_meanwhile_is_no_new_member() -> None:
     assert is_parked(driven, first), "its connection is gone: only the newer request counts"
 
 
-def test_a_static_member_that_comes_back_meanwhile_is_no_new_member() -> None:
+def test_a_returning_static_member_does_not_extend_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", instance_id="one")
     driven.sleep(2_000)
@@ -246,7 +246,7 @@ def test_a_static_member_that_comes_back_meanwhile_is_no_new_member() -> None:
     assert driven.answers[again].generation == 1
 
 
-def test_who_leaves_does_not_end_the_wait() -> None:
+def test_a_leaving_member_does_not_end_the_initial_delay() -> None:
     driven = delayed()
     first, second = driven.join("", new_id="one"), driven.join("", new_id="two")
     assert driven.ask(LeaveGroup(member_id="two")) is None
@@ -257,7 +257,7 @@ def test_who_leaves_does_not_end_the_wait() -> None:
     assert driven.answers[first].generation == 1
 
 
-def test_a_group_that_empties_while_it_waits_goes_on_waiting() -> None:
+def test_the_initial_delay_continues_without_members() -> None:
     driven = delayed()
     driven.join("", new_id="one")
     driven.sleep(1_000)
@@ -271,7 +271,7 @@ def test_a_group_that_empties_while_it_waits_goes_on_waiting() -> None:
     assert driven.answers[second].generation == 1
 
 
-def test_a_group_that_nobody_comes_to_while_it_waits_is_empty_then() -> None:
+def test_a_group_without_members_after_the_initial_delay_is_empty() -> None:
     driven = delayed()
     driven.join("", new_id="one")
     assert driven.ask(LeaveGroup(member_id="one")) is None
@@ -280,7 +280,7 @@ def test_a_group_that_nobody_comes_to_while_it_waits_is_empty_then() -> None:
     assert (group.state, group.generation) == (GroupState.EMPTY, 1)
 
 
-def test_who_is_lost_may_end_the_wait() -> None:
+def test_an_expired_member_may_end_the_initial_delay() -> None:
     """All that are left have joined, and nobody who was handed an id is waited for any more."""
     driven = delayed()
     first = driven.join("")
@@ -293,7 +293,7 @@ def test_who_is_lost_may_end_the_wait() -> None:
     assert driven.answers[first].generation == 1
 
 
-def test_a_group_that_has_members_does_not_wait() -> None:
+def test_a_group_with_members_has_no_initial_delay() -> None:
     driven = delayed()
     first = driven.join("")
     driven.sleep(3_000)
@@ -303,7 +303,7 @@ def test_a_group_that_has_members_does_not_wait() -> None:
     assert driven.answers[newcomer].generation == 2
 
 
-def test_another_coordinator_knows_of_nobody_who_waited() -> None:
+def test_parked_joins_are_lost_in_a_failover() -> None:
     driven = delayed()
     first = driven.join("")
     driven.fail_over()
@@ -313,7 +313,7 @@ def test_another_coordinator_knows_of_nobody_who_waited() -> None:
     assert len(driven.answers[again].members) == 1
 
 
-def test_a_kip_848_member_ends_the_wait() -> None:
+def test_a_kip_848_member_ends_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", new_id="one")
     assert driven.beat("two", 0).error is None
@@ -322,6 +322,6 @@ def test_a_kip_848_member_ends_the_wait() -> None:
     assert not driven.coordinator.classic.members
 
 
-def test_a_delay_is_not_negative() -> None:
+def test_a_negative_initial_delay_is_rejected() -> None:
     with pytest.raises(ValueError, match="initial_rebalance_delay_ms=-1: must be 0 or more"):
         delayed(-1)

@@ -36,7 +36,7 @@ def beat_for(driven: Driven, duration_ms: int, generation: int, *member_ids: str
     driven.sleep(4_999)
 
 
-def test_who_was_handed_an_id_is_waited_for_as_long_as_its_session() -> None:
+def test_a_rebalance_waits_for_a_given_id_for_its_session_timeout() -> None:
     driven = Driven()
     leader = driven.alone(0)
     driven.join("", needs_id=True, new_id="mine", session_ms=SESSION_MS)
@@ -70,7 +70,7 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
     assert driven.now_ms == joined + SESSION_MS
 
 
-def test_a_round_that_no_member_joins_goes_on() -> None:
+def test_a_rebalance_that_no_member_joins_continues() -> None:
     driven = Driven()
     first = driven.join("", instance_id="one", rebalance_ms=5_000)
     only = str(driven.answers[first].member_id)
@@ -84,7 +84,7 @@ def test_a_round_that_no_member_joins_goes_on() -> None:
     assert (again.generation, again.leader) == (2, only)
 
 
-def test_who_does_not_sync_in_time_is_removed() -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     driven.join(leader)
@@ -97,14 +97,14 @@ def test_who_does_not_sync_in_time_is_removed() -> None:
     assert driven.heartbeat(follower, 3) is errors.UnknownMemberIdError
 
 
-def test_who_has_synced_in_time_stays() -> None:
+def test_a_member_that_synced_in_time_stays() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     beat_for(driven, REBALANCE_MS + 10_000, 2, leader, follower)
     assert driven.heartbeat(leader, 2) is None
 
 
-def test_who_waits_for_its_assignment_is_not_missed() -> None:
+def test_a_member_that_waits_for_its_assignment_does_not_expire() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     driven.join(leader)
@@ -117,7 +117,7 @@ def test_who_waits_for_its_assignment_is_not_missed() -> None:
     assert driven.heartbeat(follower, 3) is None, "its session began with the answer"
 
 
-def test_asking_for_an_assignment_that_is_there_does_not_prolong_the_session() -> None:
+def test_a_late_sync_does_not_extend_the_session() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     driven.sleep(SESSION_MS - 1)
@@ -127,7 +127,7 @@ def test_asking_for_an_assignment_that_is_there_does_not_prolong_the_session() -
     assert follower not in driven.coordinator.classic.members
 
 
-def test_a_commit_prolongs_the_session() -> None:
+def test_a_commit_extends_the_session() -> None:
     driven = Driven()
     _, follower = pair(driven)
     driven.sleep(SESSION_MS - 1)
@@ -138,7 +138,7 @@ def test_a_commit_prolongs_the_session() -> None:
     assert follower not in driven.coordinator.classic.members
 
 
-def test_a_new_member_is_not_waited_for_for_ever() -> None:
+def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
     """It may be gone: it cannot show that it is there before it has its answer."""
     driven = Driven()
     leader = driven.alone(0)
@@ -154,7 +154,7 @@ def test_a_new_member_is_not_waited_for_for_ever() -> None:
     assert driven.coordinator.classic.state is GroupState.JOINING
 
 
-def test_who_syncs_for_another_protocol_is_refused() -> None:
+def test_a_sync_with_another_protocol_is_rejected() -> None:
     driven = Driven()
     leader = driven.alone(0)
     for protocol in (None, "range"):

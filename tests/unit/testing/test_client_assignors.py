@@ -79,14 +79,14 @@ def brought(*versions: tuple[int, int, int], name: str = "deal") -> Any:
         ([(0, 0, 1), (0, 1, 1)], ["0", "1"]),
     ],
 )
-def test_who_computes_reads_the_metadata_of_all(
+def test_a_capable_member_supports_the_versions_of_all_members(
     versions: list[tuple[int, int, int]], who: list[str]
 ) -> None:
     assert capable_members(brought(*versions), "deal") == who
     assert common_assignor(brought(*versions)) == ("deal" if who else None)
 
 
-def test_an_assignor_that_one_does_not_have_is_not_used() -> None:
+def test_an_assignor_that_one_member_lacks_is_not_used() -> None:
     one, other = ClientAssignor("one"), ClientAssignor("other")
     assert common_assignor({"a": (one, other), "b": (other,)}) == "other"
     assert common_assignor({"a": (one,), "b": (other,)}) is None
@@ -94,7 +94,7 @@ def test_an_assignor_that_one_does_not_have_is_not_used() -> None:
     assert common_assignor({}) is None
 
 
-def test_members_vote_for_the_first_they_have() -> None:
+def test_members_vote_for_their_first_possible_assignor() -> None:
     one, other = ClientAssignor("one"), ClientAssignor("other")
     both, reverse = (one, other), (other, one)
     assert common_assignor({"a": both, "b": reverse, "c": reverse}) == "other"
@@ -126,7 +126,7 @@ def test_the_first_member_computes_the_first_target() -> None:
 
 
 @pytest.mark.design("001", "PrepareAssignment 5")
-def test_what_members_have_and_were_to_have_is_told() -> None:
+def test_prepare_returns_the_assignments_and_targets_of_all_members() -> None:
     world = two_of_a_group()
     world.beat("a", topic_partitions=[])
     world.beat("b")
@@ -138,7 +138,7 @@ def test_what_members_have_and_were_to_have_is_told() -> None:
     assert not told["c"].target_partitions
 
 
-def test_others_stay_where_they_are_while_one_computes() -> None:
+def test_other_members_keep_their_partitions_during_a_computation() -> None:
     world = two_of_a_group()
     before = world.beat("b").member_epoch
     joined = world.join("c", assignor())
@@ -147,7 +147,7 @@ def test_others_stay_where_they_are_while_one_computes() -> None:
     assert world.beat("a").should_compute_assignment
 
 
-def test_a_target_is_of_the_epoch_that_was_told_even_if_the_group_has_moved_on() -> None:
+def test_a_target_has_the_prepared_epoch_even_if_the_group_has_changed() -> None:
     world = about_to_compute()
     told = world.group.epoch
     world.join("d", assignor())
@@ -160,7 +160,7 @@ def test_a_target_is_of_the_epoch_that_was_told_even_if_the_group_has_moved_on()
     assert world.targets() == dealt(["a", "b", "c", "d"])
 
 
-def test_who_left_meanwhile_gets_nothing() -> None:
+def test_a_member_that_left_during_the_computation_gets_nothing() -> None:
     world = about_to_compute()
     told = world.group.epoch
     world.group.remove("b")
@@ -177,7 +177,7 @@ def test_who_left_meanwhile_gets_nothing() -> None:
         {"subscribed_topic_names": ["orders", "more"]},
     ],
 )
-def test_what_a_member_says_anew_is_reason_for_a_new_target(change: dict[str, Any]) -> None:
+def test_new_assignor_metadata_of_a_member_causes_a_new_target(change: dict[str, Any]) -> None:
     world = two_of_a_group()
     epoch = world.group.epoch
     world.beat("b", **change)
@@ -212,13 +212,13 @@ def test_unauthorized_assignor_requests_are_rejected_with_the_reason(ask: Ask) -
 
 
 @pytest.mark.parametrize("ask", [prepares, installs])
-def test_only_the_coordinator_answers(ask: Ask) -> None:
+def test_only_the_coordinator_accepts_assignor_requests(ask: Ask) -> None:
     world = about_to_compute()
     world.cluster.move_coordinator("others", 2)
     assert ask(world, "a", group_id="others") == code(errors.NotCoordinatorError)
 
 
-def test_a_stale_group_epoch_is_refused_and_not_held_against_the_member() -> None:
+def test_a_stale_group_epoch_is_rejected_without_skipping_the_member() -> None:
     world = about_to_compute()
     before = world.targets()
     for epoch in (world.group.epoch - 1, world.group.epoch + 1):
@@ -228,14 +228,14 @@ def test_a_stale_group_epoch_is_refused_and_not_held_against_the_member() -> Non
     world.compute("a")
 
 
-def test_what_was_not_asked_for_first_is_refused() -> None:
+def test_an_install_without_prepare_is_rejected() -> None:
     world = two_of_a_group()
     world.join("c", assignor())
     refusal = world.install("a", dealt(["a", "b", "c"]))
     assert refusal == code(errors.StaleMemberEpochError)
 
 
-def test_a_result_that_comes_twice_is_taken_once() -> None:
+def test_a_repeated_install_is_rejected() -> None:
     world = about_to_compute()
     assert world.install("a", dealt(["a", "b", "c"])) == 0
     before = world.targets()
@@ -278,12 +278,12 @@ def test_an_invalid_assignment_is_rejected_and_another_member_computes(
         [assignor("")],
     ],
 )
-def test_an_announcement_that_makes_no_sense_is_refused(announced: list[Any]) -> None:
+def test_an_invalid_announcement_is_rejected(announced: list[Any]) -> None:
     world = Coordinated()
     assert world.join("a", *announced).error_code == code(errors.InvalidRequestError)
 
 
-def test_one_or_the_other_kind_of_assignor() -> None:
+def test_client_and_server_assignors_exclude_each_other() -> None:
     world = Coordinated()
     refused = world.join("a", assignor(), server_assignor="uniform")
     assert refused.error_code == code(errors.InvalidRequestError)
@@ -291,7 +291,7 @@ def test_one_or_the_other_kind_of_assignor() -> None:
 
 
 @pytest.mark.design("001", "Describe")
-def test_it_is_described() -> None:
+def test_a_description_names_the_client_side_assignor() -> None:
     world = about_to_compute()
     group = world.describe()
     assert (group.group_state, group.computing_member_id) == ("Assigning", "a")

@@ -33,13 +33,13 @@ def two(said: bytes = b"first") -> Coordinated:
 
 
 @pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
-def test_each_member_is_told_with_its_assignment() -> None:
+def test_each_member_gets_assignor_metadata_with_its_assignment() -> None:
     world = two()
     assert along(world.beat("a")) == along(world.beat("b")) == ("deal", 1, b"first")
     assert world.beat("a").assignment is None, "there is nothing new"
 
 
-def test_metadata_that_changes_is_told_even_if_the_partitions_do_not() -> None:
+def test_changed_assignor_metadata_is_sent_with_unchanged_partitions() -> None:
     world = two()
     for each in ("a", "b"):
         world.beat(each)
@@ -50,7 +50,7 @@ def test_metadata_that_changes_is_told_even_if_the_partitions_do_not() -> None:
     assert [each.partitions for each in answer.assignment.topic_partitions] == [[0, 2]]
 
 
-def test_who_has_to_give_back_first_is_told_when_it_has() -> None:
+def test_a_revoking_member_gets_assignor_metadata_after_its_revocation() -> None:
     world = two()
     for each in ("a", "b"):
         world.beat(each)
@@ -63,7 +63,7 @@ def test_who_has_to_give_back_first_is_told_when_it_has() -> None:
     assert along(world.beat("b")) == ("deal", 1, b"second")
 
 
-def test_the_next_coordinator_tells_it() -> None:
+def test_the_next_coordinator_sends_assignor_metadata() -> None:
     world = two()
     world.fail_over()
     assert along(world.beat("a")) == ("deal", 1, b"first"), "it is of the target"
@@ -72,7 +72,7 @@ def test_the_next_coordinator_tells_it() -> None:
     assert along(again) == ("deal", 1, b"first"), "and of what the member has"
 
 
-def test_who_takes_the_place_of_a_static_member_is_told_what_that_was_told() -> None:
+def test_a_replaced_static_member_gets_the_same_assignor_metadata() -> None:
     world = Coordinated()
     world.join("a", assignor(), instance_id="one")
     install(world, "a", {"a": [0]}, b"first")
@@ -81,7 +81,7 @@ def test_who_takes_the_place_of_a_static_member_is_told_what_that_was_told() -> 
     assert along(world.join("b", assignor(), instance_id="one")) == ("deal", 1, b"first")
 
 
-def test_who_is_not_named_is_told_of_nothing() -> None:
+def test_a_member_without_an_entry_gets_empty_assignor_metadata() -> None:
     world = two()
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
     install(world, "a", {"a": [0]}, b"second")
@@ -91,7 +91,7 @@ def test_who_is_not_named_is_told_of_nothing() -> None:
     assert not nothing.assignment.topic_partitions
 
 
-def test_nothing_comes_along_with_what_the_coordinator_assigns() -> None:
+def test_server_side_assignments_have_no_assignor_metadata() -> None:
     world = two()
     world.beat("a")
     joined = world.join("c")
@@ -100,7 +100,7 @@ def test_nothing_comes_along_with_what_the_coordinator_assigns() -> None:
     assert along(answer) == (None, 0, b"")
 
 
-def test_it_can_be_sent() -> None:
+def test_assignor_metadata_can_be_encoded() -> None:
     answer = two().beat("a")
     for version in (0, 1):
         body = answer.encode(version=version)
@@ -109,7 +109,7 @@ def test_it_can_be_sent() -> None:
 
 
 @pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
-def test_what_is_wrong_with_a_share_is_told_to_who_has_it() -> None:
+def test_an_assignor_error_is_sent_to_its_member() -> None:
     world = two()
     for each in ("a", "b"):
         world.beat(each)

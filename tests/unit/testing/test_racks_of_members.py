@@ -14,7 +14,7 @@ def racks(world: Coordinated) -> dict[str, str | None]:
 
 
 @pytest.mark.design("001", "RackId of a member")
-def test_the_rack_is_described_and_told_to_who_computes() -> None:
+def test_racks_are_described_and_sent_to_the_computing_member() -> None:
     world = Coordinated()
     world.join("a", assignor(), rack_id="east")
     world.compute("a")
@@ -25,7 +25,7 @@ def test_the_rack_is_described_and_told_to_who_computes() -> None:
     assert {each.member_id: each.rack_id for each in told} == {"a": "east", "b": "west", "c": None}
 
 
-def test_a_heartbeat_without_a_rack_changes_none() -> None:
+def test_a_heartbeat_without_a_rack_keeps_the_rack() -> None:
     world = Coordinated()
     world.join("a", rack_id="east")
     world.beat("a")
@@ -36,7 +36,7 @@ def test_a_heartbeat_without_a_rack_changes_none() -> None:
 
 
 @pytest.mark.design("001", "RackId of a member")
-def test_another_coordinator_knows_the_racks() -> None:
+def test_racks_survive_a_failover() -> None:
     world = Coordinated()
     world.join("a", rack_id="east")
     world.join("b")
@@ -44,7 +44,7 @@ def test_another_coordinator_knows_the_racks() -> None:
     assert racks(world) == {"a": "east", "b": None}
 
 
-def test_who_takes_the_place_of_a_static_member_stands_where_that_stood() -> None:
+def test_a_replaced_static_member_keeps_its_rack() -> None:
     world = Coordinated()
     world.join("a", rack_id="east", instance_id="one")
     world.beat("a", -2, instance_id="one")
@@ -52,7 +52,7 @@ def test_who_takes_the_place_of_a_static_member_stands_where_that_stood() -> Non
     assert racks(world) == {"b": "east"}
 
 
-def test_classic_members_say_it_in_their_subscription() -> None:
+def test_classic_members_send_their_rack_in_the_subscription() -> None:
     driven = Driven()
     first = driven.answers[driven.join("", subscription(rack="east"))].member_id
     driven.sync(first, 1)

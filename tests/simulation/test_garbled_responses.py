@@ -84,7 +84,7 @@ def read_all(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPar
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_answers_that_make_no_sense_end_in_errors_and_nothing_else(seed: int, way: str) -> None:
+def test_garbled_responses_cause_errors_and_nothing_else(seed: int, way: str) -> None:
     with Simulation(f"{way} {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 4)
         for tp in tps:

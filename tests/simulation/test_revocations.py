@@ -85,7 +85,7 @@ def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: An
 
 @pytest.mark.behaviour(94, 95)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) -> None:
+def test_every_poll_raises_an_error_that_only_the_user_can_fix(options: dict[str, Any]) -> None:
     with Simulation("fatal") as simulation:
         topic(simulation, "orders", 4)
         static = {"group_id": "readers", "group_instance_id": "one", **options}
@@ -110,7 +110,7 @@ def test_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) 
 @pytest.mark.behaviour(104)
 @pytest.mark.design("003", "Poll")
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, Any]) -> None:
+def test_revoked_partitions_are_not_also_lost_in_close(options: dict[str, Any]) -> None:
     with Simulation("interrupted") as simulation:
         member = member_with_all(simulation, options)
         listener = listener_of(member)
@@ -130,7 +130,7 @@ def test_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, 
 @pytest.mark.behaviour(104, 115)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("fenced", [True, False])
-def test_closing_while_giving_back_tells_only_the_rest(
+def test_close_during_a_revocation_reports_only_the_rest(
     options: dict[str, Any], fenced: bool
 ) -> None:
     with Simulation("closed") as simulation:
@@ -154,7 +154,7 @@ def test_closing_while_giving_back_tells_only_the_rest(
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("end", ["unsubscribe", "close"])
 @pytest.mark.parametrize("how", ["lost", "revoked"])
-def test_a_listener_that_ends_the_membership_itself_hears_of_it_once(
+def test_a_listener_that_ends_the_membership_is_called_once(
     options: dict[str, Any], end: str, how: str
 ) -> None:
     with Simulation("ended by the listener") as simulation:
@@ -185,7 +185,7 @@ def test_a_listener_that_ends_the_membership_itself_hears_of_it_once(
 
 
 @pytest.mark.behaviour(81)
-def test_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_moment() -> None:
+def test_a_topic_briefly_unknown_to_a_broker_causes_no_revocation() -> None:
     with Simulation("lagging") as simulation:
         topic(simulation, "more", 2)
         member = member_with_all(simulation, {**CONSUMER, "metadata_max_age_ms": 1_000})
@@ -215,7 +215,7 @@ def test_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_mo
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("polled", [True, False])
 @pytest.mark.parametrize("end", ["unsubscribe", "close"])
-def test_what_a_fenced_static_member_held_is_lost(
+def test_partitions_of_a_fenced_static_member_are_lost(
     options: dict[str, Any], polled: bool, end: str
 ) -> None:
     with Simulation("fenced instance") as simulation:
@@ -249,7 +249,7 @@ def check(calls: Calls, rest: set[str]) -> None:
 
 @pytest.mark.behaviour(71)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
+def test_subscribing_again_hands_out_no_revoked_records(
     options: dict[str, Any],
 ) -> None:
     with Simulation("subscribed again") as simulation:
@@ -279,7 +279,7 @@ def test_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
 
 @pytest.mark.behaviour(73)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_a_commit_that_fails_does_not_stop_giving_back(options: dict[str, Any]) -> None:
+def test_a_failed_commit_does_not_stop_a_revocation(options: dict[str, Any]) -> None:
     with Simulation("refused") as simulation:
         options = {**options, "enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
         member = member_with_all(simulation, options)
