@@ -1,4 +1,4 @@
-"""Classic groups with the assignors that come with us."""
+"""Classic groups with the included assignors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What auto-commit has committed when partitions change hands, and when a consumer is closed."""
+"""Auto-commit before revocations, and in close()."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.readers import OPTIONS, Readers, filled
 
-#: So long that no commit of the interval comes before.
+#: No auto-commit is due before.
 SELDOM = {"auto_commit_interval_ms": 3_600_000}
 PROTOCOLS = ["classic", "consumer"]
 
 
 class Witness:
-    """Notes what is committed when partitions are taken back."""
+    """Records the committed offsets when partitions are revoked."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._cluster = simulation.cluster

@@ -1,4 +1,4 @@
-"""Brokers that go and come, coordinators and leaders that move, records that are lost."""
+"""Brokers that restart, coordinators and leaders that move, records that are lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOTH = pytest.mark.parametrize("protocol", [{}, {"group_protocol": "consumer"}])
 
 
 def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
-    """One thing that happens in a data centre."""
+    """Cause one fault of a data centre."""
     random, cluster = simulation.random, simulation.cluster
     node_id = random.choice(list(cluster.brokers))
     up = [broker.node_id for broker in cluster.brokers.values() if broker.up]

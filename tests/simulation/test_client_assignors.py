@@ -1,4 +1,4 @@
-"""Members compute their group's assignment: real consumers on a simulated cluster."""
+"""Client-side assignment: real consumers on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Dealing(PartitionAssignor):
-    """One by one, in the order of the members' ids."""
+    """Assigns partitions one by one, in the order of member ids."""
 
     name = "dealing"
 
@@ -38,19 +38,19 @@ class Dealing(PartitionAssignor):
 
 
 class Older(Dealing):
-    """Of a version that those that read version 1 do not read."""
+    """Has a version that assignors of version 1 do not support."""
 
     version = maximum_version = 0
 
 
 class Newer(Dealing):
-    """The other one."""
+    """Supports both versions."""
 
     minimum_version = version = maximum_version = 1
 
 
 class Failing(Dealing):
-    """Is never able to."""
+    """Always fails."""
 
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
@@ -59,18 +59,18 @@ class Failing(Dealing):
 
 
 class Owners:
-    """Who has what, by what listeners were told."""
+    """The owners of partitions, according to the calls of listeners."""
 
     def __init__(self) -> None:
         self.owned: dict[TopicPartition, Owner] = {}
 
     def forget(self, owner: Owner) -> None:
-        """The coordinator took it for dead."""
+        """Forget a member that the coordinator has removed."""
         self.owned = {tp: each for tp, each in self.owned.items() if each is not owner}
 
 
 class Owner(Listener):
-    """One of them."""
+    """The listener of one member."""
 
     def __init__(self, owners: Owners) -> None:
         super().__init__()
@@ -89,13 +89,13 @@ class Owner(Listener):
 
 
 def slowly(call: Any) -> Any:
-    """The member that asks is told at once, as far as the coordinator knows."""
+    """Delay the response; the coordinator handles the request at once."""
     call.delay_ms = 300
     return call.default()
 
 
 class Computing:
-    """A group whose members compute, in a simulation."""
+    """A group with client-side assignors, in a simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -120,7 +120,7 @@ class Computing:
         return member
 
     def kill(self, member: KafkaConsumer) -> None:
-        """It is gone without a word; its partitions are free once its session is over."""
+        """Kill a member; its partitions are free after its session timeout."""
         self.readers.members.remove(member)
         driver: Any = member._core.driver
         driver.parked.stalled_until_ms = 10**9
@@ -135,7 +135,7 @@ class Computing:
         )
 
     def join_and_compute(self, told: bool) -> None:
-        """One more joins, and another is to compute, or does so already."""
+        """Let a member join, and wait until another one must compute or computes."""
         self.cluster.script(ConsumerGroupPrepareAssignmentRequest, slowly)
         self.join(Dealing)
         self.poll_until(lambda: self.current and (self.current.prepared_for is not None) is told)
@@ -216,7 +216,7 @@ def test_a_late_result_is_dropped_and_the_member_continues(seed: int) -> None:
         world = settled(simulation)
 
         def late(call: Any) -> Any:
-            world.group.computations._failed()  # the coordinator has given it up
+            world.group.computations._failed()  # the coordinator has skipped it
             return call.default()
 
         world.cluster.script(ConsumerGroupInstallAssignmentRequest, late)
@@ -248,7 +248,7 @@ def test_a_failed_assignor_is_reported_and_another_member_computes(
         assert told <= 2
         world.settle()
         world.join(Dealing)
-        world.settle()  # and nothing is raised: who has shown that it can is asked
+        world.settle()  # nothing is raised: a member that has succeeded before is chosen
 
 
 def test_when_all_assignors_fail_the_assignment_stays() -> None:
@@ -328,7 +328,7 @@ def test_a_cluster_without_client_side_assignors_is_rejected(protocol: str) -> N
 
 
 class Handing(Dealing):
-    """Hands each member its place, and notes what it is handed."""
+    """Sends each member its position as metadata, and records what it receives."""
 
     def __init__(self) -> None:
         self.racks: list[str] = []

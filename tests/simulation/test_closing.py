@@ -14,7 +14,7 @@ from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)
-#: What ends the network thread, and what waits for it, do not come within the same millisecond.
+#: The end of the network thread is noticed a few milliseconds later.
 LATE_MS = 200
 
 

@@ -17,7 +17,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Committing(Readers):
-    """A readers whose members commit after every record, without waiting."""
+    """A group whose members commit asynchronously after every record."""
 
     def __init__(self, simulation: Simulation, tps: list[TopicPartition]) -> None:
         super().__init__(simulation, tps)

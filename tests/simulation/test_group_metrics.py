@@ -1,4 +1,4 @@
-"""How long listeners and rebalances took, as `metrics()` tells it."""
+"""The metrics of listener calls and rebalances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Slow:
-    """Takes its time, and tells how often it was called."""
+    """A slow listener that counts its calls."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation

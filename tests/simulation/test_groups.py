@@ -1,4 +1,4 @@
-"""Groups, most of them classic: one member, several, members that come, go and stop polling."""
+"""Groups, most of them classic: members that join, leave and stop polling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interceptors: what they see, when, and what comes of what they return or raise."""
+"""Interceptors: their calls, their results and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TP = TopicPartition("orders", 0)
 
 
 class Audit:
-    """Writes down what it sees."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.consumed: list[int] = []

@@ -1,4 +1,4 @@
-"""Ctrl-C anywhere in poll(), while a group rebalances: the member goes on as if nothing was."""
+"""Ctrl-C anywhere in poll() during a rebalance: the member continues without loss."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tandem_kafka.testing import Simulation
 from tests.simulation.readers import Listener, Readers, filled
 from tests.unit.interrupts import Interrupter
 
-#: Every so many bytecodes; a prime number, so that loops are not met at the same place.
+#: Bytecodes between interruptions; a prime number, to hit loops at different places.
 STEP = 499
 
 
 class Waiting:
-    """Knows when the application thread waits, which is when the simulation goes on."""
+    """Knows whether the application thread waits: only then does the simulation continue."""
 
     def __init__(self, driver: Any) -> None:
         self._wait = driver.wait
@@ -33,7 +33,7 @@ class Waiting:
 
 
 class InterruptedMember:
-    """Two members of a group, the first of which is interrupted once."""
+    """Two members of a group; the first is interrupted once."""
 
     def __init__(self, simulation: Simulation, protocol: str, at: int) -> None:
         self.readers = Readers(simulation, filled(simulation, partitions=4, count=5))
@@ -64,7 +64,7 @@ class InterruptedMember:
     def settle(self) -> None:
         until_ms = self.readers.simulation.clock.now_ms() + 60_000
         for _ in range(8):
-            self.poll()  # news of the group comes with a heartbeat
+            self.poll()  # heartbeats report changes of the group
         while not (self.readers.settled() and self.readers.all_read()):
             assert self.readers.simulation.clock.now_ms() < until_ms, "the group does not settle"
             self.poll()

@@ -1,4 +1,4 @@
-"""One partition lags far behind while others have caught up: it waits for no fetch of theirs."""
+"""A lagging partition does not wait for parked fetches of partitions that have caught up."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.simulation.ledger import produce, topic
 
 LAGGING = TopicPartition("orders", 0)
 RECORDS = 6_000
-#: There and back, at most; the application thread may notice 5 ms later, twice.
+#: The longest round trip; the application thread may notice 5 ms late, twice.
 ROUND_TRIP_MS = 10
 NOTICED_MS = 10
 
 
 def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
-    """A consumer that has caught up with some partitions, and has another one before it."""
+    """A consumer that has caught up with all partitions but one."""
     topic(simulation, "orders", caught_up + 1)
     for _ in range(RECORDS // 50):  # each a batch
         produce(simulation, LAGGING, 50)
@@ -43,9 +43,9 @@ def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
 def longest_pause_ms(
     simulation: Simulation, consumer: Any, trickle: int, handler_ms: int = 0
 ) -> int:
-    """Read all of it, others getting a record now and then."""
+    """Read the lagging partition, while others get a record now and then."""
     longest_ms, read = 0, 0
-    read += len(consumer.poll(1_000)[LAGGING])  # a connection is made for that
+    read += len(consumer.poll(1_000)[LAGGING])  # this opens a connection
     while read < RECORDS:
         began_ms = simulation.clock.now_ms()
         batch = consumer.poll(1_000)
@@ -117,7 +117,7 @@ def test_a_consumer_that_has_caught_up_does_not_fetch_more_often(caught_up: int)
 
 @pytest.mark.parametrize("seed", range(4))
 def test_read_committed_parks_at_an_open_transaction(seed: int) -> None:
-    """What may not be read yet is no reason to expect an answer."""
+    """Records of an open transaction cannot be fetched, so the fetch is parked."""
     with Simulation(f"open {seed}", trace_lines=400) as simulation:
         consumer = reader(simulation, 7, isolation_level="read_committed")
         transaction = simulation.cluster.transaction()

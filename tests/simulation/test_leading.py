@@ -1,4 +1,4 @@
-"""What the leader of a classic group watches for the whole group."""
+"""The leader of a classic group watches topics for all members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def until_held(member: KafkaConsumer, count: int, *others: KafkaConsumer) -> None:
-    """Poll all until a member holds so many partitions, a minute at most."""
+    """Poll all members until one has this number of partitions, for at most a minute."""
     for _ in range(300):
         for each in (member, *others):
             each.poll(200)

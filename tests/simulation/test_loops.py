@@ -138,7 +138,7 @@ def test_a_consumer_is_its_own_iterator(consumer: KafkaConsumer) -> None:
 def test_next_can_be_wrapped_from_outside(
     consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So do tracers; and so do subclasses."""
+    """Tracers and subclasses do so."""
     seen = []
     original = KafkaConsumer.__next__
 
@@ -155,7 +155,7 @@ def test_next_can_be_wrapped_from_outside(
 def test_two_threads_share_the_records(
     consumer: KafkaConsumer, tps: list[TopicPartition], seed: int
 ) -> None:
-    """Each in turn, as a lock of the application's would have it: none twice, none left out."""
+    """With a lock of the application, each record is read exactly once."""
     chance, lock, seen = random.Random(seed), threading.Lock(), []  # noqa: S311
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""A member that was away for too long takes nothing back of what others committed meanwhile."""
+"""A member that lost its membership does not set back commits of other members."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "cons
 
 
 def overtaken(simulation: Simulation, **options: Any) -> tuple[KafkaConsumer, TopicPartition]:
-    """One has read 20 records and was not heard of since; another read and committed 30, and left.
+    """A silent member has read 20 records. Another one has read and committed 30, and left.
 
-    The group is empty, so that it takes commits of anybody without membership.
+    The group is empty and thus accepts commits without membership.
     """
     readers = Readers(simulation, filled(simulation, partitions=1))
     (tp,) = readers.partitions
@@ -87,7 +87,7 @@ def test_a_commit_that_outlives_its_membership_fails(protocol: Any) -> None:
         member.commit_async(callback=lambda _, error: failed.append(error))
         simulation.sleep(20_000)
         assert not failed
-        # Its session would begin anew now, and the commit be one of a member.
+        # Otherwise its session would restart, and the commit would be valid.
         assert simulation.cluster.expel("readers", identity)
         simulation.cluster.start(1)
         simulation.sleep(20_000)
@@ -114,7 +114,7 @@ def test_a_consumer_without_membership_may_commit_into_an_empty_group(protocol: 
 @BOTH
 @pytest.mark.parametrize("seed", range(4))
 def test_a_rejected_commit_ends_the_membership_and_the_records(protocol: Any, seed: int) -> None:
-    """The process was stopped for longer than its session, with much of it read ahead."""
+    """The process was stopped for longer than its session timeout, with records buffered."""
     with Simulation(f"refused {seed}", trace_lines=None) as simulation:
         readers = Readers(simulation, filled(simulation, partitions=2))
         listener = Listener()

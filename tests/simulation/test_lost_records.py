@@ -1,4 +1,4 @@
-"""Logs that lose records: the old ones by retention, the new ones by an unclean election."""
+"""Logs that lose records: old ones through retention, new ones through unclean elections."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_records_fetched_before_their_deletion_are_handed_out() -> None:
         consumer = started(simulation)
         ledger = Ledger(simulation, consumer, [TP])
         assert ledger.poll(5_000, max_records=1).count == 1
-        simulation.sleep(1_000)  # all of it is here by now
+        simulation.sleep(1_000)  # everything has been fetched by now
         simulation.cluster.delete_records(TP, 20)
         produce(simulation, TP, 3)
         ledger.read_all()
@@ -98,7 +98,7 @@ def test_a_deleted_committed_offset_is_reset() -> None:
 
 
 def test_retention_before_a_leader_change_is_not_truncation() -> None:
-    """Nothing of the epoch that was read is left: its end is where the log begins."""
+    """No record of the epoch remains: its end is the log start."""
     with Simulation("retention and leader", brokers=2) as simulation:
         consumer = started(simulation, auto_offset_reset="none")
         simulation.cluster.move_leader(TP, 2)
@@ -145,7 +145,7 @@ def test_records_are_skipped_only_up_to_the_log_start(seed: int) -> None:
 
 
 def test_a_commit_with_an_older_epoch_reveals_lost_records() -> None:
-    """KIP-320: the offset itself is in range again when the next consumer begins."""
+    """KIP-320: the offset is in range again when the next consumer starts."""
     with Simulation("truncated commit", brokers=2) as simulation:
         first = started(simulation, group_id="readers", enable_auto_commit=False)
         Ledger(simulation, first, [TP]).read_all()
@@ -178,7 +178,7 @@ def test_an_election_of_a_lagging_follower_loses_its_missing_records() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_remaining_record_was_read_despite_losses(seed: int) -> None:
-    """The last that was read at each offset is what stands there."""
+    """The last record read at each offset is the one in the log."""
     with Simulation(f"truncation {seed}", brokers=3) as simulation:
         random, cluster = simulation.random, simulation.cluster
         cluster.create_topic("orders")

@@ -1,4 +1,4 @@
-"""Three to eight members in one thread, both protocols, every fault; one seed after the other."""
+"""Scenarios: three to eight members under faults, one seed after the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.ledger import Ledger, produce, topic
 #: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
 SEEDS = range(*map(int, os.environ.get("TANDEM_SEEDS", "0-240").split("-")))
 
-#: Seeds that found something, and what it was.
+#: Seeds that found a defect, with a description.
 FOUND = {
     (73, "consumer-static"): "who gave up all brokers while its positions were known never asked "
     "for brokers again, until its metadata was old",
@@ -79,7 +79,7 @@ def test_a_rebootstrapped_consumer_requests_the_brokers_again() -> None:
         ledger = Ledger(simulation, consumer, tps)
         ledger.read_all()
         consumer._core.engine.loop._context.metadata.rebootstrap()
-        for _ in range(2):  # the fetches that are under way still bring something
+        for _ in range(2):  # the fetches in flight still return records
             produce(simulation, TopicPartition("orders", 1), 5)
             ledger.read_all(within_ms=10_000)
 

@@ -1,4 +1,4 @@
-"""`metric_reporters`: kafka-python's interface, served by the thread that polls."""
+"""`metric_reporters`: kafka-python's interface, called by the polling thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["make"]
 
 
 class Written(AbstractMetricsReporter):
-    """Writes down what it is told, and by which thread."""
+    """Records its calls and their threads."""
 
     made: list[Written] = []  # noqa: RUF012 - emptied by each test
 

@@ -1,4 +1,4 @@
-"""What poll() tells the network thread: that it lives always, more only if something waits."""
+"""The events that poll() sends to the network thread: only the necessary ones."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_listener_that_raised_for_an_empty_set_is_called_again() -> None:
                 raise ValueError("not yet")
 
         def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
-            """There is nothing to give back."""
+            """No partitions are revoked."""
 
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
@@ -163,7 +163,7 @@ def test_a_failed_position_lookup_is_retried_by_the_next_poll() -> None:
         simulation.cluster.script(ListOffsetsRequest, refused_late)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
-        poll_for(simulation, 1_000, consumer)  # all that is to be told has been told by then
+        poll_for(simulation, 1_000, consumer)  # all listener calls have happened by then
         with pytest.raises(TopicAuthorizationFailedError):
             consumer.position(TP, timeout_ms=5_000)
         produce(simulation, TP, 1)

@@ -1,4 +1,4 @@
-"""Calls end when they should in simulated time, and nothing spins."""
+"""Calls end on time in simulated time, and nothing spins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Watch:
 
 
 def silence(simulation: Simulation) -> None:
-    """Packets reach nobody any more."""
+    """Lose all packets."""
     for broker in simulation.cluster.brokers.values():
         simulation.network.silent.add(broker.address)
 
@@ -111,7 +111,7 @@ def test_a_call_without_a_response_ends_on_time(api: object) -> None:
 
 @pytest.mark.design("003", "CommitSync, CommitAsync")
 def test_a_commit_is_sent_at_once() -> None:
-    """A missing wake-up would show here: the network thread sleeps for up to half a second."""
+    """Without a wakeup, the network thread would sleep for up to half a second."""
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)

@@ -1,6 +1,6 @@
-"""Brokers behind proxies: one that is down still accepts each connection, and closes it.
+"""Brokers behind proxies: the proxy of a stopped broker accepts connections and closes them.
 
-That says nothing about what the broker speaks, so nothing may be final for it.
+This says nothing about the versions that the broker supports.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)
 PROTOCOLS = ("classic", "consumer", "auto")
-#: Longer than any number of attempts that could be taken for a proof.
+#: Longer than any series of attempts that could be mistaken for proof.
 OUTAGE_MS = 25_000
 
 
@@ -37,7 +37,7 @@ def start_all(simulation: Simulation) -> None:
 
 
 def read(consumer: KafkaConsumer, within_ms: int) -> int:
-    """Return after how long a record came; polls that fail are failures."""
+    """Return how long it took to get a record; errors of poll() fail the test."""
     began_ms = consumer._core.clock.now_ms()
     assert consumer.poll(within_ms).count > 0, "nothing came"
     return consumer._core.clock.now_ms() - began_ms
@@ -50,7 +50,7 @@ def poll_for(consumer: KafkaConsumer, duration_ms: int) -> None:
 
 
 def protocol_of(simulation: Simulation) -> set[str]:
-    """The heartbeats that arrived say it."""
+    """Return the protocol of the heartbeats that arrived."""
     kinds = ("HeartbeatRequest", "ConsumerGroupHeartbeatRequest")
     brokers = simulation.cluster.brokers.values()
     return {kind for kind in kinds if any(broker.requests.get(kind) for broker in brokers)}
@@ -75,7 +75,7 @@ def test_a_member_reads_again_after_an_outage(protocol: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_member_joins_although_all_brokers_were_down_at_first(protocol: str, seed: int) -> None:
-    """Neither does it fail, nor does 'auto' take the older protocol for it."""
+    """The consumer does not fail, and 'auto' does not select the older protocol."""
     with proxied(f"start {protocol} {seed}") as simulation:
         stop_all(simulation)
         consumer = simulation.consumer(

@@ -1,4 +1,4 @@
-"""Brokers that throttle: what the consumer holds back, and what goes on."""
+"""Brokers that throttle: delayed and unaffected requests."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROUND_TRIP_MS = 12
 
 
 def sent(simulation: Simulation, request: str) -> list[tuple[int, str]]:
-    """When brokers got the requests of a kind, and on which connections."""
+    """Return times and connections of the requests of a kind."""
     pattern = re.compile(rf" *(\d+) (#\d+) broker \d+ < {request} ")
     found = map(pattern.match, simulation.trace.lines)
     return [(int(match[1]), match[2]) for match in found if match]
 
 
 def throttled(simulation: Simulation) -> list[tuple[int, str, int]]:
-    """When a connection was throttled, which, and for how long."""
+    """Return time, connection and duration of each throttling."""
     pattern = re.compile(r" *(\d+) (#\d+) is throttled for (\d+) ms")
     found = map(pattern.match, simulation.trace.lines)
     return [(int(match[1]), match[2], int(match[3])) for match in found if match]
@@ -82,7 +82,7 @@ def test_a_client_above_its_quota_reads_at_its_rate(kafka: str) -> None:
     [("classic", HeartbeatRequest), ("consumer", ConsumerGroupHeartbeatRequest)],
 )
 def test_heartbeats_continue_while_fetches_are_throttled(protocol: str, heartbeat: type) -> None:
-    """A coordinator has a connection of its own, as in the Java client."""
+    """The coordinator has its own connection, as in the Java client."""
     with Simulation(f"fetches {protocol}", trace_lines=None) as simulation:
         topic(simulation, "orders", 1)
         options = dict(OPTIONS, group_protocol=protocol)
@@ -109,7 +109,7 @@ def test_heartbeats_continue_while_fetches_are_throttled(protocol: str, heartbea
     [("classic", HeartbeatRequest), ("consumer", ConsumerGroupHeartbeatRequest)],
 )
 def test_heartbeats_wait_while_their_coordinator_throttles(protocol: str, heartbeat: type) -> None:
-    """The member stays in, if the time is shorter than its session."""
+    """The member stays in the group if its session timeout is longer."""
     with Simulation(f"heartbeats {protocol}", trace_lines=None) as simulation:
         topic(simulation, "orders", 1)
         options = dict(OPTIONS, group_protocol=protocol, session_timeout_ms=6_000)
@@ -172,7 +172,7 @@ def test_throttling_beyond_the_request_timeout_keeps_the_connection() -> None:
         simulation.cluster.script(HeartbeatRequest, late)
         while not throttled(simulation):
             consumer.poll(5)
-        consumer.commit_async()  # is under way when the client learns that it should not be
+        consumer.commit_async()  # in flight when the client learns of the throttling
         connections = len(sent(simulation, "ApiVersionsRequest"))
         for _ in range(15):
             consumer.poll(1_000)

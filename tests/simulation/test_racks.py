@@ -1,4 +1,4 @@
-"""Consumers that read from a replica in their own rack (KIP-392), and say which it is."""
+"""Consumers that read from a replica in their rack (KIP-392)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fetches(simulation: Simulation, node_id: int) -> int:
 
 
 def read_from(simulation: Simulation, ledger: Ledger) -> set[int]:
-    """Read something new; return the brokers that were asked."""
+    """Read a new record; return the brokers that got fetches."""
     before = {node_id: fetches(simulation, node_id) for node_id in simulation.cluster.brokers}
     for _ in range(3):
         produce(simulation, TP, 2)
@@ -86,7 +86,7 @@ def test_the_leader_replaces_a_failed_follower_without_duplicates() -> None:
         assert simulation.clock.now_ms() - began_ms < 5_000
         assert read_from(simulation, ledger) == {1}
         simulation.cluster.start(2)
-        # The leader has to be asked once more, and it is: at the latest when metadata is old.
+        # The leader must be asked again, at the latest when metadata expires.
         for _ in range(3):
             simulation.sleep(LEASE_MS)
             ledger.read_all()
@@ -113,7 +113,7 @@ def test_a_lagging_follower_is_left_when_the_lease_ends() -> None:
 
 
 def test_an_offset_out_of_range_for_the_follower_is_read_from_the_leader() -> None:
-    """No reset: the leader knows better."""
+    """No reset: the leader has the offset."""
     with world("follower out of range") as simulation:
         consumer, ledger = started(simulation, auto_offset_reset="none")
         consumer.seek(TP, 0)

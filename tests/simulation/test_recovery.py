@@ -1,4 +1,4 @@
-"""How soon reading goes on after brokers, or the links to them, were gone."""
+"""The time until reading continues after outages of brokers and connections."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(6)]
-#: A real cluster notices after so long that a broker is gone (`broker.session.timeout.ms`).
+#: After this time, a real cluster notices that a broker is gone (`broker.session.timeout.ms`).
 ELECTION_MS = 9_000
 
 
 class Reading:
-    """Six partitions on three brokers, a record in each several times a second."""
+    """Six partitions on three brokers, each with several new records per second."""
 
     def __init__(self, seed: object, **options: object) -> None:
         self.simulation = Simulation(seed, brokers=3, trace_lines=2_000)
@@ -63,7 +63,7 @@ class Reading:
         return max(self._silence_ms[tp], self.now_ms - self.read_ms[tp])
 
     def until_all_read(self, within_ms: int = 120_000) -> int:
-        """Return how long it takes until what comes from now on is read of every partition."""
+        """Return how long it takes until new records of every partition are read."""
         began_ms = self.now_ms
         cluster = self.simulation.cluster
         ends = {tp: cluster.at(tp).log.end_offset for tp in PARTITIONS}
@@ -76,7 +76,7 @@ class Reading:
         return [tp for tp in PARTITIONS if self.simulation.cluster.at(tp).leader == node_id]
 
     def elect(self, *gone: int) -> None:
-        """The cluster notices; the brokers that are left take the partitions over."""
+        """The cluster notices; the remaining brokers take over the partitions."""
         left = [n for n in self.simulation.cluster.brokers if n not in gone]
         for node_id in gone:
             for tp in self.led_by(node_id):
@@ -92,7 +92,7 @@ def test_half_open_connections_are_noticed_long_before_the_request_timeout(seed:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_half_open_connections_are_noticed_equally_fast_each_time(seed: int) -> None:
-    """Of a broker with several, one may be suspected a moment after the others were given up."""
+    """One connection of a broker may be tested just after its others were closed."""
     with Reading(f"half open again {seed}") as reading:
         for _ in range(4):
             reading.go_on(5_000 + 700 * seed)
@@ -179,7 +179,7 @@ def read_for(consumer: KafkaConsumer, duration_ms: int) -> int:
 
 @pytest.mark.parametrize("slow_ms", [4_000, 7_000, 12_000])
 def test_a_slow_broker_is_still_read(slow_ms: int) -> None:
-    """Each answer takes long, also on a new connection: it is read all the same."""
+    """Each response is slow, also on a new connection."""
     with Simulation(f"slow {slow_ms}", trace_lines=2_000) as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest", bootstrap_timeout_ms=0)

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made anew while somebody reads it."""
+"""A topic that is deleted and created again while it is read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reader(**options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
 
 
 def make_anew(simulation: Simulation, records: int = 8) -> list[bytes]:
-    """Make the topic anew, with so many records; returns their values."""
+    """Recreate the topic with a number of records; returns their values."""
     simulation.cluster.recreate_topic("orders")
     values = [b"new %d" % number for number in range(records)]
     simulation.cluster.produce(TP, *values)

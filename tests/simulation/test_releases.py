@@ -168,7 +168,7 @@ def test_truncation_is_noticed_if_leader_epochs_are_supported(kafka: str) -> Non
         ledger = reading(simulation, TP)
         ledger.read_all()
         simulation.cluster.move_leader(TP, 2, truncate_to=10)
-        if kafka == "0.11":  # out of range is all that can be seen: everything once more
+        if kafka == "0.11":  # only out of range can be noticed: everything is read again
             ledger.next[TP] = 0
             ledger.read_all()
             assert asked(simulation, "OffsetForLeaderEpochRequest") == 0

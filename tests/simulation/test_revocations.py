@@ -1,4 +1,4 @@
-"""What may go wrong while partitions are given back."""
+"""Faults during revocations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Listener:
-    """Writes down what it is told; `interruption` is run inside of revoked and lost."""
+    """Records its calls; `interruption` runs inside revoked and lost."""
 
     def __init__(self) -> None:
         self.calls: Calls = []
@@ -68,7 +68,7 @@ def listener_of(member: KafkaConsumer) -> Listener:
 
 
 def forget(simulation: Simulation, member: KafkaConsumer) -> None:
-    """The coordinator forgets a member, and the member hears of it."""
+    """The coordinator removes a member, and the member notices it."""
     member_id = member.group_metadata().member_id
     assert simulation.cluster.expel("readers", member_id)
     simulation.sleep(2_000)
@@ -76,7 +76,7 @@ def forget(simulation: Simulation, member: KafkaConsumer) -> None:
 
 
 def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: Any) -> None:
-    """Have another member come, so that this one has to give partitions back."""
+    """Let another member join, so that this one must revoke partitions."""
     other = simulation.consumer("orders", group_id="readers", **options)
     while True:
         other.poll(200)
@@ -174,7 +174,7 @@ def test_a_listener_that_ends_the_membership_is_called_once(
             member.unsubscribe()
         assert [what for what, _ in listener.calls] == ["assigned", how]
         if end == "unsubscribe":
-            # Membership begins anew, and so does what the listener hears of it.
+            # A new membership begins, with new listener calls.
             listener.interruption = None
             member.subscribe(["orders"], listener=listener)
             while len(member.assignment()) < 4:
@@ -238,7 +238,7 @@ def test_partitions_of_a_fenced_static_member_are_lost(
 
 
 def check(calls: Calls, rest: set[str]) -> None:
-    """All was assigned, some of it revoked, and of the rest the listener heard in that way."""
+    """Check the calls: all assigned, some revoked, and the rest as expected."""
     (first, everything), (second, given_back), *others = calls
     assert (first, second) == ("assigned", "revoked")
     assert {what for what, _ in others} == rest

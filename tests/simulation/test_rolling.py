@@ -1,4 +1,4 @@
-"""Members roll from one protocol to the other and back, under load: nothing is lost or shared."""
+"""Rolling upgrades from one protocol to the other and back, under load."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CLASSIC = pytest.mark.parametrize("classic", [EAGER, COOPERATIVE], ids=["eager",
 
 
 class Owners:
-    """Who has which partition, by what the listeners were told."""
+    """The owners of partitions, according to the calls of listeners."""
 
     def __init__(self) -> None:
         self.by_partition: dict[TopicPartition, Owner] = {}
 
 
 class Owner:
-    """One member's listener; nobody else may have what it is given."""
+    """The listener of one member; its partitions must have no other owner."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners.by_partition
@@ -47,7 +47,7 @@ class Owner:
 
 
 class Rolling:
-    """A group of three whose members are replaced one by one, while records come in."""
+    """A group of three whose members are replaced one by one, while records are produced."""
 
     def __init__(self, simulation: Simulation, **options: Any) -> None:
         self.simulation = simulation
@@ -67,14 +67,14 @@ class Rolling:
         return self.readers.join(Owner(self.owners), **options)
 
     def some_time(self) -> None:
-        """Records come in, and are read as far as time allows."""
+        """Produce records, and read for a while."""
         random = self.simulation.random
         for _ in range(random.randrange(6)):
             produce(self.simulation, random.choice(self.readers.partitions), random.randrange(1, 4))
             self.readers.poll(1, random.choice([1, 20, 200]))
 
     def roll(self, **options: Any) -> None:
-        """Replace every member; the new one comes before or after the old one has gone."""
+        """Replace every member; the new one joins before or after the old one leaves."""
         random = self.simulation.random
         for old in list(self.readers.members):
             if random.random() < 0.5:
@@ -107,7 +107,7 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
         assert world.kind == "consumer"
         again = {record: count for record, count in world.readers.read.items() if count > 1}
         assert not again, "what was read by who left was committed"
-        # On the way down, who is not at the group's last epoch yet loses all, and reads it again.
+        # In a downgrade, members behind the last epoch lose their partitions and read again.
         world.roll(**classic)
         world.settle()
         assert world.kind == "classic"
@@ -117,7 +117,7 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
 @CLASSIC
 @pytest.mark.parametrize("seed", SEEDS)
 def test_members_of_both_protocols_form_one_group(seed: int, classic: dict[str, Any]) -> None:
-    """Coordinators fail over meanwhile, and know of either kind what was written."""
+    """Meanwhile, coordinators fail over; their logs have members of both protocols."""
     with Simulation(f"half {seed}", brokers=2) as simulation:
         world = Rolling(simulation, **classic)
         for _ in range(2):

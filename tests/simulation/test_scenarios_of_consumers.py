@@ -1,4 +1,4 @@
-"""Scenarios of documents 000 and 003 that are the consumer's, by their sections."""
+"""Scenarios of documents 000 and 003 for the consumer, by section."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WATCHED = 200
 
 
 def watch(simulation: Simulation, api: Any, seen: Callable[[Call], object]) -> None:
-    """Have `seen` told of the next calls of an API, which are answered as usual."""
+    """Call `seen` for the next calls of an API, which get their usual responses."""
 
     def look(call: Call) -> Any:
         seen(call)

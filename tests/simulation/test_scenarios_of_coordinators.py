@@ -1,7 +1,7 @@
-"""Scenarios of documents 000 and 002 that are the coordinator's alone, to the millisecond.
+"""Scenarios of documents 000 and 002 for the coordinator, exact to the millisecond.
 
-`tests/integration/test_coordinator_scenarios.py` has them and others of a real coordinator too,
-whose time cannot be counted like that.
+`tests/integration/test_coordinator_scenarios.py` runs them and others with a real coordinator, but
+without exact times.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_a_member_that_returns_after_the_rebalance_is_rejected() -> None:
     pair.driven.sleep(1)
     assert pair.driven.heartbeat(pair.leader, 2) is errors.RebalanceInProgressError
     assert pair.driven.answers[pair.driven.join(pair.leader)].generation == 3
-    # Its generation is over too; Kafka tells it first that it is no member.
+    # Its generation is also old; Kafka reports the unknown member first.
     assert pair.driven.heartbeat(pair.follower, 2) is errors.UnknownMemberIdError
     assert pair.driven.heartbeat(pair.follower, 3) is errors.UnknownMemberIdError
 
@@ -121,7 +121,7 @@ def test_a_member_that_joins_after_the_round_starts_another_one() -> None:
 
 
 def synchronizing() -> Pair:
-    """Both have joined generation 3, and the assignment is awaited."""
+    """Both have joined generation 3, and wait for the assignment."""
     pair = Pair()
     pair.driven.join(pair.leader)
     pair.driven.join(pair.follower)

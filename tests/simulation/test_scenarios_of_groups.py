@@ -42,7 +42,7 @@ def heard(member: KafkaConsumer) -> list[str]:
 
 
 def kill(readers: Readers, member: KafkaConsumer) -> None:
-    """The process is gone, without a word."""
+    """Kill the process of a member."""
     stop(member, 10**9)
     readers.members.remove(member)
     member._core.closed = True  # nobody closes it
@@ -55,7 +55,7 @@ def stop(member: KafkaConsumer, until_ms: int) -> None:
 def rebalance_until(
     readers: Readers, group: ClassicGroup, phase: Callable[[ClassicGroup], bool]
 ) -> None:
-    """Poll, the newest first and the leader last, until the rebalance has come so far."""
+    """Poll, the newest member first and the leader last, until the rebalance is in a phase."""
     for turn in range(20_000):
         if group.state is not GroupState.STABLE and phase(group):
             return

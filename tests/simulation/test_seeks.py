@@ -1,4 +1,4 @@
-"""Seeks, pauses and new assignments in between: what is stale is never handed out."""
+"""Seeks, pauses and new assignments: stale records are never handed out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.ledger import Ledger, produce, topic
 
 
 def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:
-    """One thing that an application does with its positions."""
+    """Do one random action with the positions."""
     random, consumer = simulation.random, ledger.consumer
     tp = random.choice(tps)
     match random.randrange(6):

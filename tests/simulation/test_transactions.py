@@ -1,4 +1,4 @@
-"""Transactions in the logs: what readers of either isolation level see, under faults too."""
+"""Transactions: the records that both isolation levels read, also under faults."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reader(simulation: Simulation, *, committed: bool, **options: object) -> Kaf
 
 
 def values(consumer: KafkaConsumer, timeout_ms: int = 5_000) -> list[bytes]:
-    """Everything that arrives until nothing has for a while."""
+    """Return all values until no more arrive for a while."""
     found: list[bytes] = []
     while batch := consumer.poll(timeout_ms):
         found += [record.value for record in batch.get(TP, ())]
@@ -125,7 +125,7 @@ def test_a_transaction_with_a_lost_marker_is_open_again() -> None:
 
 @dataclass
 class World:
-    """Producers that write to one partition, and books of what became of each record."""
+    """Producers that write to one partition, and a ledger of each record's fate."""
 
     simulation: Simulation
     written: list[tuple[int, bytes, Transaction | None]] = field(default_factory=list)
@@ -156,7 +156,7 @@ class World:
         else:
             self.aborted.add(ending)
             ending.abort()
-        if random.random() < 0.7:  # the same producer goes on
+        if random.random() < 0.7:  # the same producer continues
             self.open.append(self.simulation.cluster.transaction(ending.producer_id))
 
     def write(self, transaction: Transaction | None) -> None:
@@ -170,7 +170,7 @@ class World:
         self.written += [(begin + n, value, transaction) for n, value in enumerate(batch)]
 
     def visible(self, *, committed: bool) -> list[tuple[int, bytes]]:
-        """What a reader from the beginning may have by now."""
+        """Return the values that a reader from the beginning may have by now."""
         if not committed:
             return [(offset, value) for offset, value, _ in self.written]
         undecided = [offset for offset, _, t in self.written if t in self.open]

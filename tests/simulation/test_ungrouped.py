@@ -1,4 +1,4 @@
-"""Subscribing without a group: all partitions are ours, and stay so through what clusters do."""
+"""Subscriptions without a group: the consumer has all partitions, and keeps them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settle(simulation: Simulation, consumer: Any, expected: set[TopicPartition])
 
 @pytest.mark.parametrize("seed", range(20))
 def test_everything_is_read_while_brokers_restart(seed: int) -> None:
-    """A broker that does not know the topic yet takes nothing away, and no position is lost."""
+    """A broker that does not know the topic yet causes no loss of partitions or positions."""
     with Simulation(f"ungrouped {seed}", brokers=3) as simulation:
         tps = topic(simulation, "orders", 6)
         consumer = simulation.consumer("orders", **PROMPT)

@@ -1,4 +1,4 @@
-"""The user's assignors and patterns: not on the network thread, and as slow as they like."""
+"""Assignors and patterns of the user: not on the network thread, even if slow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssig
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
-#: With a session of 45 s nobody would get through who does not beat meanwhile.
+#: Longer than the session: only members that keep sending heartbeats stay.
 SLOW_MS = 50_000
 
 
 class Watched(RangePartitionAssignor):
-    """A classic assignor that notes its calls, and on which thread they come."""
+    """A classic assignor that records its calls and their threads."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -43,7 +43,7 @@ class Watched(RangePartitionAssignor):
 
 
 class Local(PartitionAssignor):
-    """The same of a KIP-848 group that its members compute; gives all to the first member."""
+    """The same for client-side assignment; assigns everything to the first member."""
 
     name = "local"
 

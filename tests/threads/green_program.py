@@ -1,4 +1,4 @@
-"""A program with green threads, run by `test_green_threads.py` in a process of its own.
+"""A program with green threads, run by `test_green_threads.py` in its own process.
 
 Arguments: the library, when to patch (`before` or `after` the import of tandem_kafka), bootstrap
 servers, a topic with 20 records in two partitions. Prints one line of JSON.
@@ -18,7 +18,7 @@ LINES: list[str] = []
 
 
 class Lines(logging.Handler):
-    """Keeps what is logged."""
+    """Keeps log lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         LINES.append(record.getMessage())
@@ -49,7 +49,7 @@ def patch() -> Any:
 
 
 def both() -> tuple[Any, Any]:
-    """Import and patch in the order that was asked for."""
+    """Import and patch in the requested order."""
     if WHEN == "after":
         tandem_kafka = importlib.import_module("tandem_kafka")
         return patch(), tandem_kafka
@@ -57,7 +57,7 @@ def both() -> tuple[Any, Any]:
 
 
 def read(consumer: Any, count: int) -> list[str]:
-    """Poll until there are so many values."""
+    """Poll until there is this number of values."""
     values: list[str] = []
     end = time.monotonic() + 30
     while len(values) < count and time.monotonic() < end:
@@ -67,7 +67,7 @@ def read(consumer: Any, count: int) -> list[str]:
 
 
 def woken(library: Any, consumer: Any, error: type[Exception]) -> bool:
-    """Poll for long, and have another green thread end that."""
+    """Start a long poll that another green thread ends."""
     library.spawn(lambda: (library.sleep(0.1), consumer.wakeup()))
     try:
         consumer.poll(timeout_ms=20_000)

@@ -1,4 +1,4 @@
-"""One test, many schedules."""
+"""Runs a test with many seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SEEDS = range(200)
 
 
 def each_seed(test: Callable[[int], None]) -> Callable[[], None]:
-    """Run a test once per seed; a failure tells which seed it was."""
+    """Run a test once per seed; a failure names its seed."""
 
     def run() -> None:
         for seed in SEEDS:

@@ -1,4 +1,4 @@
-"""Processes in which gevent or eventlet has put green threads in the place of real ones."""
+"""Processes in which gevent or eventlet has replaced threads with green threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both threads touch, under every interleaving of lines that a seed can draw."""
+"""The state that both threads touch, under interleavings of lines drawn from seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.request_managers.world import TP, World
 
 
 class RacyCounter:
-    """Check then act: what lockstep must find."""
+    """A race of check and act, which lockstep must find."""
 
     def __init__(self) -> None:
         self.value = 0

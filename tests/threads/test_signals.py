@@ -1,4 +1,4 @@
-"""Waiting threads and signal handlers: no wake-up is lost, wherever the handler runs."""
+"""Waiting threads and signal handlers: no wakeup is lost, wherever the handler runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.interrupts import Interrupter
 
 Handler = Callable[[int, FrameType | None], None]
 
-#: A wait that lasts so long was not ended by the handler.
+#: A wait of this length was not ended by the handler.
 LOST_S = 2.0
 
 
@@ -36,7 +36,7 @@ def wait(driver: ThreadDriver, news: Sequence[object], interrupter: Interrupter)
 
 
 def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also between the look and the wait; without the second look that is only a safety net."""
+    """Also between the check and the wait, where only the second check helps."""
     monkeypatch.setattr(runtime, "_RECHECK_S", 60.0)
     driver = ThreadDriver(MonotonicClock())
     for at in count():
@@ -53,7 +53,7 @@ def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch
         rescue.join()
         assert driver._waiting == []
         if news[0] == "rescue":
-            break  # it fell asleep before it came to that bytecode
+            break  # the wait began before that bytecode
         assert took_s < LOST_S, f"the wake-up at bytecode {at} was lost"
     assert at > 30
 
@@ -76,7 +76,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() 
         rescue.join()
         if interrupter.frame is None:
             break
-        # A lock may stay registered. It is released once, and then costs no more than a look.
+        # A lock may stay registered. It is released once, and then costs only a check.
         driver.notify()
         assert not any(lock.locked() for lock in driver._waiting)
     assert at > 30
@@ -84,7 +84,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_nothing_behind() 
 
 @contextmanager
 def timer(handle: Handler) -> Iterator[Callable[[float], None]]:
-    """Signals of a timer of the system's."""
+    """Signals of a system timer."""
     before = signal.signal(signal.SIGALRM, handle)
     try:
         yield lambda delay_s: signal.setitimer(signal.ITIMER_REAL, delay_s) and None
@@ -116,7 +116,7 @@ def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
 
 @pytest.mark.parametrize("source", [timer, thread])
 def test_waiting_threads_miss_no_signal(source: Any) -> None:
-    """Signals at all times around the beginning of a wait, with another thread that waits too."""
+    """Signals around the start of a wait, while another thread also waits."""
     driver = ThreadDriver(MonotonicClock())
     news: list[int] = []
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""A reader and the threads beside it: one is inside at a time, and nobody waits in vain."""
+"""A reader and visitors: one thread is inside at a time, and no wait lasts for ever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAR_MS = 1_000_000
 
 
 class Consumer:
-    """What a consumer does with its core, and nothing else."""
+    """The calls of a consumer to its core."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self.lockstep = lockstep
@@ -42,7 +42,7 @@ class Consumer:
         self.turned_away = 0
 
     def work(self, name: str) -> None:
-        """Be inside for a while, alone."""
+        """Stay inside for a while, and check that no other thread is."""
         assert self.inside == []
         self.inside.append(name)
         for _ in range(5):
@@ -139,7 +139,7 @@ def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
 
 
 class Committing:
-    """Two threads that commit, and a reader; each may come to run the callbacks."""
+    """Two committing threads and a reader; any of them may run the callbacks."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self.lockstep = lockstep

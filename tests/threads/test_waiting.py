@@ -19,7 +19,7 @@ from tests.threads.seeds import each_seed
 
 
 class Ticking:
-    """Time passes by being asked for; a wait that nobody ends is over in the end."""
+    """A clock that advances with each call, so that every wait ends."""
 
     def __init__(self) -> None:
         self._ticks: Iterator[int] = count()
@@ -143,7 +143,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 
     def network() -> None:
         while len(taken) < 5:
-            # As the transport's poll: asleep until woken, then everything there is.
+            # Like the transport's poll: sleep until a wakeup, then handle all events.
             while not flag:
                 lockstep.pause()
             flag.clear()

@@ -1,4 +1,4 @@
-"""Answers whose bytes a simulated broker keeps."""
+"""Responses whose bytes a simulated broker caches."""
 
 from __future__ import annotations
 

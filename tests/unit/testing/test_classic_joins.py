@@ -1,4 +1,4 @@
-"""JoinGroup of classic groups: who is answered at once, and who makes all others join again."""
+"""JoinGroup of classic groups: immediate responses, rebalances, the initial delay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.testing.driven import Driven, assignment_of, subscription
 
 
 def syncing(driven: Driven) -> tuple[str, str]:
-    """A leader and a follower that both have joined, and not more; returns their ids."""
+    """Let a leader and a follower join, without SyncGroup; returns their ids."""
     leader = driven.alone(0, 1, 2, 3)
     newcomer = driven.join("", instance_id="two")
     driven.join(leader)
@@ -19,7 +19,7 @@ def syncing(driven: Driven) -> tuple[str, str]:
 
 
 def stable(driven: Driven) -> tuple[str, str]:
-    """A leader and a follower that have their assignments; returns their ids."""
+    """Let a leader and a follower join and sync; returns their ids."""
     leader, follower = syncing(driven)
     driven.sync(leader, 2, **{leader: assignment_of(0, 1), follower: assignment_of(2, 3)})
     return leader, follower
@@ -111,7 +111,7 @@ def test_a_repeated_join_response_does_not_extend_the_session() -> None:
 
 
 def test_a_rejoining_member_keeps_its_assignment() -> None:
-    """It is what the member has if the group goes to the other protocol meanwhile."""
+    """An upgrade during the rebalance uses this assignment."""
     driven = Driven()
     leader, follower = stable(driven)
     driven.join(leader)
@@ -281,7 +281,7 @@ def test_a_group_without_members_after_the_initial_delay_is_empty() -> None:
 
 
 def test_an_expired_member_may_end_the_initial_delay() -> None:
-    """All that are left have joined, and nobody who was handed an id is waited for any more."""
+    """All remaining members have joined, and no given id is pending."""
     driven = delayed()
     first = driven.join("")
     driven.join("", needs_id=True, session_ms=6_000)

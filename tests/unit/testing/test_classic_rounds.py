@@ -1,6 +1,6 @@
-"""Whom a round of a classic group waits for, to the millisecond.
+"""Rebalances of classic groups: whom they wait for, exact to the millisecond.
 
-`tests/integration/test_coordinator_rounds.py` has it of a real coordinator, as exactly as one can.
+`tests/integration/test_coordinator_rounds.py` does the same with a real coordinator, less exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REBALANCE_MS = 60_000
 
 
 def pair(driven: Driven, **follower: str) -> tuple[str, str]:
-    """A leader and a follower in generation 2; the leader may be late. Returns their ids."""
+    """Make a leader and a follower in generation 2; returns their ids."""
     leader = driven.alone(0, 1, 2, 3)
     newcomer = driven.join("", **follower)
     driven.join(leader)
@@ -28,7 +28,7 @@ def pair(driven: Driven, **follower: str) -> tuple[str, str]:
 
 
 def beat_for(driven: Driven, duration_ms: int, generation: int, *member_ids: str) -> None:
-    """Let time pass while members are alive, up to a millisecond before its end."""
+    """Let time pass while members send heartbeats, up to a millisecond before its end."""
     for _ in range(duration_ms // 5_000 - 1):
         driven.sleep(5_000)
         for member_id in member_ids:
@@ -139,7 +139,7 @@ def test_a_commit_extends_the_session() -> None:
 
 
 def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
-    """It may be gone: it cannot show that it is there before it has its answer."""
+    """It may be gone: it sends no heartbeats before its first response."""
     driven = Driven()
     leader = driven.alone(0)
     long_ms = 2 * NEW_MEMBER_MS

@@ -1,4 +1,4 @@
-"""A simulated coordinator that has members compute: who, with what, and what it takes."""
+"""Client-side assignment at a simulated coordinator: the choice of the member, valid results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def code(error: Any) -> int:
 
 
 def two_of_a_group() -> Coordinated:
-    """`a` and `b`, with a target that `a` has computed, and nothing to do."""
+    """`a` and `b`, with a target computed by `a`."""
     world = Coordinated()
     world.join("a", assignor())
     world.compute("a")
@@ -48,7 +48,7 @@ def two_of_a_group() -> Coordinated:
 
 
 def about_to_compute() -> Coordinated:
-    """The same with `c`: `a` is to compute once more, and was told."""
+    """The same with `c`: `a` must compute again, and knows it."""
     world = two_of_a_group()
     world.join("c", assignor())
     assert world.prepare("a").error_code == 0

@@ -1,4 +1,4 @@
-"""The scripted cluster: overriding answers, and what it is strict about."""
+"""The simulated cluster: scripted responses, logs, and checks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_commit_without_membership_is_rejected_while_a_group_has_members() -> 
 
 
 def test_missing_topics_are_created_only_if_allowed() -> None:
-    """56."""
+    """With `allow_auto_create_topics`, and if the brokers allow it."""
     for allowed in (True, False):
         with Simulation() as simulation:
             simulation.cluster.auto_create = True

@@ -1,4 +1,4 @@
-"""A member that is to compute and does not, a coordinator that fails over meanwhile."""
+"""Computations that fail, time out, or meet a failover of the coordinator."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_member_that_supports_the_newest_version_computes() -> None:
 
 
 def nothing(_: Coordinated) -> None:
-    """Right after it has been chosen."""
+    """Do nothing: the member was just chosen."""
 
 
 def told(world: Coordinated) -> None:

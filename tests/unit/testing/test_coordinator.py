@@ -1,4 +1,4 @@
-"""The coordinator is a plain state machine: requests and the time in, answers and timers out."""
+"""The coordinator is a state machine: requests and time in, results and timers out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.testing.driven import Driven, assignment_of, orders, subscriptio
 
 
 def two(driven: Driven) -> tuple[str, str]:
-    """Two classic members, of which the first leads, each with two partitions."""
+    """Two classic members with two partitions each; the first is the leader."""
     first = driven.alone(0, 1, 2, 3)
     request = driven.join("")
     driven.join(first)

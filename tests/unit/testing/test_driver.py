@@ -1,4 +1,4 @@
-"""The simulation itself: time, turns, and what it notices."""
+"""The simulation itself: time, scheduling, and detected errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tandem_kafka.testing.trace import Trace
 
 
 class Sleeper:
-    """A loop that sleeps for a while, again and again."""
+    """A loop that sleeps again and again."""
 
     def __init__(self, clock: SimClock, sleep_ms: int) -> None:
         self.running = True

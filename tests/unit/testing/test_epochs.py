@@ -1,4 +1,4 @@
-"""The epoch of a KIP-848 group and that of its target, and what members give back when."""
+"""Epochs of a KIP-848 group and its target, and the revocations of members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.testing.driven import Driven, orders, subscription
 
 
 def pair(driven: Driven) -> None:
-    """Two members of epoch 2 that have two partitions each; the next target takes a second."""
+    """Two members at epoch 2 with two partitions each; the next target is a second later."""
     driven.beat("a", 0)
     driven.sleep(1_000)
     driven.beat("b", 0)

@@ -1,4 +1,4 @@
-"""A simulated coordinator tells each member what who computed has handed to it."""
+"""The simulated coordinator sends assignor metadata of the computing member to all members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def along(answer: Any) -> tuple[str | None, int, bytes]:
 
 
 def two(said: bytes = b"first") -> Coordinated:
-    """`a` and `b` with two partitions each, of which both know."""
+    """`a` and `b` with two partitions each, in use."""
     world = two_of_a_group()
     world.beat("a", topic_partitions=[])
     world.beat("b")

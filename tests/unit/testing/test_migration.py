@@ -1,4 +1,4 @@
-"""A group goes from one protocol to the other while it has members, as the coordinator has it."""
+"""Conversions of groups with members from one protocol to the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.testing.driven import Driven, assignment_of, orders, subscriptio
 
 
 def upgraded(**settings: Any) -> tuple[Driven, str]:
-    """A classic member that has everything, and a KIP-848 one, `m`, that has joined."""
+    """A classic member with all partitions, and a KIP-848 member `m` that has just joined."""
     driven = Driven(**settings)
     classic = driven.alone(0, 1, 2, 3)
     assert driven.beat("m", 0).error is None
@@ -22,7 +22,7 @@ def upgraded(**settings: Any) -> tuple[Driven, str]:
 
 
 def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[int, set[int]]:
-    """A classic member joins and syncs; returns its generation and partition numbers."""
+    """Let a classic member join and sync; returns its generation and partition numbers."""
     joined = driven.answers[driven.join(member_id, subscription(*has), **fields)]
     assert joined.error is None
     assert (joined.leader, joined.members) == ("", []), "nobody is to assign"

@@ -1,4 +1,4 @@
-"""Offsets of a group: transactions, retention; and the limits that an operator sets."""
+"""Offsets of a group: transactions and retention; limits of the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixtures for users, run by pytest itself, and the code of docs/how-to/testing.md."""
+"""The fixtures for users, run by pytest, and the code of docs/how-to/testing.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLUGIN = "tandem_kafka.testing.pytest_plugin"
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package, also where it is not installed; and the built-in cluster."""
+    """Make the package importable, and use the embedded cluster."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.delenv("TANDEM_BOOTSTRAP_SERVERS", raising=False)
 

@@ -1,4 +1,4 @@
-"""Throttled answers of a simulated broker, and when it goes on reading."""
+"""Throttled responses of a simulated broker, and muted connections."""
 
 from __future__ import annotations
 

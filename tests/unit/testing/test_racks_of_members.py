@@ -1,4 +1,4 @@
-"""Where members stand: what they say of it reaches who computes, and the next coordinator."""
+"""Racks of members: sent to the computing member, and kept in a failover."""
 
 from __future__ import annotations
 

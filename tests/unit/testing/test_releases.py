@@ -1,4 +1,4 @@
-"""Brokers that pretend to be of a Kafka release: what they offer, and what they refuse."""
+"""Brokers that simulate a Kafka release: offered versions and rejections."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_changed_between_the_releases() -> None:
 
 @pytest.mark.parametrize("kafka", NAMES)
 def test_an_unsupported_api_versions_request_gets_a_version_0_response(kafka: str) -> None:
-    """Since 2.4 with the versions of that one request; before, with nothing."""
+    """Since 2.4 with the versions of this request; before, without any."""
     with Simulation(kafka=kafka) as simulation:
         client = Client(simulation)
         _, highest = RELEASES[kafka].versions[ApiVersionsRequest.API_KEY]
@@ -90,7 +90,7 @@ def test_3_9_announces_kip_848_and_rejects_it() -> None:
         heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
         frame = client.say(heartbeat, 0)
         assert frame is not None
-        # Behind the correlation id and no tags: the throttle time, the error.
+        # After the correlation id, without tags: the throttle time, the error.
         assert frame[9:11] == struct.pack(">h", UNSUPPORTED_VERSION)
         described = client.say(ConsumerGroupDescribeRequest(group_ids=["g"]), 0)
         assert described is not None

@@ -1,4 +1,4 @@
-"""Replicas of a simulated partition: where they are, which are in sync, what they have."""
+"""Replicas of a simulated partition: racks, in-sync replicas, offsets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_follower_serves_fetches_with_a_rack() -> None:
         cluster = simulation.cluster
         cluster.create_topic("orders")
         cluster.produce(TP, b"a")
-        cluster.move_leader(TP, 2)  # broker 1, which the client asks, is the follower
+        cluster.move_leader(TP, 2)  # broker 1, which gets the fetch, is the follower
         client = Client(simulation)
 
         def ask(version: int) -> FetchResponse:

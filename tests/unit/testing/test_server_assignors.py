@@ -1,4 +1,4 @@
-"""The assignors of a simulated coordinator, and which of them a group takes."""
+"""The server-side assignors of a simulated coordinator, and their selection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNIFORM, RANGE = UniformAssignor(), RangeAssignor()
 def shares(
     kind: PartitionAssignor, topics: dict[str, int], **members: MemberSpec | str
 ) -> dict[str, str]:
-    """Assign and write partitions as `a0 a1 b0`; members may be given as the topics they want."""
+    """Assign, and format partitions as `a0 a1 b0`; a member may be given by its topics."""
     specs = {
         name: each if isinstance(each, MemberSpec) else MemberSpec(topics=frozenset(each.split()))
         for name, each in members.items()
@@ -157,7 +157,7 @@ def test_the_group_uses_the_most_requested_assignor() -> None:
 
 
 def test_a_request_applies_from_the_next_target_on() -> None:
-    """As in Kafka, where a choice that changes is written and nothing is assigned anew."""
+    """As in Kafka: a changed request is stored, without a new target."""
     world = Coordinated()
     world.join("b")
     world.join("a")
@@ -259,7 +259,7 @@ def test_client_side_assignors_precede_server_side_ones() -> None:
 
 
 class Hoarding(PartitionAssignor):
-    """Everything to the first member; notes what it was told."""
+    """Assigns everything to the first member, and records its input."""
 
     name = "hoarding"
 

@@ -1,4 +1,4 @@
-"""Sessions of members end when they are to, and are looked at no more often than that takes."""
+"""Sessions of members end on time, with few timers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.testing.coordinated import GROUP, Coordinated
 
 
 def until(group: Coordinated, when_ms: int) -> int:
-    """Let time pass; returns how many moments there were at which something was due."""
+    """Let time pass; returns the number of times at which a timer was due."""
     clock, network = group.simulation.clock, group.simulation.network
     moments = 0
     while clock.now_ms() < when_ms:

@@ -1,4 +1,4 @@
-"""Transactions in a simulated log: markers, the last stable offset, what was aborted."""
+"""Transactions in a simulated log: markers, last stable offset, aborted transactions."""
 
 from __future__ import annotations
 
