@@ -134,11 +134,13 @@ class Computing:
             m for m in self.readers.members if m.group_metadata().member_id == current.member_id
         )
 
-    def join_and_compute(self, told: bool) -> None:
+    def join_and_compute(self, prepared: bool) -> None:
         """Let a member join, and wait until another one must compute or computes."""
         self.cluster.script(ConsumerGroupPrepareAssignmentRequest, slowly)
         self.join(Dealing)
-        self.poll_until(lambda: self.current and (self.current.prepared_for is not None) is told)
+        self.poll_until(
+            lambda: self.current and (self.current.prepared_for is not None) is prepared
+        )
 
     def poll_until(self, done: Any) -> None:
         for _ in range(3_000):
@@ -184,12 +186,12 @@ def test_members_come_and_go_and_one_of_them_computes(seed: int) -> None:
 
 
 @pytest.mark.design("001", "Client-side assignors, the member fails")
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_another_member_computes_when_the_computing_one_crashes(seed: int, told: bool) -> None:
+def test_another_member_computes_when_the_computing_one_crashes(seed: int, prepared: bool) -> None:
     with Simulation(f"crashing {seed}", brokers=2) as simulation:
         world = settled(simulation)
-        world.join_and_compute(told)
+        world.join_and_compute(prepared)
         victim = world.computing()
         epoch = world.group.assignment_epoch
         world.kill(victim)
@@ -198,12 +200,12 @@ def test_another_member_computes_when_the_computing_one_crashes(seed: int, told:
 
 
 @pytest.mark.design("001", "Client-side assignors, the coordinator fails")
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_failover_during_a_computation(seed: int, told: bool) -> None:
+def test_a_failover_during_a_computation(seed: int, prepared: bool) -> None:
     with Simulation(f"failing over {seed}", brokers=2) as simulation:
         world = settled(simulation)
-        world.join_and_compute(told)
+        world.join_and_compute(prepared)
         before = world.current, world.group.target, world.group.announced
         world.cluster.fail_over("readers", 3 - world.cluster.coordinator_of("readers"))
         assert (world.current, world.group.target, world.group.announced) == before
@@ -237,15 +239,15 @@ def test_a_failed_assignor_is_reported_and_another_member_computes(
         assert isinstance(raised.value.__cause__, ArithmeticError)
         for _ in range(2):
             world.join(Dealing)
-        told = 0
+        reports = 0
         while world.group.assignor != "dealing":
             try:
                 world.team_poll(failing)
             except LocalAssignorError:
-                told += 1
+                reports += 1
             for member in world.readers.members[1:]:
                 world.team_poll(member)
-        assert told <= 2
+        assert reports <= 2
         world.settle()
         world.join(Dealing)
         world.settle()  # nothing is raised: a member that has succeeded before is chosen

@@ -48,7 +48,7 @@ def test_a_second_member_takes_its_share() -> None:
         assert [kind for kind, _ in second.calls] == ["assigned"]
         assert first.calls[1][1] == frozenset(readers.partitions)
         assert {len(member.assignment()) for member in readers.members} == {2}
-        assert set(readers.read.values()) == {1}, "what was committed before is not read again"
+        assert set(readers.read.values()) == {1}, "committed records are not read again"
 
 
 @pytest.mark.behaviour(72, 103)

@@ -84,9 +84,9 @@ def test_an_interrupted_member_loses_and_repeats_nothing(protocol: str) -> None:
             group.run()
             twice = {each: n for each, n in group.readers.read.items() if n > 1}
             assert not twice
-            told = Counter(group.listener.calls)
-            assert max(told.values()) == 1, group.listener.calls
-            assert {what for what, _ in told} >= {"assigned", "revoked"}
+            calls = Counter(group.listener.calls)
+            assert max(calls.values()) == 1, group.listener.calls
+            assert {what for what, _ in calls} >= {"assigned", "revoked"}
         if group.interrupter.frame is None:
             break
         assert group.interrupts == 1

@@ -266,12 +266,12 @@ def test_close_ends_requests_in_flight() -> None:
         consumer.assign([TP])
         consumer.seek(TP, 1)
         simulation.cluster.stop(1)
-        told: list[object] = []
-        future = consumer.commit_async(callback=lambda _offsets, error: told.append(error))
+        errors_seen: list[object] = []
+        future = consumer.commit_async(callback=lambda _offsets, error: errors_seen.append(error))
         consumer.close(timeout_ms=3_000)
         assert future.is_done
-        assert len(told) == 1
-        assert isinstance(told[0], Exception)
+        assert len(errors_seen) == 1
+        assert isinstance(errors_seen[0], Exception)
 
 
 # --- nothing spins -----------------------------------------------------------------------------
@@ -301,8 +301,8 @@ def test_an_hour_without_a_broker_takes_few_iterations(how: str, backoff_ms: int
         until_ms = simulation.clock.now_ms() + HOUR_MS
         while simulation.clock.now_ms() < until_ms:
             consumer.poll(60_000)
-        turns = simulation.drivers[0].iterations - before
-        assert turns < HOUR_MS / 100, f"{turns} turns in an hour"
+        iterations = simulation.drivers[0].iterations - before
+        assert iterations < HOUR_MS / 100, f"{iterations} iterations in an hour"
         simulation.network.silent.clear()
         simulation.cluster.start(1)
         produce(simulation, TP, 1)

@@ -191,8 +191,8 @@ def test_a_classic_member_sends_its_rack_in_its_subscription() -> None:
         said: list[str | None] = []
 
         def listen(call: Call) -> object:
-            told = [bytes(protocol.metadata) for protocol in call.request.protocols]
-            said.extend(ConsumerProtocolSubscription.decode(each).rack_id for each in told)
+            metadata = [bytes(protocol.metadata) for protocol in call.request.protocols]
+            said.extend(ConsumerProtocolSubscription.decode(each).rack_id for each in metadata)
             return call.default()
 
         simulation.cluster.script(JoinGroupRequest, listen)

@@ -242,8 +242,8 @@ def check(calls: Calls, rest: set[str]) -> None:
     (first, everything), (second, given_back), *others = calls
     assert (first, second) == ("assigned", "revoked")
     assert {what for what, _ in others} == rest
-    told = [tp for _, partitions in (calls[1], *others) for tp in partitions]
-    assert sorted(told) == sorted(everything), "each once"
+    reported = [tp for _, partitions in (calls[1], *others) for tp in partitions]
+    assert sorted(reported) == sorted(everything), "each once"
     assert bool(rest) == (given_back < everything)
 
 

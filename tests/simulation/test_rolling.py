@@ -106,7 +106,7 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
         world.settle()
         assert world.kind == "consumer"
         again = {record: count for record, count in world.readers.read.items() if count > 1}
-        assert not again, "what was read by who left was committed"
+        assert not again, "records read by members that left were committed"
         # In a downgrade, members behind the last epoch lose their partitions and read again.
         world.roll(**classic)
         world.settle()

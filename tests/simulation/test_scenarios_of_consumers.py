@@ -64,9 +64,9 @@ def test_a_rebalance_makes_a_member_commit_join_and_continue_reading() -> None:
         readers.poll(1)
         readers.join(Listener())
         readers.settle()
-        told = steps.index("OffsetCommitRequest")
-        assert set(steps[:told]) == {"HeartbeatRequest"}, "it is told by one of them"
-        then = [name for name in steps[told + 1 :] if name != "HeartbeatRequest"]
+        committed_at = steps.index("OffsetCommitRequest")
+        assert set(steps[:committed_at]) == {"HeartbeatRequest"}, "a heartbeat response reports it"
+        then = [name for name in steps[committed_at + 1 :] if name != "HeartbeatRequest"]
         assert then[:2] == ["JoinGroupRequest", "SyncGroupRequest"]
         committed, read = when_joining[0]
         assert committed == read == 4 * 23, "it stopped, and all that it handed out is committed"
@@ -140,9 +140,9 @@ def test_no_heartbeat_is_sent_while_a_join_is_in_flight() -> None:
             early.poll(100)
             newcomer.poll(100)
         assert is_joining(group, identity)
-        told = [joining for member_id, joining in beats if member_id == identity]
-        assert told, "the one that told it of the rebalance"
-        assert not any(told)
+        beats_of_member = [joining for member_id, joining in beats if member_id == identity]
+        assert beats_of_member, "the heartbeat that reports the rebalance"
+        assert not any(beats_of_member)
         others = [member_id for member_id, joining in beats if joining]
         assert set(others) == {late.group_metadata().member_id}
         readers.settle()

@@ -170,7 +170,7 @@ def notified(_: ClassicGroup) -> bool:
     return True
 
 
-def told(group: ClassicGroup) -> bool:
+def rebalance_announced(group: ClassicGroup) -> bool:
     return requests_told(group) > 0
 
 
@@ -193,7 +193,7 @@ def answered_in_part(group: ClassicGroup) -> bool:
 
 @pytest.mark.design("000", "Co-ordinator failure during rebalance 1-5")
 @pytest.mark.parametrize(
-    "phase", [notified, told, joined_by_some, generation_written, answered_in_part]
+    "phase", [notified, rebalance_announced, joined_by_some, generation_written, answered_in_part]
 )
 @pytest.mark.parametrize("lost", [0, 2], ids=["", "commits lost"])
 def test_the_coordinator_fails_in_each_phase(
@@ -330,7 +330,9 @@ def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(protocol: 
 
 @pytest.mark.design("000", "Slow consumers 7, consumer failures")
 @pytest.mark.design("002", "Phase 2, case 3", "Failure Scenarios 1")
-@pytest.mark.parametrize("phase", [told, joined_by_some, generation_written, answered_in_part])
+@pytest.mark.parametrize(
+    "phase", [rebalance_announced, joined_by_some, generation_written, answered_in_part]
+)
 @pytest.mark.parametrize("victim", [0, 2], ids=["leader", "other"])
 def test_a_consumer_fails_in_each_phase(phase: Callable[[ClassicGroup], bool], victim: int) -> None:
     """The first member leads the group: 002's failed leader (its synchronizer) is among these."""

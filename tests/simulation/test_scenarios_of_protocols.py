@@ -49,7 +49,7 @@ def refused_sync(error: Any) -> Any:
         join_response(JoinResult(errors.UnknownMemberIdError)),
         join_response(JoinResult(errors.RebalanceInProgressError)),
     ],
-    ids=["cut", "not told", "loading", "moved", "unknown", "in progress"],
+    ids=["cut", "no response", "loading", "moved", "unknown", "in progress"],
 )
 def test_a_failed_join_is_retried(failure: Any) -> None:
     with Simulation(brokers=2) as simulation:

@@ -41,10 +41,10 @@ def test_a_group_is_read_while_other_green_threads_run(
     assert result["committed"] == {"0": 10, "1": 10}
     assert result["ticks"] >= 10
     assert result["woken"]
-    told = [line for line in result["lines"] if line.startswith("using the Python ")]
-    assert len(told) == 1
+    announced = [line for line in result["lines"] if line.startswith("using the Python ")]
+    assert len(announced) == 1
     if native_available:
-        assert f"threading patched by {library}" in told[0]
+        assert f"threading patched by {library}" in announced[0]
 
 
 def test_concurrent_use_is_detected_among_green_threads() -> None:

@@ -145,14 +145,14 @@ class Committing:
         self.lockstep = lockstep
         self.consumer = Consumer(lockstep)
         self.commits = Commits(self.consumer.core, Interceptors([]))
-        self.told: list[int] = []
+        self.called: list[int] = []
         self._inside = False
 
     def _tell(self, offsets: Any, _: object) -> None:
         assert not self._inside
         self._inside = True
         self.lockstep.pause()
-        self.told.append(offsets[TP].offset)
+        self.called.append(offsets[TP].offset)
         self._inside = False
 
     def commit(self, first: int) -> None:
@@ -169,7 +169,7 @@ class Committing:
             self.lockstep.pause()
 
     def poll(self) -> None:
-        while len(self.told) < 6:
+        while len(self.called) < 6:
             self.commits.run_callbacks()
             self.lockstep.pause()
 
@@ -180,6 +180,6 @@ def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))
     lockstep.run(one=one, two=two, network=both.answer, reader=both.poll)
-    assert sorted(both.told) == [10, 11, 12, 20, 21, 22]
-    assert [n for n in both.told if n < 20] == [10, 11, 12]
-    assert [n for n in both.told if n >= 20] == [20, 21, 22]
+    assert sorted(both.called) == [10, 11, 12, 20, 21, 22]
+    assert [n for n in both.called if n < 20] == [10, 11, 12]
+    assert [n for n in both.called if n >= 20] == [20, 21, 22]

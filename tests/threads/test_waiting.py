@@ -158,7 +158,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 def test_background_errors_are_raised_once_each(seed: int) -> None:
     lockstep = Lockstep(seed, queues)
     queue = BackgroundQueue()
-    told: list[str] = []
+    raised: list[str] = []
     over: list[bool] = []
 
     def network() -> None:
@@ -173,8 +173,8 @@ def test_background_errors_are_raised_once_each(seed: int) -> None:
                 lockstep.pause()
             else:
                 assert isinstance(event, ErrorEvent)
-                told.append(str(event.error))
+                raised.append(str(event.error))
 
     lockstep.run(network=network, application=application)
-    assert [name for name in told if name != "a"] == ["b", "c"]
-    assert 1 <= told.count("a") <= 2
+    assert [name for name in raised if name != "a"] == ["b", "c"]
+    assert 1 <= raised.count("a") <= 2

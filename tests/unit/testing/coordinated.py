@@ -116,10 +116,10 @@ class Coordinated:
 
     def compute(self, member_id: str) -> None:
         """Prepare and install the assignment `dealt`."""
-        told = self.prepare(member_id)
-        assert told.error_code == 0
-        names = [each.member_id for each in told.members]
-        assert self.install(member_id, dealt(names), told.group_epoch) == 0
+        prepared = self.prepare(member_id)
+        assert prepared.error_code == 0
+        names = [each.member_id for each in prepared.members]
+        assert self.install(member_id, dealt(names), prepared.group_epoch) == 0
 
     def describe(self) -> Any:
         message = ConsumerGroupDescribeRequest(

@@ -51,14 +51,14 @@ class Driven:
     """One coordinator of a cluster with topic `orders`, which has four partitions.
 
     Attributes:
-        answers: The results of requests, in order.
+        results: The results of requests, in order.
     """
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
         self.topics = {"orders": 4}
         self.coordinator = GroupCoordinator(lambda: self.topics, GroupSettings(**settings))
-        self.answers: dict[Request, Any] = {}
+        self.results: dict[Request, Any] = {}
         self._timers: list[tuple[int, int, Timer]] = []
         self._ids = 0
 
@@ -67,7 +67,7 @@ class Driven:
     def ask(self, request: Request) -> Any:
         """Handle a request; returns its result, None if it is parked."""
         self._take(self.coordinator.handle(request, self.now_ms))
-        return self.answers.get(request)
+        return self.results.get(request)
 
     def sleep(self, duration_ms: int) -> None:
         """Let time pass."""
@@ -86,7 +86,7 @@ class Driven:
         self._take(self.coordinator.take_over(self.now_ms, lost))
 
     def _take(self, outcome: Outcome) -> None:
-        self.answers.update(outcome.responses)
+        self.results.update(outcome.responses)
         for timer in outcome.timers:
             self._ids += 1
             heapq.heappush(self._timers, (timer.when_ms, self._ids, timer))
@@ -94,7 +94,7 @@ class Driven:
     # --- classic members -----------------------------------------------------------------------
 
     def join(self, member_id: str, said: bytes | None = None, **fields: Any) -> requests.JoinGroup:
-        """Send JoinGroup of a classic member; `answers` has its result in the end."""
+        """Send JoinGroup of a classic member; `results` has its result in the end."""
         fields.setdefault("protocols", {"range": subscription() if said is None else said})
         fields.setdefault("session_ms", 10_000)
         fields.setdefault("rebalance_ms", 60_000)
@@ -119,7 +119,7 @@ class Driven:
     def alone(self, *numbers: int) -> str:
         """Let one classic member join and sync; returns its id."""
         request = self.join("")
-        joined = self.answers[request]
+        joined = self.results[request]
         self.sync(
             joined.member_id, joined.generation, **{joined.member_id: assignment_of(*numbers)}
         )

@@ -108,7 +108,7 @@ def test_cached_metadata_is_current_and_tests_may_change_it() -> None:
             kept, _ = told()
             assert told()[0] == kept
             cluster.script(MetadataRequest, lambda call: call.default(), changed)
-            assert told()[0] == kept, "made anew it is the same"
+            assert told()[0] == kept, "a new message has the same bytes"
             assert told()[1].cluster_id == "another"
             assert told()[0] == kept
             answers.append(kept)

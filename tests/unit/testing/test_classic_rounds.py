@@ -22,7 +22,7 @@ def pair(driven: Driven, **follower: str) -> tuple[str, str]:
     newcomer = driven.join("", **follower)
     driven.join(leader)
     driven.sync(leader, 2)
-    member_id = str(driven.answers[newcomer].member_id)
+    member_id = str(driven.results[newcomer].member_id)
     driven.sync(member_id, 2)
     return leader, member_id
 
@@ -43,10 +43,10 @@ def test_a_rebalance_waits_for_a_given_id_for_its_session_timeout() -> None:
     driven.sleep(1_000)
     waiting = driven.join(leader)
     driven.sleep(SESSION_MS - 1_001)
-    assert waiting not in driven.answers
+    assert waiting not in driven.results
     driven.sleep(1)
-    assert driven.answers[waiting].generation == 2
-    assert driven.answers[driven.join("mine")].error is errors.UnknownMemberIdError
+    assert driven.results[waiting].generation == 2
+    assert driven.results[driven.join("mine")].error is errors.UnknownMemberIdError
 
 
 def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() -> None:
@@ -55,9 +55,9 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
     waiting = driven.join(leader)
     beat_for(driven, REBALANCE_MS, 2, static)
     driven.heartbeat(static, 2)
-    assert waiting not in driven.answers
+    assert waiting not in driven.results
     driven.sleep(1)
-    assert [name for name, *_ in driven.answers[waiting].members] == [leader, static]
+    assert [name for name, *_ in driven.results[waiting].members] == [leader, static]
     members = driven.coordinator.classic.members
     assert [members[each].left_out_of for each in (leader, static)] == [0, 3]
     joined = driven.now_ms
@@ -73,14 +73,14 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
 def test_a_rebalance_that_no_member_joins_continues() -> None:
     driven = Driven()
     first = driven.join("", instance_id="one", rebalance_ms=5_000)
-    only = str(driven.answers[first].member_id)
+    only = str(driven.results[first].member_id)
     driven.sync(only, 1)
     idle = driven.join("", needs_id=True)
-    assert driven.ask(LeaveGroup(member_id=driven.answers[idle].member_id)) is None
+    assert driven.ask(LeaveGroup(member_id=driven.results[idle].member_id)) is None
     for _ in range(3):
         driven.sleep(5_000)
         assert driven.heartbeat(only, 1) is errors.RebalanceInProgressError
-    again = driven.answers[driven.join(only, instance_id="one")]
+    again = driven.results[driven.join(only, instance_id="one")]
     assert (again.generation, again.leader) == (2, only)
 
 
@@ -112,7 +112,7 @@ def test_a_member_that_waits_for_its_assignment_does_not_expire() -> None:
     waiting = driven.sync(follower, 3)
     beat_for(driven, 2 * SESSION_MS, 3, leader)
     driven.sync(leader, 3, **{follower: assignment_of(1)})
-    assert driven.answers[waiting].assignment == assignment_of(1)
+    assert driven.results[waiting].assignment == assignment_of(1)
     driven.sleep(SESSION_MS - 1)
     assert driven.heartbeat(follower, 3) is None, "its session began with the answer"
 
@@ -122,7 +122,7 @@ def test_a_late_sync_does_not_extend_the_session() -> None:
     leader, follower = pair(driven)
     driven.sleep(SESSION_MS - 1)
     driven.heartbeat(leader, 2)
-    assert driven.answers[driven.sync(follower, 2)].error is None
+    assert driven.results[driven.sync(follower, 2)].error is None
     driven.sleep(1)
     assert follower not in driven.coordinator.classic.members
 
@@ -147,10 +147,10 @@ def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
     driven.sync(leader, 2)
     newcomer = driven.join("", rebalance_ms=long_ms)
     for _ in range(NEW_MEMBER_MS // 5_000):
-        assert newcomer not in driven.answers
+        assert newcomer not in driven.results
         driven.heartbeat(leader, 2)
         driven.sleep(5_000)
-    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[newcomer].error is errors.UnknownMemberIdError
     assert driven.coordinator.classic.state is GroupState.JOINING
 
 

@@ -106,23 +106,23 @@ def test_members_vote_for_their_first_possible_assignor() -> None:
 
 def test_the_first_member_computes_the_first_target() -> None:
     world = Coordinated()
-    answer = world.join("a", assignor(own=0, metadata_bytes=b"rack 7", reason=3))
-    assert answer.should_compute_assignment
-    assert answer.member_epoch == 1, "who computes is at an epoch"
-    assert not answer.assignment.topic_partitions
-    told = world.prepare("a")
-    assert (told.error_code, told.group_epoch, told.assignor_name) == (0, 2, "deal")
-    (topic,) = told.topics
+    response = world.join("a", assignor(own=0, metadata_bytes=b"rack 7", reason=3))
+    assert response.should_compute_assignment
+    assert response.member_epoch == 1, "a computing member has an epoch"
+    assert not response.assignment.topic_partitions
+    prepared = world.prepare("a")
+    assert (prepared.error_code, prepared.group_epoch, prepared.assignor_name) == (0, 2, "deal")
+    (topic,) = prepared.topics
     assert (topic.topic_name, topic.topic_id, topic.num_partitions) == ("orders", world.topic_id, 4)
-    (member,) = told.members
+    (member,) = prepared.members
     assert (member.member_id, member.member_epoch, member.reason) == ("a", 1, 3)
     assert (member.metadata_version, bytes(member.metadata_bytes)) == (0, b"rack 7")
     assert member.subscribed_topic_ids == [world.topic_id]
     assert not member.owned_partitions
-    assert world.install("a", {"a": [0, 1, 2, 3]}, told.group_epoch) == 0
-    answer = world.beat("a")
-    assert (answer.member_epoch, answer.should_compute_assignment) == (2, False)
-    assert [e.partitions for e in answer.assignment.topic_partitions] == [[0, 1, 2, 3]]
+    assert world.install("a", {"a": [0, 1, 2, 3]}, prepared.group_epoch) == 0
+    response = world.beat("a")
+    assert (response.member_epoch, response.should_compute_assignment) == (2, False)
+    assert [e.partitions for e in response.assignment.topic_partitions] == [[0, 1, 2, 3]]
 
 
 @pytest.mark.design("001", "PrepareAssignment 5")
@@ -131,11 +131,11 @@ def test_prepare_returns_the_assignments_and_targets_of_all_members() -> None:
     world.beat("a", topic_partitions=[])
     world.beat("b")
     world.join("c", assignor())
-    told = {each.member_id: each for each in world.prepare("a").members}
-    assert set(told) == {"a", "b", "c"}
-    assert [e.partitions for e in told["a"].target_partitions] == [[0, 2]]
-    assert [e.partitions for e in told["b"].owned_partitions] == [[1, 3]]
-    assert not told["c"].target_partitions
+    prepared = {each.member_id: each for each in world.prepare("a").members}
+    assert set(prepared) == {"a", "b", "c"}
+    assert [e.partitions for e in prepared["a"].target_partitions] == [[0, 2]]
+    assert [e.partitions for e in prepared["b"].owned_partitions] == [[1, 3]]
+    assert not prepared["c"].target_partitions
 
 
 def test_other_members_keep_their_partitions_during_a_computation() -> None:
@@ -149,11 +149,11 @@ def test_other_members_keep_their_partitions_during_a_computation() -> None:
 
 def test_a_target_has_the_prepared_epoch_even_if_the_group_has_changed() -> None:
     world = about_to_compute()
-    told = world.group.epoch
+    prepared = world.group.epoch
     world.join("d", assignor())
-    assert world.group.epoch == told + 1
-    assert world.install("a", dealt(["a", "b", "c"]), told) == 0
-    assert world.group.assignment_epoch == told
+    assert world.group.epoch == prepared + 1
+    assert world.install("a", dealt(["a", "b", "c"]), prepared) == 0
+    assert world.group.assignment_epoch == prepared
     assert world.targets() == {**dealt(["a", "b", "c"]), "d": []}
     assert world.computes == "a", "and the next one is computed"
     world.compute("a")
@@ -162,9 +162,9 @@ def test_a_target_has_the_prepared_epoch_even_if_the_group_has_changed() -> None
 
 def test_a_member_that_left_during_the_computation_gets_nothing() -> None:
     world = about_to_compute()
-    told = world.group.epoch
+    prepared = world.group.epoch
     world.group.remove("b")
-    assert world.install("a", dealt(["a", "b", "c"]), told) == 0
+    assert world.install("a", dealt(["a", "b", "c"]), prepared) == 0
     assert "b" not in world.targets()
     assert world.computes == "a"
 
@@ -186,7 +186,7 @@ def test_new_assignor_metadata_of_a_member_causes_a_new_target(change: dict[str,
     assert world.group.epoch == epoch + 1, "the same again is not"
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- what is rejected -----------------------------------------------------------------------------
 
 Ask = Callable[..., int]
 
@@ -285,8 +285,8 @@ def test_an_invalid_announcement_is_rejected(announced: list[Any]) -> None:
 
 def test_client_and_server_assignors_exclude_each_other() -> None:
     world = Coordinated()
-    refused = world.join("a", assignor(), server_assignor="uniform")
-    assert refused.error_code == code(errors.InvalidRequestError)
+    rejected = world.join("a", assignor(), server_assignor="uniform")
+    assert rejected.error_code == code(errors.InvalidRequestError)
     assert world.join("a", server_assignor="uniform").error_code == 0
 
 
@@ -312,11 +312,11 @@ def test_a_description_can_be_sent(version: int) -> None:
     world = about_to_compute()
     names = ["readers", "stale_ownership-of"]
     request = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
-    answer = world.ask(request)
-    read = ConsumerGroupDescribeResponse.decode(answer.encode(version=version), version=version)
+    response = world.ask(request)
+    read = ConsumerGroupDescribeResponse.decode(response.encode(version=version), version=version)
     found, missing = read.groups
     assert (found.computing_member_id, missing.computing_member_id) == ("a", None)
     assert [each.client_assignors[0].name for each in found.members] == ["deal"] * 3
     assert missing.error_code == code(errors.GroupIdNotFoundError)
-    (refused,) = world.ask(request, 2).groups[:1]
-    assert refused.error_code == code(errors.NotCoordinatorError)
+    (rejected,) = world.ask(request, 2).groups[:1]
+    assert rejected.error_code == code(errors.NotCoordinatorError)

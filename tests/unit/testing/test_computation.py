@@ -32,7 +32,7 @@ def test_a_member_that_reports_failure_is_skipped_until_there_is_a_target() -> N
     world.compute("b")
     assert world.targets() == dealt(["a", "b", "c"])
     world.join("d", assignor())
-    assert world.computes == "b", "who has shown that it can is asked again"
+    assert world.computes == "b", "a member that has succeeded before is chosen"
     world.group.remove("b")
     assert world.computes == "a", "and what failed once is forgotten"
 
@@ -50,14 +50,14 @@ def test_a_member_that_does_not_install_in_time_is_skipped() -> None:
     world = two_of_a_group()
     world.join("c", assignor())
     alive(world, 3_000, "a", "b", "c")
-    told = world.prepare("a")
+    prepared = world.prepare("a")
     alive(world, COMPUTE_MS - 500, "a", "b", "c")
-    assert world.computes == "a", "the time begins anew when it asks"
+    assert world.computes == "a", "the timeout restarts with prepare"
     alive(world, 500, "a", "b", "c")
     assert world.computes == "b"
-    late = world.install("a", dealt(["a", "b", "c"]), told.group_epoch)
+    late = world.install("a", dealt(["a", "b", "c"]), prepared.group_epoch)
     assert late != 0
-    assert world.group.assignment_epoch < told.group_epoch
+    assert world.group.assignment_epoch < prepared.group_epoch
 
 
 def test_a_changing_group_does_not_extend_the_computation_timeout() -> None:
@@ -84,12 +84,12 @@ def test_after_all_members_failed_the_group_pauses_and_begins_again() -> None:
     assert (world.computes, world.group.assignment_epoch) == ("a", epoch)
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("how", ["leaves", "expires"])
-def test_another_member_computes_when_the_computing_one_leaves(how: str, told: bool) -> None:
+def test_another_member_computes_when_the_computing_one_leaves(how: str, prepared: bool) -> None:
     world = two_of_a_group()
     world.join("c", assignor())
-    if told:
+    if prepared:
         assert world.prepare("a").error_code == 0
     if how == "leaves":
         world.beat("a", -1)
@@ -110,11 +110,11 @@ def test_an_absent_static_member_does_not_compute_and_keeps_its_partitions() -> 
     assert world.prepare("a").error_code == 0
     world.beat("a", -2, instance_id="one")
     assert world.computes == "b"
-    told = world.prepare("b")
-    assert {each.member_id for each in told.members} == {"a", "b", "c"}
+    prepared = world.prepare("b")
+    assert {each.member_id for each in prepared.members} == {"a", "b", "c"}
     world.join("a2", assignor(), instance_id="one")
-    late = world.install("b", dealt(["a", "b", "c"]), told.group_epoch)
-    assert late != 0, "the name `a` stands for nobody any more"
+    late = world.install("b", dealt(["a", "b", "c"]), prepared.group_epoch)
+    assert late != 0, "`a` is no longer a member"
     world.compute("b")
     assert world.targets() == dealt(["a2", "b", "c"])
 
@@ -165,17 +165,17 @@ def nothing(_: Coordinated) -> None:
     """Do nothing: the member was just chosen."""
 
 
-def told(world: Coordinated) -> None:
+def prepared(world: Coordinated) -> None:
     assert world.prepare("a").error_code == 0
 
 
 def told_and_changed(world: Coordinated) -> None:
-    told(world)
+    prepared(world)
     world.join("d", assignor(own=1, high=2))
 
 
 def failed(world: Coordinated) -> None:
-    told(world)
+    prepared(world)
     assert world.install("a", {}, error_code=-1) == 0
 
 
@@ -189,7 +189,7 @@ def installed(world: Coordinated) -> None:
     world.compute("a")
 
 
-STEPS = [nothing, told, told_and_changed, failed, all_failed, installed]
+STEPS = [nothing, prepared, told_and_changed, failed, all_failed, installed]
 
 
 def known(world: Coordinated) -> Any:
@@ -229,7 +229,7 @@ def test_the_computation_timeout_applies_after_a_failover() -> None:
     alive(world, 3_000, "a", "b", "c")
     world.fail_over()
     alive(world, COMPUTE_MS - 500, "a", "b", "c")
-    assert world.computes == "a", "the time begins anew"
+    assert world.computes == "a", "the timeout restarts"
     alive(world, 500, "a", "b", "c")
     assert world.computes == "b"
 

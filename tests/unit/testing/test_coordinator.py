@@ -20,7 +20,7 @@ def two(driven: Driven) -> tuple[str, str]:
     first = driven.alone(0, 1, 2, 3)
     request = driven.join("")
     driven.join(first)
-    second = driven.answers[request].member_id
+    second = driven.results[request].member_id
     assigned = {first: assignment_of(0, 1), second: assignment_of(2, 3)}
     driven.sync(second, 2)
     driven.sync(first, 2, **assigned)
@@ -35,13 +35,13 @@ def test_a_join_is_parked_until_all_members_have_joined() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
     newcomer = driven.join("")
-    assert newcomer not in driven.answers
+    assert newcomer not in driven.results
     assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
     again = driven.join(first)
-    assert driven.answers[newcomer].generation == driven.answers[again].generation == 2
-    assert driven.answers[again].leader == first, "who leads goes on leading"
-    assert len(driven.answers[again].members) == 2
-    assert driven.answers[newcomer].members == [], "for the leader alone"
+    assert driven.results[newcomer].generation == driven.results[again].generation == 2
+    assert driven.results[again].leader == first, "the leader stays"
+    assert len(driven.results[again].members) == 2
+    assert driven.results[newcomer].members == [], "for the leader alone"
 
 
 def test_a_sync_is_parked_until_the_leader_syncs() -> None:
@@ -49,11 +49,11 @@ def test_a_sync_is_parked_until_the_leader_syncs() -> None:
     first = driven.alone(0, 1, 2, 3)
     newcomer = driven.join("")
     driven.join(first)
-    second = driven.answers[newcomer].member_id
+    second = driven.results[newcomer].member_id
     waiting = driven.sync(second, 2)
-    assert waiting not in driven.answers
+    assert waiting not in driven.results
     driven.sync(first, 2, **{second: assignment_of(3)})
-    assert driven.answers[waiting].assignment == assignment_of(3)
+    assert driven.results[waiting].assignment == assignment_of(3)
     assert driven.coordinator.classic.members[first].assignment == b""
 
 
@@ -64,9 +64,9 @@ def test_a_timer_ends_the_wait_for_members_that_do_not_join() -> None:
     driven.sleep(7_000)
     assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
     driven.sleep(9_999)
-    assert newcomer not in driven.answers
+    assert newcomer not in driven.results
     driven.sleep(1)
-    assert driven.answers[newcomer].generation == 2, "the session of the first is over"
+    assert driven.results[newcomer].generation == 2, "the session of the first is over"
     assert driven.heartbeat(first, 1) is errors.UnknownMemberIdError
 
 
@@ -74,10 +74,10 @@ def test_an_expelled_member_gets_responses_to_its_parked_requests() -> None:
     driven = Driven()
     driven.alone()
     newcomer = driven.join("n1", new_id="", protocols={"range": b""})
-    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[newcomer].error is errors.UnknownMemberIdError
     newcomer = driven.join("", new_id="n1")
     assert driven.ask(Expel(member_id="n1")) is True
-    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[newcomer].error is errors.UnknownMemberIdError
     assert driven.ask(Expel(member_id="n1")) is False
 
 
@@ -85,9 +85,9 @@ def test_a_member_without_a_common_protocol_is_rejected() -> None:
     driven = Driven()
     driven.alone()
     other = driven.join("", protocols={"sticky": b""})
-    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    assert driven.results[other].error is errors.InconsistentGroupProtocolError
     other = driven.join("", protocol_type="connect")
-    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    assert driven.results[other].error is errors.InconsistentGroupProtocolError
     assert driven.coordinator.classic.state is GroupState.STABLE
 
 
@@ -95,19 +95,19 @@ def test_the_protocol_is_the_one_most_members_vote_for() -> None:
     driven = Driven()
     votes = [["range", "sticky"], ["sticky", "range"], ["sticky", "range", "other"]]
     joins = [driven.join("", protocols=dict.fromkeys(names, b"")) for names in votes]
-    for member_id in [r.new_id for r in joins if r in driven.answers]:
+    for member_id in [r.new_id for r in joins if r in driven.results]:
         names = votes[[r.new_id for r in joins].index(member_id)]
         again = driven.join(member_id, protocols=dict.fromkeys(names, b""))
-    assert driven.answers[again].protocol == "sticky"
+    assert driven.results[again].protocol == "sticky"
 
 
 def test_an_unused_member_id_can_leave() -> None:
     driven = Driven()
     asked = driven.join("", needs_id=True, new_id="mine")
-    assert driven.answers[asked].error is errors.MemberIdRequiredError
+    assert driven.results[asked].error is errors.MemberIdRequiredError
     assert driven.ask(LeaveGroup(member_id="mine")) is None
     joined = driven.join("mine")
-    assert driven.answers[joined].error is errors.UnknownMemberIdError
+    assert driven.results[joined].error is errors.UnknownMemberIdError
 
 
 def test_a_static_member_can_be_removed_by_its_instance_id() -> None:
@@ -196,7 +196,7 @@ def test_a_partition_is_reassigned_after_its_owner_has_revoked_it() -> None:
     assert driven.beat("b", 0).assigned == orders()
     kept = driven.beat("a", 1).assigned
     assert len(kept) == 2
-    assert driven.beat("b", 2).assigned is None, "a has not given back"
+    assert driven.beat("b", 2).assigned is None, "a has not revoked yet"
     assert driven.beat("a", 1, owned=kept).epoch == 2
     assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3) - kept
 

@@ -60,12 +60,12 @@ def test_a_classic_member_rejoins_for_a_new_target_not_for_a_new_epoch() -> None
     driven.beat("a", 0)
     driven.sleep(1_000)
     joined = driven.join("", subscription(), new_id="classic")
-    assert driven.answers[joined].generation == 2
+    assert driven.results[joined].generation == 2
     driven.sync("classic", 2)
     driven.beat("b", 0)
     assert epochs(driven) == (3, 2)
     assert driven.heartbeat("classic", 2) is None
-    assert driven.answers[driven.sync("classic", 2)].error is None
+    assert driven.results[driven.sync("classic", 2)].error is None
     driven.sleep(1_000)
     assert driven.heartbeat("classic", 2) is errors.RebalanceInProgressError
 

@@ -12,13 +12,13 @@ from tests.unit.testing.test_client_assignors import assignor, two_of_a_group
 
 
 def install(world: Coordinated, who: str, numbers: dict[str, list[int]], said: bytes) -> None:
-    told = world.prepare(who)
+    prepared = world.prepare(who)
     entries = [world.entry(each, given, metadata=said) for each, given in numbers.items()]
-    assert world.install(who, {}, told.group_epoch, members=entries) == 0
+    assert world.install(who, {}, prepared.group_epoch, members=entries) == 0
 
 
-def along(answer: Any) -> tuple[str | None, int, bytes]:
-    assignment = answer.assignment
+def assignor_metadata(response: Any) -> tuple[str | None, int, bytes]:
+    assignment = response.assignment
     return assignment.assignor_name, assignment.metadata_version, assignment.metadata_bytes
 
 
@@ -35,7 +35,11 @@ def two(said: bytes = b"first") -> Coordinated:
 @pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
 def test_each_member_gets_assignor_metadata_with_its_assignment() -> None:
     world = two()
-    assert along(world.beat("a")) == along(world.beat("b")) == ("deal", 1, b"first")
+    assert (
+        assignor_metadata(world.beat("a"))
+        == assignor_metadata(world.beat("b"))
+        == ("deal", 1, b"first")
+    )
     assert world.beat("a").assignment is None, "there is nothing new"
 
 
@@ -45,9 +49,9 @@ def test_changed_assignor_metadata_is_sent_with_unchanged_partitions() -> None:
         world.beat(each)
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
     install(world, "a", {"a": [0, 2], "b": [1, 3]}, b"second")
-    answer = world.beat("a")
-    assert along(answer) == ("deal", 1, b"second")
-    assert [each.partitions for each in answer.assignment.topic_partitions] == [[0, 2]]
+    response = world.beat("a")
+    assert assignor_metadata(response) == ("deal", 1, b"second")
+    assert [each.partitions for each in response.assignment.topic_partitions] == [[0, 2]]
 
 
 def test_a_revoking_member_gets_assignor_metadata_after_its_revocation() -> None:
@@ -57,19 +61,19 @@ def test_a_revoking_member_gets_assignor_metadata_after_its_revocation() -> None
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
     install(world, "a", {"a": [0], "b": [1, 2, 3]}, b"second")
     giving_back = world.beat("a")
-    assert along(giving_back) == ("deal", 1, b"first"), "of the epoch that it is at"
+    assert assignor_metadata(giving_back) == ("deal", 1, b"first"), "of the epoch that it is at"
     given_back = world.beat("a", topic_partitions=world.entry("a", [0]).partitions)
-    assert along(given_back) == ("deal", 1, b"second")
-    assert along(world.beat("b")) == ("deal", 1, b"second")
+    assert assignor_metadata(given_back) == ("deal", 1, b"second")
+    assert assignor_metadata(world.beat("b")) == ("deal", 1, b"second")
 
 
 def test_the_next_coordinator_sends_assignor_metadata() -> None:
     world = two()
     world.fail_over()
-    assert along(world.beat("a")) == ("deal", 1, b"first"), "it is of the target"
+    assert assignor_metadata(world.beat("a")) == ("deal", 1, b"first"), "it is of the target"
     world.fail_over()
     again = world.beat("a", topic_partitions=[], rebalance_timeout_ms=60_000)
-    assert along(again) == ("deal", 1, b"first"), "and of what the member has"
+    assert assignor_metadata(again) == ("deal", 1, b"first"), "and of what the member has"
 
 
 def test_a_replaced_static_member_gets_the_same_assignor_metadata() -> None:
@@ -78,7 +82,11 @@ def test_a_replaced_static_member_gets_the_same_assignor_metadata() -> None:
     install(world, "a", {"a": [0]}, b"first")
     world.beat("a", instance_id="one")
     world.beat("a", -2, instance_id="one")
-    assert along(world.join("b", assignor(), instance_id="one")) == ("deal", 1, b"first")
+    assert assignor_metadata(world.join("b", assignor(), instance_id="one")) == (
+        "deal",
+        1,
+        b"first",
+    )
 
 
 def test_a_member_without_an_entry_gets_empty_assignor_metadata() -> None:
@@ -87,7 +95,7 @@ def test_a_member_without_an_entry_gets_empty_assignor_metadata() -> None:
     install(world, "a", {"a": [0]}, b"second")
     world.beat("b")
     nothing = world.beat("b", topic_partitions=[])
-    assert along(nothing) == ("deal", 0, b"")
+    assert assignor_metadata(nothing) == ("deal", 0, b"")
     assert not nothing.assignment.topic_partitions
 
 
@@ -95,17 +103,17 @@ def test_server_side_assignments_have_no_assignor_metadata() -> None:
     world = two()
     world.beat("a")
     joined = world.join("c")
-    assert along(joined) == (None, 0, b"")
-    answer = world.beat("a", topic_partitions=[])
-    assert along(answer) == (None, 0, b"")
+    assert assignor_metadata(joined) == (None, 0, b"")
+    response = world.beat("a", topic_partitions=[])
+    assert assignor_metadata(response) == (None, 0, b"")
 
 
 def test_assignor_metadata_can_be_encoded() -> None:
-    answer = two().beat("a")
+    response = two().beat("a")
     for version in (0, 1):
-        body = answer.encode(version=version)
+        body = response.encode(version=version)
         read = ConsumerGroupHeartbeatResponse.decode(body, version=version)
-        assert along(read) == ("deal", 1, b"first")
+        assert assignor_metadata(read) == ("deal", 1, b"first")
 
 
 @pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
@@ -114,7 +122,7 @@ def test_an_assignor_error_is_sent_to_its_member() -> None:
     for each in ("a", "b"):
         world.beat(each)
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
-    told = world.prepare("a")
+    prepared = world.prepare("a")
     entries = [world.entry("a", [0, 2], error=7), world.entry("b", [1, 3])]
-    assert world.install("a", {}, told.group_epoch, members=entries) == 0
+    assert world.install("a", {}, prepared.group_epoch, members=entries) == 0
     assert [world.beat(each).assignment.error for each in ("a", "b")] == [7, 0]

@@ -23,10 +23,10 @@ def upgraded(**settings: Any) -> tuple[Driven, str]:
 
 def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[int, set[int]]:
     """Let a classic member join and sync; returns its generation and partition numbers."""
-    joined = driven.answers[driven.join(member_id, subscription(*has), **fields)]
+    joined = driven.results[driven.join(member_id, subscription(*has), **fields)]
     assert joined.error is None
-    assert (joined.leader, joined.members) == ("", []), "nobody is to assign"
-    synced = driven.answers[driven.sync(member_id, joined.generation)]
+    assert (joined.leader, joined.members) == ("", []), "no member has to assign"
+    synced = driven.results[driven.sync(member_id, joined.generation)]
     assert synced.error is None
     return joined.generation, {tp.partition for tp in read_assignment(synced.assignment)}
 
@@ -37,10 +37,10 @@ def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[in
 def test_a_kip_848_member_upgrades_a_classic_group() -> None:
     driven, classic = upgraded()
     group = driven.coordinator.consumer
-    assert group.epoch == 2, "the generation, and one for who came"
+    assert group.epoch == 2, "the generation, plus one for the new member"
     assert set(group.members) == {classic, "m"}
     assert group.members[classic].assigned == orders(0, 1, 2, 3)
-    assert group.members["m"].assigned == orders(), "nobody has given back"
+    assert group.members["m"].assigned == orders(), "no member has revoked yet"
     assert not driven.coordinator.classic.members
     assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
 
@@ -57,7 +57,7 @@ def test_an_eager_member_joins_without_partitions_and_is_assigned_at_once() -> N
 def test_a_cooperative_member_revokes_first_and_joins_again() -> None:
     driven, classic = upgraded()
     generation, kept = rejoin(driven, classic, 0, 1, 2, 3)
-    assert (generation, len(kept)) == (1, 2), "it is at its old epoch until it has given back"
+    assert (generation, len(kept)) == (1, 2), "its epoch is the old one until it has revoked"
     assert driven.beat("m", 2).assigned is None
     assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
     assert rejoin(driven, classic, *kept) == (2, kept)
@@ -69,10 +69,10 @@ def test_a_cooperative_member_revokes_first_and_joins_again() -> None:
 def test_a_classic_member_rejoins_when_its_missing_partitions_are_free() -> None:
     driven = Driven()
     driven.beat("m", 0)
-    joined = driven.answers[driven.join("", new_id="c")]
+    joined = driven.results[driven.join("", new_id="c")]
     assert driven.coordinator.consumer.members["c"].classic is not None
     assert (
-        read_assignment(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
+        read_assignment(driven.results[driven.sync("c", joined.generation)].assignment) == orders()
     )
     assert driven.heartbeat("c", 2) is None, "there is nothing to take yet"
     kept = driven.beat("m", 1).assigned
@@ -87,9 +87,9 @@ def test_parked_members_rejoin_after_an_upgrade() -> None:
     driven = Driven()
     driven.alone(0, 1, 2, 3)
     parked = driven.join("")
-    assert parked not in driven.answers
+    assert parked not in driven.results
     driven.beat("m", 0)
-    assert driven.answers[parked].error is errors.RebalanceInProgressError
+    assert driven.results[parked].error is errors.RebalanceInProgressError
 
 
 def test_members_of_an_unassigned_generation_rejoin_after_an_upgrade() -> None:
@@ -97,12 +97,12 @@ def test_members_of_an_unassigned_generation_rejoin_after_an_upgrade() -> None:
     first = driven.alone(0, 1, 2, 3)
     newcomer = driven.join("")
     driven.join(first)
-    second = driven.answers[newcomer].member_id
+    second = driven.results[newcomer].member_id
     waiting = driven.sync(second, 2)
     driven.beat("m", 0)
-    assert driven.answers[waiting].error is errors.RebalanceInProgressError
+    assert driven.results[waiting].error is errors.RebalanceInProgressError
     synced = driven.sync(first, 2, **{second: assignment_of(0)})
-    assert driven.answers[synced].error is errors.RebalanceInProgressError
+    assert driven.results[synced].error is errors.RebalanceInProgressError
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
@@ -173,14 +173,14 @@ def test_requests_with_wrong_ids_or_protocols_are_rejected() -> None:
     assert driven.commit("m", 7, p0=1) is errors.StaleMemberEpochError
     assert driven.commit(classic, 1, p0=1) is None
     behind = driven.sync(classic, 1)
-    assert driven.answers[behind].error is errors.RebalanceInProgressError
+    assert driven.results[behind].error is errors.RebalanceInProgressError
     odd = driven.join("", protocols={"sticky": subscription()})
-    assert driven.answers[odd].error is errors.InconsistentGroupProtocolError
+    assert driven.results[odd].error is errors.InconsistentGroupProtocolError
 
 
 def test_a_static_member_changes_its_protocol_without_having_left() -> None:
     driven = Driven()
-    joined = driven.answers[driven.join("", instance_id="one")]
+    joined = driven.results[driven.join("", instance_id="one")]
     driven.sync(joined.member_id, 1, **{joined.member_id: assignment_of(0, 1, 2, 3)})
     answer = driven.beat("m", 0, instance_id="one")
     assert (answer.error, answer.assigned) == (None, orders(0, 1, 2, 3))
@@ -219,7 +219,7 @@ def test_without_its_last_kip_848_member_a_group_is_classic_again(how: str) -> N
     group = driven.coordinator.classic
     assert (group.state, group.generation) == (GroupState.JOINING, 2)
     assert driven.heartbeat(classic, 2) is errors.RebalanceInProgressError
-    joined = driven.answers[driven.join(classic)]
+    joined = driven.results[driven.join(classic)]
     assert (joined.generation, joined.leader) == (3, classic)
     assert driven.committed() == {0: 4}
 
@@ -236,18 +236,18 @@ def test_the_migration_policy_may_prevent_a_downgrade() -> None:
 def test_a_classic_static_member_replaces_the_last_kip_848_member() -> None:
     driven = Driven()
     driven.beat("m", 0, instance_id="one")
-    first = driven.answers[driven.join("", new_id="c")]
+    first = driven.results[driven.join("", new_id="c")]
     rejoin(driven, "c")
     kept = driven.beat("m", 1).assigned
     driven.beat("m", 1, owned=kept)
     rejoin(driven, "c")
     assert first.error is None
-    joined = driven.answers[driven.join("", new_id="again", instance_id="one")]
+    joined = driven.results[driven.join("", new_id="again", instance_id="one")]
     group = driven.coordinator.classic
     assert (group.state, group.generation) == (GroupState.STABLE, joined.generation)
-    synced = driven.answers[driven.sync("again", joined.generation)]
+    synced = driven.results[driven.sync("again", joined.generation)]
     assert read_assignment(synced.assignment) == kept
-    assert driven.heartbeat("c", group.generation) is None, "nobody has to join again"
+    assert driven.heartbeat("c", group.generation) is None, "no member has to rejoin"
 
 
 def test_an_empty_group_accepts_either_protocol() -> None:
@@ -256,7 +256,7 @@ def test_an_empty_group_accepts_either_protocol() -> None:
     assert driven.commit("m", 1, p0=5) is None
     driven.beat("m", -1)
     classic = driven.alone(0)
-    assert driven.heartbeat(classic, 1) is None, "generations begin anew"
+    assert driven.heartbeat(classic, 1) is None, "generations start again"
     driven.ask(LeaveGroup(member_id=classic))
     assert driven.beat("m", 0).epoch == 1, "and epochs"
     assert driven.committed() == {0: 5}

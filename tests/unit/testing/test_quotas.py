@@ -79,7 +79,7 @@ def test_a_client_above_its_rate_waits_until_it_is_below() -> None:
     quotas.limit_fetches("greedy", 100)
     assert quotas.throttle_ms(FETCH, "greedy", 600) == 0
     assert quotas.throttle_ms(FETCH, "greedy", 500) == 1_000, "a tenth too much of ten seconds"
-    assert quotas.throttle_ms(FETCH, "greedy", 400) == 0, "what was not handed out does not count"
+    assert quotas.throttle_ms(FETCH, "greedy", 400) == 0, "dropped records do not count"
     assert quotas.throttle_ms(FETCH, "other", 10**9) == 0
     assert quotas.throttle_ms(HeartbeatRequest.API_KEY, "greedy", 0) == 0
     clock.advance_to(clock.now_ms() + 10_000)

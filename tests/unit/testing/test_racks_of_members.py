@@ -21,8 +21,12 @@ def test_racks_are_described_and_sent_to_the_computing_member() -> None:
     world.join("b", assignor(), rack_id="west")
     world.join("c", assignor())
     assert racks(world) == {"a": "east", "b": "west", "c": None}
-    told = world.prepare("a").members
-    assert {each.member_id: each.rack_id for each in told} == {"a": "east", "b": "west", "c": None}
+    prepared = world.prepare("a").members
+    assert {each.member_id: each.rack_id for each in prepared} == {
+        "a": "east",
+        "b": "west",
+        "c": None,
+    }
 
 
 def test_a_heartbeat_without_a_rack_keeps_the_rack() -> None:
@@ -54,12 +58,12 @@ def test_a_replaced_static_member_keeps_its_rack() -> None:
 
 def test_classic_members_send_their_rack_in_the_subscription() -> None:
     driven = Driven()
-    first = driven.answers[driven.join("", subscription(rack="east"))].member_id
+    first = driven.results[driven.join("", subscription(rack="east"))].member_id
     driven.sync(first, 1)
     driven.beat("m", 0, rack="west")
     members = driven.coordinator.consumer.members
     assert {each: members[each].rack for each in members} == {first: "east", "m": "west"}
-    second = driven.answers[driven.join("", subscription(rack="north"))].member_id
+    second = driven.results[driven.join("", subscription(rack="north"))].member_id
     driven.join(first, subscription(rack="south"))
     assert (members[second].rack, members[first].rack) == ("north", "south")
     driven.join(first, subscription())

@@ -211,7 +211,7 @@ def test_a_replaced_static_member_keeps_its_requested_assignor() -> None:
 
 def test_a_member_that_becomes_classic_keeps_its_requested_assignor() -> None:
     driven = Driven()
-    first = driven.answers[driven.join("", subscription())].member_id
+    first = driven.results[driven.join("", subscription())].member_id
     driven.sync(first, 1)
     driven.beat("m", 0, server_assignor="range")
     members = driven.coordinator.consumer.members
@@ -227,21 +227,21 @@ def test_a_member_that_becomes_classic_keeps_its_requested_assignor() -> None:
 
 def test_an_unknown_assignor_is_always_rejected() -> None:
     world = Coordinated()
-    refused = code(errors.UnsupportedAssignorError)
+    rejected = code(errors.UnsupportedAssignorError)
     for name in ("nobody", ""):
-        assert world.join("a", server_assignor=name).error_code == refused
+        assert world.join("a", server_assignor=name).error_code == rejected
         assert not world.group.exists
     world.join("a")
-    assert world.beat("a", server_assignor="nobody").error_code == refused
-    assert world.beat("a", 77, server_assignor="nobody").error_code == refused, "before its epoch"
-    assert world.beat("a", -1, server_assignor="nobody").error_code == refused
+    assert world.beat("a", server_assignor="nobody").error_code == rejected
+    assert world.beat("a", 77, server_assignor="nobody").error_code == rejected, "before its epoch"
+    assert world.beat("a", -1, server_assignor="nobody").error_code == rejected
     assert world.group.members["a"].server_assignor is None
     assert world.beat("a").error_code == 0
 
 
 def test_a_rejected_member_does_not_upgrade_a_classic_group() -> None:
     driven = Driven()
-    driven.sync(driven.answers[driven.join("", subscription())].member_id, 1)
+    driven.sync(driven.results[driven.join("", subscription())].member_id, 1)
     driven.beat("m", 0, server_assignor="nobody")
     assert driven.coordinator.classic.members
     assert not driven.coordinator.consumer.members
@@ -265,10 +265,10 @@ class Hoarding(PartitionAssignor):
 
     def __init__(self, twice: bool = False) -> None:
         self.twice = twice
-        self.told: list[AssignmentSpec] = []
+        self.specs: list[AssignmentSpec] = []
 
     def assign(self, spec: AssignmentSpec) -> Mapping[str, AbstractSet[TopicPartition]]:
-        self.told.append(spec)
+        self.specs.append(spec)
         first = next(iter(spec.members))
         who = spec.members if self.twice else [first]
         return {member_id: spec.wanted(first) for member_id in who}
@@ -281,7 +281,7 @@ def test_a_custom_assignor_gets_the_group() -> None:
     world.join("a", instance_id="one", rack_id="east", server_assignor="hoarding")
     world.join("b", subscribed_topic_names=["orders", "more", "missing"])
     assert world.targets() == {"a": [0, 1, 2, 3], "b": []}
-    assert own.told[-1] == AssignmentSpec(
+    assert own.specs[-1] == AssignmentSpec(
         {
             "a": MemberSpec("one", "east", frozenset({"orders"}), tps(0, 1, 2, 3)),
             "b": MemberSpec(topics=frozenset({"orders", "more"})),

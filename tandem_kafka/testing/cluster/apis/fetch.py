@@ -52,7 +52,7 @@ def _handle(call: Call) -> Any:
     incremental = call.request.session_epoch > 0
     found = _look(call, wanted)
     if any(fetched.has_news for fetched in found) or not call.request.max_wait_ms or not wanted:
-        return _answer(call, session_id, found, incremental=incremental)
+        return _respond(call, session_id, found, incremental=incremental)
     _park(call, session_id, wanted, incremental=incremental)
     return None
 
@@ -128,12 +128,12 @@ def _park(
     call: Call, session_id: int, wanted: dict[tuple[str, int], Wanted], *, incremental: bool
 ) -> None:
     def look_again(*, late: bool = False) -> bool:
-        if call.answered:
+        if call.responded:
             return True
         found = _look(call, wanted)
         if not late and not any(fetched.has_news for fetched in found):
             return False
-        call.answer_later(_answer(call, session_id, found, incremental=incremental))
+        call.respond_later(_respond(call, session_id, found, incremental=incremental))
         return True
 
     call.cluster.wait_for_change(look_again)
@@ -141,7 +141,7 @@ def _park(
     call.cluster.network.at(when_ms, lambda: look_again(late=True))
 
 
-def _answer(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
+def _respond(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
     topics: dict[str, list[_Fetched]] = {}
     for fetched in found:
         if fetched.has_news or not incremental:

@@ -25,7 +25,7 @@ _NOTHING = OffsetCommit(-1, -1, "", 0)
 
 def _handle(call: Call) -> Any:
     if call.version < _FIRST_WITH_GROUPS:
-        code, topics = _answer(
+        code, topics = _respond(
             call,
             call.request,
             OffsetFetchResponse.OffsetFetchResponseTopic,
@@ -34,7 +34,7 @@ def _handle(call: Call) -> Any:
         return OffsetFetchResponse(throttle_time_ms=0, error_code=code, topics=topics)
     groups = []
     for group in call.request.groups:
-        code, topics = _answer(
+        code, topics = _respond(
             call,
             group,
             _GROUP.OffsetFetchResponseTopics,
@@ -44,7 +44,7 @@ def _handle(call: Call) -> Any:
     return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
 
 
-def _answer(
+def _respond(
     call: Call, group: Any, topic_entry: Any, partition_entry: Any
 ) -> tuple[int, list[Any]]:
     group_id = group.group_id
