@@ -165,7 +165,7 @@ def test_a_kip_848_member_is_given_at_once_what_a_classic_one_was_deprived_of_un
 ) -> None:
     """A second change before the assignment empties what a cooperative member has, and still owns.
 
-    That is two owners for a while, and why stories leave `ConsumerGroup.stale_ownership` out.
+    That is two owners for a while, and why the scenarios ignore `ConsumerGroup.stale_ownership`.
     """
     everything = [(raw.topic, number) for number in range(4)]
     classic = member(range=said([raw.topic]))
