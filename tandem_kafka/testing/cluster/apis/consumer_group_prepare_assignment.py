@@ -39,16 +39,16 @@ def _response(call: Call, result: PrepareResult) -> Any:
     if computation is None:
         return _respond(error_code(result.error))
     group = call.cluster.consumer_group(call.request.group_id)
-    told = computation.prepared_for or ()
+    prepared = computation.prepared_for or ()
     return _respond(
         0,
         epoch=computation.epoch,
         assignor=computation.assignor,
         members=[
             _member(call, group, member_id, computation.assignor, wanted)
-            for member_id, wanted in told
+            for member_id, wanted in prepared
         ],
-        topics=_topics(call, frozenset().union(*(wanted for _, wanted in told))),
+        topics=_topics(call, frozenset().union(*(wanted for _, wanted in prepared))),
     )
 
 

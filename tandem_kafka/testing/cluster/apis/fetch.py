@@ -99,9 +99,9 @@ def _look_into(call: Call, wanted: Wanted, left: int) -> _Fetched:
     error = epoch_error(partition, wanted.epoch)
     if error is None and not may_serve(call, partition):
         error = errors.NotLeaderForPartitionError
-    elsewhere = nearer_replica(call, partition, wanted.offset)
-    if error is None and elsewhere is not None:
-        return _Fetched(wanted, partition, replica=elsewhere)
+    nearer = nearer_replica(call, partition, wanted.offset)
+    if error is None and nearer is not None:
+        return _Fetched(wanted, partition, replica=nearer)
     log = partition.log
     if error is None and not log.start_offset <= wanted.offset <= partition.end_at(me):
         error = errors.OffsetOutOfRangeError
@@ -142,19 +142,19 @@ def _park(
 
 
 def _respond(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
-    topics: dict[str, list[_Fetched]] = {}
+    by_topic: dict[str, list[_Fetched]] = {}
     for fetched in found:
         if fetched.has_news or not incremental:
-            topics.setdefault(fetched.wanted.topic, []).append(fetched)
-    answered = [
+            by_topic.setdefault(fetched.wanted.topic, []).append(fetched)
+    topics = [
         _TOPIC(
             topic=name,
             topic_id=group[0].wanted.topic_id,
             partitions=[_describe(call, fetched) for fetched in group],
         )
-        for name, group in topics.items()
+        for name, group in by_topic.items()
     ]
-    return _response(session_id, answered, 0, call)
+    return _response(session_id, topics, 0, call)
 
 
 def _describe(call: Call, fetched: _Fetched) -> Any:

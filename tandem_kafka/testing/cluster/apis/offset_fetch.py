@@ -58,7 +58,7 @@ def _respond(
     fetched: FetchedOffsets = call.cluster.coordination.execute(group_id, forwarded)
     if fetched.error is not None:
         return error_code(fetched.error), []
-    answered = []
+    found_topics = []
     for topic in group.topics or ():
         found = call.cluster.topic_named(topic.name, topic.topic_id if call.version >= 10 else None)
         entries = []
@@ -81,8 +81,8 @@ def _respond(
                 )
             )
         identity = {"topic_id": topic.topic_id} if call.version >= 10 else {"name": topic.name}
-        answered.append(topic_entry(partitions=entries, **identity))
-    return 0, answered
+        found_topics.append(topic_entry(partitions=entries, **identity))
+    return 0, found_topics
 
 
 API = Api(OffsetFetchRequest, (1, 10), _handle)
