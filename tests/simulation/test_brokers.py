@@ -141,8 +141,8 @@ def test_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
         ledger.read_all()
         for node_id in (1, 2):
             cluster.stop(node_id)
-        newcomer = cluster.add_broker(9)
-        cluster.move_leader(TP, newcomer.node_id)
+        new_broker = cluster.add_broker(9)
+        cluster.move_leader(TP, new_broker.node_id)
         produce(simulation, TP, 5)
         ledger.read_all()
 
@@ -206,12 +206,12 @@ def test_the_revocation_timeout_begins_again_with_a_new_coordinator() -> None:
         listener = Listener()
         readers.join(listener, **options)
         readers.settle()
-        newcomer = readers.join(**options)
+        new_member = readers.join(**options)
         while not any(
             member.state is MemberState.UNREVOKED
             for member in simulation.cluster.consumer_group("readers").members.values()
         ):
-            newcomer.poll(1)
+            new_member.poll(1)
         simulation.cluster.stop(1)
         readers.poll(60)
         assert simulation.clock.now_ms() > 20_000

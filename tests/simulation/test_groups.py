@@ -160,11 +160,11 @@ def test_a_static_member_joins_although_its_first_join_got_no_response() -> None
     with Simulation() as simulation:
         filled(simulation)
 
-        def taken_in_but_not_told(call: Call) -> Any:
+        def handled_without_response(call: Call) -> Any:
             assert call.default().error_code == 0
             return CUT
 
-        simulation.cluster.script(ConsumerGroupHeartbeatRequest, taken_in_but_not_told)
+        simulation.cluster.script(ConsumerGroupHeartbeatRequest, handled_without_response)
         options = {"group_protocol": "consumer", "group_instance_id": "one", "group_id": "readers"}
         member = simulation.consumer("orders", **options)
         while len(member.assignment()) < 4:

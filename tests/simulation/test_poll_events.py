@@ -113,7 +113,7 @@ def test_a_member_that_exceeded_max_poll_interval_rejoins_with_the_next_poll(pro
 
 
 def test_a_listener_that_raised_for_an_empty_set_is_called_again() -> None:
-    class Reluctant:
+    class FailingListener:
         calls = 0
 
         def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
@@ -129,7 +129,7 @@ def test_a_listener_that_raised_for_an_empty_set_is_called_again() -> None:
         topic(simulation, "orders", 1)
         holder = simulation.consumer("orders", **OPTIONS)
         poll_for(simulation, 5_000, holder)
-        listener = Reluctant()
+        listener = FailingListener()
         # The range assignor leaves the only partition to the member that comes first by name.
         other = simulation.consumer(**OPTIONS)
         other.subscribe(["orders"], listener=listener)

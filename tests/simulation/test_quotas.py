@@ -99,8 +99,8 @@ def test_heartbeats_continue_while_fetches_are_throttled(protocol: str, heartbea
         assert consumer.poll(60_000).count == 3
         assert simulation.clock.now_ms() - began_ms >= 19_000
         assert broker.requests["FetchRequest"] - fetches <= 3
-        heard = broker.requests[heartbeat.__name__] - before
-        assert heard >= 19_000 // (500 + ROUND_TRIP_MS) - 1
+        received = broker.requests[heartbeat.__name__] - before
+        assert received >= 19_000 // (500 + ROUND_TRIP_MS) - 1
         check_nothing_was_sent_while_throttled(simulation)
 
 

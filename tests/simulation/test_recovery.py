@@ -29,7 +29,7 @@ class Reading:
         self.read_ms = dict.fromkeys(PARTITIONS, self.now_ms)
         self.next = dict.fromkeys(PARTITIONS, 0)
         self._silence_ms = dict.fromkeys(PARTITIONS, 0)
-        self.go_on(5_000)
+        self.read_for_ms(5_000)
         self._silence_ms = dict.fromkeys(PARTITIONS, 0)
 
     def __enter__(self) -> Self:
@@ -42,7 +42,7 @@ class Reading:
     def now_ms(self) -> int:
         return self.simulation.clock.now_ms()
 
-    def go_on(self, duration_ms: int) -> None:
+    def read_for_ms(self, duration_ms: int) -> None:
         """Produce and read for a while."""
         until_ms = self.now_ms + duration_ms
         while self.now_ms < until_ms:
@@ -69,7 +69,7 @@ class Reading:
         ends = {tp: cluster.at(tp).log.end_offset for tp in PARTITIONS}
         while any(self.next[tp] <= ends[tp] for tp in PARTITIONS):
             assert self.now_ms < began_ms + within_ms, f"silent: {self.read_ms}"
-            self.go_on(100)
+            self.read_for_ms(100)
         return self.now_ms - began_ms
 
     def led_by(self, node_id: int) -> list[TopicPartition]:
@@ -95,7 +95,7 @@ def test_half_open_connections_are_noticed_equally_fast_each_time(seed: int) -> 
     """One connection of a broker may be tested just after its others were closed."""
     with Reading(f"half open again {seed}") as reading:
         for _ in range(4):
-            reading.go_on(5_000 + 700 * seed)
+            reading.read_for_ms(5_000 + 700 * seed)
             reading.simulation.network.freeze(reading.consumer._core.engine.transport)
             assert reading.until_all_read() < 8_000
 
@@ -105,9 +105,9 @@ def test_a_hung_broker_delays_reading_only_until_the_election(seed: int) -> None
     with Reading(f"hung {seed}") as reading:
         lost = reading.led_by(1)
         reading.simulation.cluster.pause(1)
-        reading.go_on(ELECTION_MS)
+        reading.read_for_ms(ELECTION_MS)
         reading.elect(1)
-        reading.go_on(20_000)
+        reading.read_for_ms(20_000)
         for tp in PARTITIONS:
             bound_ms = ELECTION_MS + 1_500 if tp in lost else 1_500
             assert reading.silence_ms(tp) <= bound_ms, (
@@ -120,9 +120,9 @@ def test_a_killed_leader_delays_reading_by_a_second_after_the_election(seed: int
     with Reading(f"killed {seed}") as reading:
         lost = reading.led_by(2)
         reading.simulation.cluster.stop(2)
-        reading.go_on(ELECTION_MS)
+        reading.read_for_ms(ELECTION_MS)
         reading.elect(2)
-        reading.go_on(20_000)
+        reading.read_for_ms(20_000)
         assert max(reading.silence_ms(tp) for tp in lost) <= ELECTION_MS + 1_000
         assert max(reading.silence_ms(tp) for tp in PARTITIONS if tp not in lost) <= 1_000
 
@@ -132,10 +132,10 @@ def test_with_two_of_three_brokers_gone_the_third_is_read_as_soon_as_it_leads(se
     with Reading(f"two gone {seed}") as reading:
         for node_id in (1, 2):
             reading.simulation.cluster.stop(node_id)
-        reading.go_on(ELECTION_MS)
+        reading.read_for_ms(ELECTION_MS)
         reading.elect(1, 2)
         assert reading.until_all_read() < 1_500
-        reading.go_on(36_000)
+        reading.read_for_ms(36_000)
         for node_id in (1, 2):
             reading.simulation.cluster.start(node_id)
         for tp in PARTITIONS:
@@ -149,7 +149,7 @@ def test_reading_continues_within_a_second_after_a_minute_without_brokers() -> N
         with Reading(f"minute {seed}") as reading:
             for node_id in (1, 2, 3):
                 reading.simulation.cluster.stop(node_id)
-            reading.go_on(60_000)
+            reading.read_for_ms(60_000)
             for node_id in (1, 2, 3):
                 reading.simulation.cluster.start(node_id)
             took_ms.append(reading.until_all_read())

@@ -32,7 +32,7 @@ def reader(**options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
         yield simulation, consumer
 
 
-def make_anew(simulation: Simulation, records: int = 8) -> list[bytes]:
+def recreate_topic(simulation: Simulation, records: int = 8) -> list[bytes]:
     """Recreate the topic with a number of records; returns their values."""
     simulation.cluster.recreate_topic("orders")
     values = [b"new %d" % number for number in range(records)]
@@ -55,7 +55,7 @@ def test_a_recreated_topic_is_read_from_its_first_record(records: int, paused: b
     with reader() as (simulation, consumer):
         if paused:
             consumer.pause(TP)
-        values = make_anew(simulation, records)
+        values = recreate_topic(simulation, records)
         if paused:
             simulation.sleep(1_000)
             consumer.resume(TP)
@@ -66,13 +66,13 @@ def test_commits_of_the_deleted_topic_are_dropped() -> None:
     with reader() as (simulation, consumer):
         consumer.commit()
         assert simulation.cluster.committed("readers", TP) == 5
-        make_anew(simulation)
+        recreate_topic(simulation)
         assert simulation.cluster.committed("readers", TP) is None
 
 
 def test_a_position_in_the_deleted_topic_is_not_committed() -> None:
     with reader() as (simulation, consumer):
-        make_anew(simulation)
+        recreate_topic(simulation)
         with pytest.raises(CommitFailedError, match="recreated"):
             consumer.commit()
         assert simulation.cluster.committed("readers", TP) is None
@@ -83,7 +83,7 @@ def test_a_position_in_the_deleted_topic_is_not_committed() -> None:
 
 def test_without_a_policy_the_application_must_seek() -> None:
     with reader(auto_offset_reset="none") as (simulation, consumer):
-        values = make_anew(simulation)
+        values = recreate_topic(simulation)
         for _ in range(2):
             with pytest.raises(OffsetOutOfRangeError):
                 read(consumer, 1)

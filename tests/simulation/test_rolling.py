@@ -66,7 +66,7 @@ class Rolling:
     def join(self, **options: Any) -> KafkaConsumer:
         return self.readers.join(Owner(self.owners), **options)
 
-    def some_time(self) -> None:
+    def read_for_a_while(self) -> None:
         """Produce records, and read for a while."""
         random = self.simulation.random
         for _ in range(random.randrange(6)):
@@ -79,13 +79,13 @@ class Rolling:
         for old in list(self.readers.members):
             if random.random() < 0.5:
                 self.join(**options)
-                self.some_time()
+                self.read_for_a_while()
                 self.readers.leave(old)
             else:
                 self.readers.leave(old)
-                self.some_time()
+                self.read_for_a_while()
                 self.join(**options)
-            self.some_time()
+            self.read_for_a_while()
 
     def settle(self) -> None:
         for tp in self.readers.partitions:
@@ -122,16 +122,16 @@ def test_members_of_both_protocols_form_one_group(seed: int, classic: dict[str, 
         world = Rolling(simulation, **classic)
         for _ in range(2):
             world.join(**CONSUMER)
-            world.some_time()
+            world.read_for_a_while()
         for step in range(4):
             world.cluster.fail_over("readers", 1 + step % 2)
-            world.some_time()
+            world.read_for_a_while()
             world.settle()
         assert len(world.cluster.consumer_group("readers").members) == 5
         for member in world.readers.members[-2:]:
             world.readers.leave(member)
             world.cluster.fail_over("readers", simulation.random.choice([1, 2]))
-            world.some_time()
+            world.read_for_a_while()
         world.settle()
         assert world.kind == "classic"
 
@@ -143,10 +143,10 @@ def test_a_group_that_may_not_be_upgraded_rejects_the_new_member(
     with Simulation() as simulation:
         simulation.cluster.configure_group("readers", migration_policy="downgrade")
         world = Rolling(simulation, **classic)
-        newcomer = simulation.consumer(group_id="readers", **CONSUMER)
-        newcomer.subscribe(["orders"])
+        new_member = simulation.consumer(group_id="readers", **CONSUMER)
+        new_member.subscribe(["orders"])
         with pytest.raises(GroupIdNotFoundError):
-            newcomer.poll(5_000)
+            new_member.poll(5_000)
         world.settle()
         assert world.kind == "classic"
 

@@ -135,10 +135,10 @@ def test_no_heartbeat_is_sent_while_a_join_is_in_flight() -> None:
             HeartbeatRequest,
             lambda call: beats.append((call.request.member_id, is_joining(group, identity))),
         )
-        newcomer = readers.join(Listener())
+        new_member = readers.join(Listener())
         for _ in range(20):  # `late` does not poll, so that the round stays open
             early.poll(100)
-            newcomer.poll(100)
+            new_member.poll(100)
         assert is_joining(group, identity)
         beats_of_member = [joining for member_id, joining in beats if member_id == identity]
         assert beats_of_member, "the heartbeat that reports the rebalance"
@@ -166,9 +166,9 @@ def test_a_member_learns_of_a_rebalance_within_an_interval(interval_ms: int) -> 
             JoinGroupRequest,
             lambda call: joined.__setitem__(call.client_id, simulation.clock.now_ms()),
         )
-        newcomer = readers.join(Listener())
+        new_member = readers.join(Listener())
         for _ in range(2 * interval_ms // 10 + 50):
-            newcomer.poll(5)
+            new_member.poll(5)
             first.poll(5)
         waited_ms = joined["simulated-1"] - joined["simulated-2"]
         assert 0 < waited_ms <= interval_ms + 50

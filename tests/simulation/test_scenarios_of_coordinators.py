@@ -22,9 +22,9 @@ class Pair:
         self.driven = Driven()
         self.group = self.driven.coordinator.classic
         self.leader = self.driven.alone(0, 1, 2, 3)
-        newcomer = self.driven.join("")
+        new_member = self.driven.join("")
         self.driven.join(self.leader)
-        self.follower = str(self.driven.results[newcomer].member_id)
+        self.follower = str(self.driven.results[new_member].member_id)
         self.driven.sync(self.follower, self.group.generation)
         self.sync_leader()
         assert (self.group.state, self.group.generation) == (GroupState.STABLE, 2)
@@ -57,7 +57,7 @@ def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire() -> None
     pair = Pair()
     waiting = pair.driven.join(pair.follower, rebalance_ms=60_000)
     assert pair.driven.results[waiting].generation == 2, "nothing has changed for it"
-    newcomer = pair.driven.join("")
+    new_member = pair.driven.join("")
     waiting = pair.driven.join(pair.follower)
     for _ in range(5):
         pair.driven.sleep(SESSION_MS - 1)
@@ -67,7 +67,7 @@ def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire() -> None
     pair.driven.join(pair.leader)
     assert pair.driven.results[waiting].generation == 3
     joined = pair.driven.now_ms
-    pair.driven.sync(pair.driven.results[newcomer].member_id, 3)
+    pair.driven.sync(pair.driven.results[new_member].member_id, 3)
     pair.sync_leader()
     pair.driven.sleep(SESSION_MS - 1)
     assert pair.follower in pair.group.members
@@ -79,10 +79,10 @@ def test_the_session_of_a_member_with_a_join_in_flight_does_not_expire() -> None
 @pytest.mark.design("000", "Heartbeats during rebalance 3")
 def test_a_member_that_is_silent_before_it_joins_is_left_out() -> None:
     pair = Pair()
-    newcomer = pair.driven.join("")
+    new_member = pair.driven.join("")
     pair.driven.join(pair.leader)
     pair.driven.sleep(SESSION_MS)
-    assert pair.driven.results[newcomer].generation == 3
+    assert pair.driven.results[new_member].generation == 3
     assert pair.follower not in pair.group.members
 
 

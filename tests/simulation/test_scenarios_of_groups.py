@@ -37,7 +37,7 @@ def settled(simulation: Simulation, members: int = 1, **options: Any) -> Readers
     return readers
 
 
-def heard(member: KafkaConsumer) -> list[str]:
+def listener_calls(member: KafkaConsumer) -> list[str]:
     return [kind for kind, partitions in member._listener.listener.calls if partitions]  # type: ignore[union-attr]
 
 
@@ -85,7 +85,7 @@ def test_a_member_waits_for_a_coordinator_that_still_loads() -> None:
         )
         simulation.cluster.script(HeartbeatRequest, loading, loading, loading)
         readers.poll(20)
-        assert heard(readers.members[0]) == ["assigned"]
+        assert listener_calls(readers.members[0]) == ["assigned"]
         assert simulation.cluster.group("readers").members, "it is a member still"
 
 
@@ -106,7 +106,7 @@ def test_a_broker_that_does_not_know_the_coordinator_is_asked_again(protocol: An
         asked = requests(simulation, "FindCoordinatorRequest")
         readers.poll(30)
         assert requests(simulation, "FindCoordinatorRequest") - asked == 3
-        assert heard(readers.members[0]) == ["assigned"]
+        assert listener_calls(readers.members[0]) == ["assigned"]
 
 
 @pytest.mark.design("000", "Co-ordinator failover 3")
@@ -120,7 +120,7 @@ def test_fetching_continues_without_a_coordinator(protocol: Any) -> None:
         end = simulation.cluster.at(elsewhere).log.end_offset
         readers.poll(10)
         assert (elsewhere, end - 1) in readers.read
-        assert heard(readers.members[0]) == ["assigned"]
+        assert listener_calls(readers.members[0]) == ["assigned"]
 
 
 @pytest.mark.design("000", "Consumer 1")
@@ -222,7 +222,9 @@ def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) 
             readers.poll(timeout_ms=1)
         simulation.cluster.fail_over("readers", 2)
         readers.settle()
-        assert all(heard(m).count("lost") == 0 for m in readers.members), "nobody had to begin anew"
+        assert all(listener_calls(m).count("lost") == 0 for m in readers.members), (
+            "no member lost its partitions"
+        )
 
 
 # --- 000 "Partition changes", "Wildcard Subscription" --------------------------------------------
@@ -274,7 +276,7 @@ def test_a_member_that_does_not_join_in_time_is_left_out() -> None:
         assert silent.group_metadata().member_id not in simulation.cluster.group("readers").members
         readers.members.append(silent)
         readers.settle()
-        assert "lost" in heard(silent)
+        assert "lost" in listener_calls(silent)
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
@@ -314,7 +316,7 @@ def test_a_silent_member_is_replaced_and_rejoins(protocol: Any) -> None:
         simulation.sleep(20_000)
         readers.members.append(slow)
         readers.settle()
-        assert heard(slow).count("lost") == 1
+        assert listener_calls(slow).count("lost") == 1
 
 
 @pytest.mark.design("000", "Slow consumers 3")
@@ -325,7 +327,7 @@ def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(protocol: 
         stop(readers.members[0], simulation.clock.now_ms() + 4_000)
         simulation.sleep(5_000)
         readers.settle()
-        assert all("lost" not in heard(member) for member in readers.members)
+        assert all("lost" not in listener_calls(member) for member in readers.members)
 
 
 @pytest.mark.design("000", "Slow consumers 7, consumer failures")

@@ -22,7 +22,7 @@ def cut(_: Call) -> Any:
     return CUT
 
 
-def taken_in_but_not_told(call: Call) -> Any:
+def handled_without_response(call: Call) -> Any:
     call.default()
     return CUT
 
@@ -43,7 +43,7 @@ def refused_sync(error: Any) -> Any:
     "failure",
     [
         cut,
-        taken_in_but_not_told,
+        handled_without_response,
         join_response(JoinResult(errors.CoordinatorLoadInProgressError)),
         join_response(JoinResult(errors.NotCoordinatorError)),
         join_response(JoinResult(errors.UnknownMemberIdError)),

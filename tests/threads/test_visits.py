@@ -132,7 +132,7 @@ def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
                 consumer.poll()
             except ConsumerClosedError:
                 return
-        raise AssertionError("it never heard of it")
+        raise AssertionError("the reader did not notice it")
 
     lockstep.run(reader=read, closer=consumer.close)
     assert consumer.core.closed

@@ -13,9 +13,9 @@ from tests.unit.testing.driven import Driven, assignment_of, subscription
 def syncing(driven: Driven) -> tuple[str, str]:
     """Let a leader and a follower join, without SyncGroup; returns their ids."""
     leader = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("", instance_id="two")
+    new_member = driven.join("", instance_id="two")
     driven.join(leader)
-    return leader, str(driven.results[newcomer].member_id)
+    return leader, str(driven.results[new_member].member_id)
 
 
 def stable(driven: Driven) -> tuple[str, str]:
@@ -72,10 +72,10 @@ def test_a_new_order_of_protocols_is_a_change() -> None:
     first = driven.join("", protocols=both)
     leader = driven.results[first].member_id
     driven.sync(leader, 1)
-    newcomer = driven.join("", protocols=both)
+    new_member = driven.join("", protocols=both)
     driven.join(leader, protocols=both)
     driven.sync(leader, 2)
-    follower = driven.results[newcomer].member_id
+    follower = driven.results[new_member].member_id
     assert not is_parked(driven, driven.join(follower, protocols=both))
     turned = dict(reversed(both.items()))
     assert is_parked(driven, driven.join(follower, protocols=turned))
@@ -298,9 +298,9 @@ def test_a_group_with_members_has_no_initial_delay() -> None:
     first = driven.join("")
     driven.sleep(3_000)
     leader = driven.results[first].member_id
-    newcomer = driven.join("")
+    new_member = driven.join("")
     driven.join(leader)
-    assert driven.results[newcomer].generation == 2
+    assert driven.results[new_member].generation == 2
 
 
 def test_parked_joins_are_lost_in_a_failover() -> None:

@@ -19,10 +19,10 @@ REBALANCE_MS = 60_000
 def pair(driven: Driven, **follower: str) -> tuple[str, str]:
     """Make a leader and a follower in generation 2; returns their ids."""
     leader = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("", **follower)
+    new_member = driven.join("", **follower)
     driven.join(leader)
     driven.sync(leader, 2)
-    member_id = str(driven.results[newcomer].member_id)
+    member_id = str(driven.results[new_member].member_id)
     driven.sync(member_id, 2)
     return leader, member_id
 
@@ -145,12 +145,12 @@ def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
     long_ms = 2 * NEW_MEMBER_MS
     driven.join(leader, rebalance_ms=long_ms)
     driven.sync(leader, 2)
-    newcomer = driven.join("", rebalance_ms=long_ms)
+    new_member = driven.join("", rebalance_ms=long_ms)
     for _ in range(NEW_MEMBER_MS // 5_000):
-        assert newcomer not in driven.results
+        assert new_member not in driven.results
         driven.heartbeat(leader, 2)
         driven.sleep(5_000)
-    assert driven.results[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[new_member].error is errors.UnknownMemberIdError
     assert driven.coordinator.classic.state is GroupState.JOINING
 
 

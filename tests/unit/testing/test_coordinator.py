@@ -34,22 +34,22 @@ def two(driven: Driven) -> tuple[str, str]:
 def test_a_join_is_parked_until_all_members_have_joined() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("")
-    assert newcomer not in driven.results
+    new_member = driven.join("")
+    assert new_member not in driven.results
     assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
     again = driven.join(first)
-    assert driven.results[newcomer].generation == driven.results[again].generation == 2
+    assert driven.results[new_member].generation == driven.results[again].generation == 2
     assert driven.results[again].leader == first, "the leader stays"
     assert len(driven.results[again].members) == 2
-    assert driven.results[newcomer].members == [], "for the leader alone"
+    assert driven.results[new_member].members == [], "for the leader alone"
 
 
 def test_a_sync_is_parked_until_the_leader_syncs() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("")
+    new_member = driven.join("")
     driven.join(first)
-    second = driven.results[newcomer].member_id
+    second = driven.results[new_member].member_id
     waiting = driven.sync(second, 2)
     assert waiting not in driven.results
     driven.sync(first, 2, **{second: assignment_of(3)})
@@ -60,24 +60,24 @@ def test_a_sync_is_parked_until_the_leader_syncs() -> None:
 def test_a_timer_ends_the_wait_for_members_that_do_not_join() -> None:
     driven = Driven()
     first = driven.alone()
-    newcomer = driven.join("", rebalance_ms=20_000)
+    new_member = driven.join("", rebalance_ms=20_000)
     driven.sleep(7_000)
     assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
     driven.sleep(9_999)
-    assert newcomer not in driven.results
+    assert new_member not in driven.results
     driven.sleep(1)
-    assert driven.results[newcomer].generation == 2, "the session of the first is over"
+    assert driven.results[new_member].generation == 2, "the session of the first is over"
     assert driven.heartbeat(first, 1) is errors.UnknownMemberIdError
 
 
 def test_an_expelled_member_gets_responses_to_its_parked_requests() -> None:
     driven = Driven()
     driven.alone()
-    newcomer = driven.join("n1", new_id="", protocols={"range": b""})
-    assert driven.results[newcomer].error is errors.UnknownMemberIdError
-    newcomer = driven.join("", new_id="n1")
+    new_member = driven.join("n1", new_id="", protocols={"range": b""})
+    assert driven.results[new_member].error is errors.UnknownMemberIdError
+    new_member = driven.join("", new_id="n1")
     assert driven.ask(Expel(member_id="n1")) is True
-    assert driven.results[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[new_member].error is errors.UnknownMemberIdError
     assert driven.ask(Expel(member_id="n1")) is False
 
 
@@ -153,10 +153,10 @@ def test_an_incomplete_generation_is_lost_in_a_failover() -> None:
 def test_parked_requests_get_not_coordinator_in_a_failover() -> None:
     driven = Driven()
     driven.alone()
-    newcomer = driven.join("")
+    new_member = driven.join("")
     outcome = driven.coordinator.take_over(driven.now_ms)
     answers = dict(outcome.responses)
-    assert answers[newcomer].error is errors.NotCoordinatorError
+    assert answers[new_member].error is errors.NotCoordinatorError
 
 
 @pytest.mark.design("000", "Co-ordinator 2")

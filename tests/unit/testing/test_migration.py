@@ -95,9 +95,9 @@ def test_parked_members_rejoin_after_an_upgrade() -> None:
 def test_members_of_an_unassigned_generation_rejoin_after_an_upgrade() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("")
+    new_member = driven.join("")
     driven.join(first)
-    second = driven.results[newcomer].member_id
+    second = driven.results[new_member].member_id
     waiting = driven.sync(second, 2)
     driven.beat("m", 0)
     assert driven.results[waiting].error is errors.RebalanceInProgressError
