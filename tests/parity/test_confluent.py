@@ -42,7 +42,9 @@ def alike(result: Any, names: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_program_gets_the_same(program: Callable[[World], Any], kafka: KafkaCluster) -> None:
+def test_a_program_gets_the_same_results(
+    program: Callable[[World], Any], kafka: KafkaCluster
+) -> None:
     theirs = run(program, confluent_kafka, kafka)
     ours = run(program, tandem_kafka.confluent, kafka)
     assert ours == theirs, f"ours:   {ours}\ntheirs: {theirs}"

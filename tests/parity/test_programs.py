@@ -58,7 +58,9 @@ def alike(result: Any, world: World) -> Any:
 @pytest.mark.filterwarnings("ignore:.*does not implement kafka.serializer:DeprecationWarning")
 @pytest.mark.timeout(_TRIALS * 2 * PATIENCE_S)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_program_gets_the_same(program: Callable[[World], Any], kafka: KafkaCluster) -> None:
+def test_a_program_gets_the_same_results(
+    program: Callable[[World], Any], kafka: KafkaCluster
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets open
         theirs = run_kafka_python(program, kafka)

@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from" / "kafka-pyt
 
 
 @pytest.mark.parametrize("name", [*PUBLIC, *SPECIAL])
-def test_every_attribute_is_there(name: str) -> None:
+def test_every_attribute_exists(name: str) -> None:
     if name in ATTRIBUTES:
         assert not hasattr(KafkaConsumer, name), "remove it from the list"
         return
@@ -33,7 +33,7 @@ def parameters(consumer_class: Any, name: str) -> dict[str, inspect.Parameter]:
 
 
 @pytest.mark.parametrize("name", [*METHODS, "__init__"])
-def test_every_parameter_is_there_in_its_place(name: str) -> None:
+def test_every_parameter_exists_in_its_place(name: str) -> None:
     ours, theirs = parameters(KafkaConsumer, name), parameters(THEIRS, name)
     kinds = {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
     named = [p for p, parameter in theirs.items() if parameter.kind not in kinds]
@@ -49,7 +49,7 @@ def test_every_parameter_is_there_in_its_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", THEIRS.DEFAULT_CONFIG)
-def test_every_option_is_there(name: str) -> None:
+def test_every_option_exists(name: str) -> None:
     assert name in KafkaConsumer.DEFAULT_CONFIG
 
 
@@ -58,7 +58,7 @@ def test_the_page_of_differences_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
-def test_defaults_differ_only_as_the_page_says() -> None:
+def test_defaults_differ_only_as_documented() -> None:
     ours, theirs = KafkaConsumer.DEFAULT_CONFIG, THEIRS.DEFAULT_CONFIG
     differing = {name for name in theirs if ours[name] != theirs[name]}
     assert differing == DEFAULTS.keys()

@@ -1,4 +1,4 @@
-"""What the applications do, drawn from the seed."""
+"""The actions of the applications, drawn from the seed."""
 
 from __future__ import annotations
 

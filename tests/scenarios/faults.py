@@ -208,8 +208,8 @@ class Faults:
 
         def later(call: Call) -> None:
             def handle() -> None:
-                if not call.answered:
-                    call.answer_later(call.default())
+                if not call.responded:
+                    call.respond_later(call.default())
 
             self._simulation.after(delay_ms, handle)
 

@@ -1,4 +1,4 @@
-"""What a run has produced, and which records readers must receive."""
+"""A ledger of the produced records: which ones readers must receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Books of what a consumer handed out, and the invariants that must always hold."""
+"""A ledger of the records handed out, with checks of each record and commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scenarios.numbered_records import produce, value_of
 
 __all__ = ["Ledger", "produce", "reading", "topic", "value_of"]
 
-#: The application thread notices a little late: up to two extra steps of the driver.
+#: The application thread may notice late: up to two extra steps of the driver.
 LATE_MS = 15
 
 
@@ -30,7 +30,7 @@ class Ledger:
         self._commits_seen = len(simulation.cluster.commit_log)
 
     def poll(self, timeout_ms: int = 1_000, max_records: int | None = None) -> ConsumerRecords:
-        """Poll; on time, exactly once, in order, not more than asked for."""
+        """Poll; check duration, order, duplicates and the number of records."""
         began_ms = self.simulation.clock.now_ms()
         batch = self.consumer.poll(timeout_ms, max_records)
         took_ms = self.simulation.clock.now_ms() - began_ms
@@ -45,7 +45,7 @@ class Ledger:
         return batch
 
     def commit(self, timeout_ms: int) -> bool:
-        """Commit; durable when it returns, on time when it does not."""
+        """Commit; check that it is stored, or that it times out on time."""
         began_ms = self.simulation.clock.now_ms()
         wanted = {tp: offset for tp, offset in self.next.items() if offset}
         try:
@@ -64,14 +64,14 @@ class Ledger:
         return True
 
     def check_commits(self) -> None:
-        """No commit is ever ahead of what was handed out."""
+        """Check that no commit is ahead of the records handed out."""
         log = self.simulation.cluster.commit_log
         for tp, (offset, _, _), _ in log[self._commits_seen :]:
             assert offset <= self.next[tp], f"{tp}: {offset} committed, {self.next[tp]} read"
         self._commits_seen = len(log)
 
     def read_all(self, within_ms: int = 300_000) -> None:
-        """Everything there is arrives, and nothing after it."""
+        """Read all records, and check that nothing follows."""
         cluster, clock = self.simulation.cluster, self.simulation.clock
         until_ms = clock.now_ms() + within_ms
         while any(self.next[tp] < cluster.at(tp).log.end_offset for tp in self.next):
@@ -81,7 +81,7 @@ class Ledger:
 
 
 def reading(simulation: Simulation, tp: TopicPartition, **options: Any) -> Ledger:
-    """Return the books of a consumer that reads a partition from its start."""
+    """Return the ledger of a consumer that reads a partition from its start."""
     consumer = simulation.consumer(auto_offset_reset="earliest", **options)
     consumer.assign([tp])
     return Ledger(simulation, consumer, [tp])

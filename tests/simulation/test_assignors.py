@@ -1,4 +1,4 @@
-"""Classic groups with the assignors that come with us."""
+"""Classic groups with the included assignors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tandem_kafka.assignors import (
     StickyPartitionAssignor,
 )
 from tandem_kafka.testing import Simulation
-from tests.simulation.team import Team, filled
+from tests.simulation.readers import Readers, filled
 
 ALL = [
     RangePartitionAssignor,
@@ -31,15 +31,15 @@ ALL = [
 @pytest.mark.parametrize("assignor", ALL)
 def test_a_group_shares_its_partitions_as_members_come_and_go(assignor: Any) -> None:
     with Simulation("members come and go") as simulation:
-        team = Team(simulation, filled(simulation, 6))
+        readers = Readers(simulation, filled(simulation, 6))
         for _ in range(3):
-            team.join(partition_assignment_strategy=[assignor])
-            team.settle()
-        assert [len(each.assignment()) for each in team.members] == [2, 2, 2]
-        kept = [set(each.assignment()) for each in team.members[1:]]
-        team.leave(team.members[0])
-        team.settle()
-        has = [set(each.assignment()) for each in team.members]
+            readers.join(partition_assignment_strategy=[assignor])
+            readers.settle()
+        assert [len(each.assignment()) for each in readers.members] == [2, 2, 2]
+        kept = [set(each.assignment()) for each in readers.members[1:]]
+        readers.leave(readers.members[0])
+        readers.settle()
+        has = [set(each.assignment()) for each in readers.members]
         assert [len(each) for each in has] == [3, 3]
         if "sticky" in assignor.name:
             assert all(before < after for before, after in zip(kept, has, strict=True))
@@ -51,13 +51,13 @@ def test_a_group_shares_its_partitions_as_members_come_and_go(assignor: Any) -> 
 def test_kip_881_members_get_partitions_of_their_racks(assignor: Any) -> None:
     with Simulation("racks of a group", brokers=2, racks=["there", "here"]) as simulation:
         simulation.cluster.create_topic("orders", 6, replicas=1)
-        team = Team(simulation, [TopicPartition("orders", number) for number in range(6)])
+        readers = Readers(simulation, [TopicPartition("orders", number) for number in range(6)])
         racks = ("here", "there")
         for rack in racks:
-            team.join(client_rack=rack, partition_assignment_strategy=[assignor])
-            team.settle()
+            readers.join(client_rack=rack, partition_assignment_strategy=[assignor])
+            readers.settle()
         brokers = simulation.cluster.brokers
-        for member, rack in zip(team.members, racks, strict=True):
+        for member, rack in zip(readers.members, racks, strict=True):
             leaders = {simulation.cluster.at(tp).leader for tp in member.assignment()}
             assert {brokers[leader].rack for leader in leaders} == {rack}
             assert len(member.assignment()) == 3

@@ -1,4 +1,4 @@
-"""What auto-commit has committed when partitions change hands, and when a consumer is closed."""
+"""Auto-commit before revocations, and in close()."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
-from tests.simulation.team import OPTIONS, Team, filled
+from tests.simulation.readers import OPTIONS, Readers, filled
 
-#: So long that no commit of the interval comes before.
+#: No auto-commit is due before.
 SELDOM = {"auto_commit_interval_ms": 3_600_000}
 PROTOCOLS = ["classic", "consumer"]
 
 
 class Witness:
-    """Notes what is committed when partitions are taken back."""
+    """Records the committed offsets when partitions are revoked."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._cluster = simulation.cluster
@@ -29,13 +29,13 @@ class Witness:
             self.committed[tp] = self._cluster.committed(OPTIONS["group_id"], tp)
 
 
-def read_all(team: Team, witness: Witness, protocol: str) -> KafkaConsumer:
+def read_all(readers: Readers, witness: Witness, protocol: str) -> KafkaConsumer:
     """Return a member that has read five records of each of four partitions."""
-    member = team.join(witness, group_protocol=protocol, **SELDOM)  # type: ignore[arg-type]
-    team.settle()
-    assert all(member.position(tp) == 5 for tp in team.partitions)
+    member = readers.join(witness, group_protocol=protocol, **SELDOM)  # type: ignore[arg-type]
+    readers.settle()
+    assert all(member.position(tp) == 5 for tp in readers.partitions)
     committed = (
-        team.simulation.cluster.committed(OPTIONS["group_id"], tp) for tp in team.partitions
+        readers.simulation.cluster.committed(OPTIONS["group_id"], tp) for tp in readers.partitions
     )
     assert not any(committed), "nothing is due yet"
     return member
@@ -43,13 +43,13 @@ def read_all(team: Team, witness: Witness, protocol: str) -> KafkaConsumer:
 
 @pytest.mark.behaviour(72)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_was_returned_is_committed_before_partitions_are_revoked(protocol: str) -> None:
+def test_returned_records_are_committed_before_a_revocation(protocol: str) -> None:
     with Simulation(72) as simulation:
-        team = Team(simulation, filled(simulation, partitions=4, count=5))
+        readers = Readers(simulation, filled(simulation, partitions=4, count=5))
         witness = Witness(simulation)
-        read_all(team, witness, protocol)
-        team.join(group_protocol=protocol, **SELDOM)
-        team.settle()
+        read_all(readers, witness, protocol)
+        readers.join(group_protocol=protocol, **SELDOM)
+        readers.settle()
         assert witness.committed
         assert set(witness.committed.values()) == {5}
 
@@ -57,18 +57,18 @@ def test_what_was_returned_is_committed_before_partitions_are_revoked(protocol: 
 @pytest.mark.behaviour(103)
 @pytest.mark.parametrize("how", ["close", "unsubscribe"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_was_returned_is_committed_when_a_consumer_leaves(protocol: str, how: str) -> None:
+def test_returned_records_are_committed_when_a_consumer_leaves(protocol: str, how: str) -> None:
     with Simulation(103) as simulation:
-        team = Team(simulation, filled(simulation, partitions=4, count=5))
+        readers = Readers(simulation, filled(simulation, partitions=4, count=5))
         witness = Witness(simulation)
-        member = read_all(team, witness, protocol)
+        member = read_all(readers, witness, protocol)
         getattr(member, how)()
-        assert witness.committed == dict.fromkeys(team.partitions, 5)
+        assert witness.committed == dict.fromkeys(readers.partitions, 5)
 
 
 @pytest.mark.behaviour(103)
 @pytest.mark.parametrize("autocommit", [True, False])
-def test_a_consumer_with_partitions_of_its_own_commits_when_it_is_closed(
+def test_a_consumer_with_assigned_partitions_commits_on_close(
     autocommit: bool,
 ) -> None:
     with Simulation(104) as simulation:

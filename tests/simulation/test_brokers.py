@@ -1,4 +1,4 @@
-"""Brokers that go and come, coordinators and leaders that move, records that are lost."""
+"""Brokers that restart, coordinators and leaders that move, records that are lost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tandem_kafka.errors import KafkaTimeoutError, LogTruncationError
 from tandem_kafka.testing import Conditions, Simulation
 from tandem_kafka.testing.coordinator.members import MemberState
 from tests.simulation.ledger import Ledger, produce, reading, topic
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 TP = TopicPartition("orders", 0)
 BOTH = pytest.mark.parametrize("protocol", [{}, {"group_protocol": "consumer"}])
 
 
 def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
-    """One thing that happens in a data centre."""
+    """Cause one fault of a data centre."""
     random, cluster = simulation.random, simulation.cluster
     node_id = random.choice(list(cluster.brokers))
     up = [broker.node_id for broker in cluster.brokers.values() if broker.up]
@@ -40,7 +40,7 @@ def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
 
 @pytest.mark.behaviour(171)
 @pytest.mark.parametrize("seed", range(60))
-def test_order_and_completeness_survive_brokers_that_come_and_go(seed: int) -> None:
+def test_order_and_completeness_survive_broker_restarts(seed: int) -> None:
     with Simulation(f"brokers {seed}", brokers=3) as simulation:
         tps = topic(simulation, "orders", 3)
         consumer = simulation.consumer(
@@ -60,7 +60,7 @@ def test_order_and_completeness_survive_brokers_that_come_and_go(seed: int) -> N
 
 
 @pytest.mark.behaviour(150)
-def test_a_truncated_log_takes_the_position_back() -> None:
+def test_a_truncated_log_moves_the_position_back() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         for _ in range(4):
@@ -100,7 +100,7 @@ def test_without_a_policy_truncation_is_raised_until_a_seek() -> None:
 
 
 @pytest.mark.behaviour(160)
-def test_a_hint_in_the_fetch_answer_saves_the_metadata_round_trip() -> None:
+def test_a_hint_in_the_fetch_response_saves_the_metadata_round_trip() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
@@ -141,14 +141,14 @@ def test_all_brokers_are_replaced_behind_the_bootstrap_address() -> None:
         ledger.read_all()
         for node_id in (1, 2):
             cluster.stop(node_id)
-        newcomer = cluster.add_broker(9)
-        cluster.move_leader(TP, newcomer.node_id)
+        new_broker = cluster.add_broker(9)
+        cluster.move_leader(TP, new_broker.node_id)
         produce(simulation, TP, 5)
         ledger.read_all()
 
 
 @pytest.mark.behaviour(27)
-def test_an_empty_answer_does_not_stall_what_comes_after_it() -> None:
+def test_an_empty_response_does_not_stall_later_ones() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")
@@ -162,7 +162,7 @@ def test_an_empty_answer_does_not_stall_what_comes_after_it() -> None:
             assert simulation.clock.now_ms() - began_ms < 500
 
 
-def test_wires_are_silent_and_the_consumer_recovers() -> None:
+def test_the_consumer_recovers_from_silent_connections() -> None:
     with Simulation(brokers=1, conditions=Conditions()) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 5)
@@ -177,50 +177,50 @@ def test_wires_are_silent_and_the_consumer_recovers() -> None:
 
 
 @BOTH
-def test_nobody_is_missed_while_there_is_no_coordinator(protocol: Any) -> None:
+def test_no_member_expires_while_there_is_no_coordinator(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         for _ in range(2):
-            team.join(Listener(), **protocol)
-        team.settle()
-        before = [member.group_metadata() for member in team.members]
-        silent = team.members.pop()
+            readers.join(Listener(), **protocol)
+        readers.settle()
+        before = [member.group_metadata() for member in readers.members]
+        silent = readers.members.pop()
         silent._core.driver.parked.stalled_until_ms = 10**9  # type: ignore[attr-defined]
         simulation.cluster.stop(1)
-        team.poll(300)
+        readers.poll(300)
         assert simulation.clock.now_ms() > 60_000, "ten sessions"
         simulation.cluster.start(1)
         began_ms = simulation.clock.now_ms()
-        team.poll(10)
-        assert [team.members[0].group_metadata(), silent.group_metadata()] == before
-        while len(team.members[0].assignment()) < 4:
-            team.poll()
+        readers.poll(10)
+        assert [readers.members[0].group_metadata(), silent.group_metadata()] == before
+        while len(readers.members[0].assignment()) < 4:
+            readers.poll()
         took_ms = simulation.clock.now_ms() - began_ms
         assert 6_000 <= took_ms <= 8_000, "a session, and a rebalance"
 
 
-def test_the_time_to_give_back_begins_anew_with_a_coordinator() -> None:
+def test_the_revocation_timeout_begins_again_with_a_new_coordinator() -> None:
     with Simulation(brokers=2) as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         options = {"group_protocol": "consumer", "max_poll_interval_ms": 10_000}
         listener = Listener()
-        team.join(listener, **options)
-        team.settle()
-        newcomer = team.join(**options)
+        readers.join(listener, **options)
+        readers.settle()
+        new_member = readers.join(**options)
         while not any(
             member.state is MemberState.UNREVOKED
             for member in simulation.cluster.consumer_group("readers").members.values()
         ):
-            newcomer.poll(1)
+            new_member.poll(1)
         simulation.cluster.stop(1)
-        team.poll(60)
+        readers.poll(60)
         assert simulation.clock.now_ms() > 20_000
         simulation.cluster.start(1)
-        team.settle()
+        readers.settle()
         assert [kind for kind, _ in listener.calls] == ["assigned", "revoked", "assigned"]
 
 
-def test_a_paused_broker_sees_to_everything_when_it_goes_on() -> None:
+def test_a_paused_broker_handles_everything_when_it_continues() -> None:
     with Simulation(brokers=2) as simulation:
         topic(simulation, "orders", 2)
         consumer = simulation.consumer(group_id="readers", request_timeout_ms=5_000)
@@ -240,7 +240,7 @@ def test_a_paused_broker_sees_to_everything_when_it_goes_on() -> None:
         assert cluster.committed("readers", TP) == 3
 
 
-def test_a_paused_broker_that_is_killed_has_seen_nothing() -> None:
+def test_a_paused_broker_that_is_killed_has_handled_nothing() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers")

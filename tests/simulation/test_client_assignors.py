@@ -1,4 +1,4 @@
-"""Members compute their group's assignment: real consumers on a simulated cluster."""
+"""Client-side assignment: real consumers on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentRequest,
 )
 from tests.simulation.ledger import produce
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 SEEDS = range(4)
 CONSUMER = {"group_protocol": "consumer"}
 
 
 class Dealing(PartitionAssignor):
-    """One by one, in the order of the members' ids."""
+    """Assigns partitions one by one, in the order of member ids."""
 
     name = "dealing"
 
@@ -38,19 +38,19 @@ class Dealing(PartitionAssignor):
 
 
 class Older(Dealing):
-    """Of a version that those that read version 1 do not read."""
+    """Has a version that assignors of version 1 do not support."""
 
     version = maximum_version = 0
 
 
 class Newer(Dealing):
-    """The other one."""
+    """Supports both versions."""
 
     minimum_version = version = maximum_version = 1
 
 
 class Failing(Dealing):
-    """Is never able to."""
+    """Always fails."""
 
     def assign(
         self, members: Mapping[str, GroupMember], topics: Mapping[str, int]
@@ -59,18 +59,18 @@ class Failing(Dealing):
 
 
 class Owners:
-    """Who has what, by what listeners were told."""
+    """The owners of partitions, according to the calls of listeners."""
 
     def __init__(self) -> None:
         self.owned: dict[TopicPartition, Owner] = {}
 
     def forget(self, owner: Owner) -> None:
-        """The coordinator took it for dead."""
+        """Forget a member that the coordinator has removed."""
         self.owned = {tp: each for tp, each in self.owned.items() if each is not owner}
 
 
 class Owner(Listener):
-    """One of them."""
+    """The listener of one member."""
 
     def __init__(self, owners: Owners) -> None:
         super().__init__()
@@ -89,18 +89,18 @@ class Owner(Listener):
 
 
 def slowly(call: Any) -> Any:
-    """The member that asks is told at once, as far as the coordinator knows."""
+    """Delay the response; the coordinator handles the request at once."""
     call.delay_ms = 300
     return call.default()
 
 
 class Computing:
-    """A group whose members compute, in a simulation."""
+    """A group with client-side assignors, in a simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.cluster = simulation.cluster
-        self.team = Team(simulation, filled(simulation, 6))
+        self.readers = Readers(simulation, filled(simulation, 6))
         self.owners = Owners()
         self.listeners: dict[KafkaConsumer, Owner] = {}
 
@@ -115,13 +115,13 @@ class Computing:
     def join(self, *assignors: Any, **options: Any) -> KafkaConsumer:
         listener = Owner(self.owners)
         local = {"group_local_assignors": assignors} if assignors else {}
-        member = self.team.join(listener, **CONSUMER, **local, **options)
+        member = self.readers.join(listener, **CONSUMER, **local, **options)
         self.listeners[member] = listener
         return member
 
     def kill(self, member: KafkaConsumer) -> None:
-        """It is gone without a word; its partitions are free once its session is over."""
-        self.team.members.remove(member)
+        """Kill a member; its partitions are free after its session timeout."""
+        self.readers.members.remove(member)
         driver: Any = member._core.driver
         driver.parked.stalled_until_ms = 10**9
         member._core.closed = True
@@ -131,31 +131,33 @@ class Computing:
         current = self.current
         assert current is not None
         return next(
-            m for m in self.team.members if m.group_metadata().member_id == current.member_id
+            m for m in self.readers.members if m.group_metadata().member_id == current.member_id
         )
 
-    def join_and_compute(self, told: bool) -> None:
-        """One more joins, and another is to compute, or does so already."""
+    def join_and_compute(self, prepared: bool) -> None:
+        """Let a member join, and wait until another one must compute or computes."""
         self.cluster.script(ConsumerGroupPrepareAssignmentRequest, slowly)
         self.join(Dealing)
-        self.poll_until(lambda: self.current and (self.current.prepared_for is not None) is told)
+        self.poll_until(
+            lambda: self.current and (self.current.prepared_for is not None) is prepared
+        )
 
     def poll_until(self, done: Any) -> None:
         for _ in range(3_000):
             if done():
                 return
-            for member in self.team.members:
+            for member in self.readers.members:
                 self.team_poll(member)
         raise AssertionError("it does not come to that")
 
     def team_poll(self, member: KafkaConsumer) -> None:
         for tp, records in member.poll(1).items():
-            self.team.read.update((tp, record.offset) for record in records)
+            self.readers.read.update((tp, record.offset) for record in records)
 
     def settle(self, assignor: str = "dealing") -> None:
-        for tp in self.team.partitions:
+        for tp in self.readers.partitions:
             produce(self.simulation, tp, 3)
-        self.team.settle()
+        self.readers.settle()
         assert self.group.epoch == self.group.assignment_epoch
         assert self.group.assignor == assignor
 
@@ -175,21 +177,21 @@ def test_members_come_and_go_and_one_of_them_computes(seed: int) -> None:
         world = settled(simulation, 2)
         for _ in range(3):
             world.join(Dealing)
-            world.team.poll(simulation.random.randrange(4))
+            world.readers.poll(simulation.random.randrange(4))
         world.settle()
         for _ in range(3):
-            world.team.leave(simulation.random.choice(world.team.members))
-            world.team.poll(simulation.random.randrange(4))
+            world.readers.leave(simulation.random.choice(world.readers.members))
+            world.readers.poll(simulation.random.randrange(4))
         world.settle()
 
 
 @pytest.mark.design("001", "Client-side assignors, the member fails")
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: bool) -> None:
+def test_another_member_computes_when_the_computing_one_crashes(seed: int, prepared: bool) -> None:
     with Simulation(f"crashing {seed}", brokers=2) as simulation:
         world = settled(simulation)
-        world.join_and_compute(told)
+        world.join_and_compute(prepared)
         victim = world.computing()
         epoch = world.group.assignment_epoch
         world.kill(victim)
@@ -198,12 +200,12 @@ def test_another_goes_on_when_the_one_that_computes_crashes(seed: int, told: boo
 
 
 @pytest.mark.design("001", "Client-side assignors, the coordinator fails")
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: bool) -> None:
+def test_a_failover_during_a_computation(seed: int, prepared: bool) -> None:
     with Simulation(f"failing over {seed}", brokers=2) as simulation:
         world = settled(simulation)
-        world.join_and_compute(told)
+        world.join_and_compute(prepared)
         before = world.current, world.group.target, world.group.announced
         world.cluster.fail_over("readers", 3 - world.cluster.coordinator_of("readers"))
         assert (world.current, world.group.target, world.group.announced) == before
@@ -211,12 +213,12 @@ def test_a_coordinator_that_fails_over_while_a_member_computes(seed: int, told: 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_result_that_is_late_is_dropped_and_the_member_goes_on(seed: int) -> None:
+def test_a_late_result_is_dropped_and_the_member_continues(seed: int) -> None:
     with Simulation(f"late {seed}", brokers=2) as simulation:
         world = settled(simulation)
 
         def late(call: Any) -> Any:
-            world.group.computations._failed()  # the coordinator has given it up
+            world.group.computations._failed()  # the coordinator has skipped it
             return call.default()
 
         world.cluster.script(ConsumerGroupInstallAssignmentRequest, late)
@@ -226,7 +228,7 @@ def test_a_result_that_is_late_is_dropped_and_the_member_goes_on(seed: int) -> N
 
 @pytest.mark.design("001", "Client-side assignors, the member fails")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_computes(
+def test_a_failed_assignor_is_reported_and_another_member_computes(
     seed: int,
 ) -> None:
     with Simulation(f"failing {seed}", brokers=2) as simulation:
@@ -237,25 +239,25 @@ def test_an_assignor_that_fails_in_one_member_is_told_of_there_and_another_compu
         assert isinstance(raised.value.__cause__, ArithmeticError)
         for _ in range(2):
             world.join(Dealing)
-        told = 0
+        reports = 0
         while world.group.assignor != "dealing":
             try:
                 world.team_poll(failing)
             except LocalAssignorError:
-                told += 1
-            for member in world.team.members[1:]:
+                reports += 1
+            for member in world.readers.members[1:]:
                 world.team_poll(member)
-        assert told <= 2
+        assert reports <= 2
         world.settle()
         world.join(Dealing)
-        world.settle()  # and nothing is raised: who has shown that it can is asked
+        world.settle()  # nothing is raised: a member that has succeeded before is chosen
 
 
-def test_when_all_fail_all_are_told_and_the_group_stays_as_it_is() -> None:
+def test_when_all_assignors_fail_the_assignment_stays() -> None:
     with Simulation("hopeless") as simulation:
         world = settled(simulation, 1)
         epoch = world.group.assignment_epoch
-        (able,) = world.team.members
+        (able,) = world.readers.members
         others = [world.join(Failing) for _ in range(2)]
         world.poll_until(lambda: len(world.group.members) == 3)
         world.kill(able)
@@ -272,12 +274,12 @@ def test_when_all_fail_all_are_told_and_the_group_stays_as_it_is() -> None:
 
 @pytest.mark.design("001", "Client-side assignors, versions and upgrade")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_versions_that_do_not_overlap_leave_it_to_the_coordinator(seed: int) -> None:
+def test_with_incompatible_versions_the_coordinator_assigns(seed: int) -> None:
     with Simulation(f"versions {seed}", brokers=2) as simulation:
         world = settled(simulation, 2, Older)
         odd = world.join(Newer)
         world.settle("uniform")
-        world.team.leave(odd)
+        world.readers.leave(odd)
         world.settle()
 
 
@@ -289,10 +291,10 @@ def test_a_rolling_upgrade_from_the_coordinators_assignor_to_the_members(seed: i
         for _ in range(3):
             world.join()
         world.settle("uniform")
-        for member in list(world.team.members):
-            world.team.leave(member)
+        for member in list(world.readers.members):
+            world.readers.leave(member)
             world.join(Dealing)
-            world.team.poll(simulation.random.randrange(8))
+            world.readers.poll(simulation.random.randrange(8))
         world.settle()
 
 
@@ -303,14 +305,14 @@ def test_static_members_restart_and_one_of_them_computes() -> None:
         world.settle()
         for name, member in named.items():
             epoch = world.group.epoch
-            world.team.leave(member)
+            world.readers.leave(member)
             world.join(Dealing, group_instance_id=name)
             world.settle()
             assert world.group.epoch == epoch, "it comes back to what it had"
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "auto"])
-def test_a_cluster_that_does_not_offer_it_is_refused(protocol: str) -> None:
+def test_a_cluster_without_client_side_assignors_is_rejected(protocol: str) -> None:
     with Simulation("released") as simulation:
         tps = filled(simulation)
         simulation.cluster.disabled |= {
@@ -328,7 +330,7 @@ def test_a_cluster_that_does_not_offer_it_is_refused(protocol: str) -> None:
 
 
 class Handing(Dealing):
-    """Hands each member its place, and notes what it is handed."""
+    """Sends each member its position as metadata, and records what it receives."""
 
     def __init__(self) -> None:
         self.racks: list[str] = []
@@ -361,10 +363,10 @@ def test_assignor_metadata_comes_with_the_assignment(seed: int) -> None:
         assert {each.handed[-1][1:] for each in assignors} == {
             (b"%d of 3" % at, at) for at in range(3)
         }
-        for assignor, member in zip(assignors, world.team.members, strict=True):
+        for assignor, member in zip(assignors, world.readers.members, strict=True):
             assert assignor.handed[-1][0] == set(member.assignment())
         assert ["", "east", "west"] in [each.racks for each in assignors]
         world.cluster.fail_over("readers", 1)
-        world.team.leave(world.team.members[-1])
+        world.readers.leave(world.readers.members[-1])
         world.settle()
         assert {each.handed[-1][1] for each in assignors[:2]} == {b"0 of 2", b"1 of 2"}

@@ -14,7 +14,7 @@ from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)
-#: What ends the network thread, and what waits for it, do not come within the same millisecond.
+#: The end of the network thread is noticed a few milliseconds later.
 LATE_MS = 200
 
 
@@ -52,7 +52,7 @@ def silenced(simulation: Simulation, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["gone", "hung"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "assign"])
-def test_close_gives_an_unreachable_coordinator_five_seconds_and_says_what_is_not_committed(
+def test_close_waits_five_seconds_for_the_coordinator_and_logs_what_is_not_committed(
     protocol: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {} if protocol == "assign" else {"group_protocol": protocol}
@@ -72,7 +72,7 @@ def test_close_gives_an_unreachable_coordinator_five_seconds_and_says_what_is_no
         assert not any("it is retried" in line for line in lines)
 
 
-def test_the_caller_may_give_an_unreachable_coordinator_more() -> None:
+def test_close_waits_longer_for_the_coordinator_with_a_longer_timeout() -> None:
     with reader("more") as (simulation, consumer):
         consumer.assign([TP])
         read(consumer)
@@ -83,7 +83,7 @@ def test_the_caller_may_give_an_unreachable_coordinator_more() -> None:
         assert simulation.cluster.committed("g", TP) == 7
 
 
-def test_a_coordinator_that_goes_away_with_the_consumer_is_waited_for() -> None:
+def test_close_waits_for_a_coordinator_that_has_just_gone_down() -> None:
     with reader("meanwhile") as (simulation, consumer):
         consumer.assign([TP])
         read(consumer)
@@ -93,7 +93,7 @@ def test_a_coordinator_that_goes_away_with_the_consumer_is_waited_for() -> None:
         assert simulation.cluster.committed("g", TP) == 7
 
 
-def test_a_commit_of_the_interval_that_fails_in_close_is_not_said_to_be_tried_again(
+def test_a_failed_auto_commit_in_close_is_not_announced_as_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with reader("interval", auto_commit_interval_ms=1_000) as (simulation, consumer):

@@ -11,13 +11,13 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
 
 
-class Committing(Team):
-    """A team whose members commit after every record, without waiting."""
+class Committing(Readers):
+    """A group whose members commit asynchronously after every record."""
 
     def __init__(self, simulation: Simulation, tps: list[TopicPartition]) -> None:
         super().__init__(simulation, tps)
@@ -41,23 +41,23 @@ class Committing(Team):
 
 
 @pytest.mark.parametrize(("protocol", "seed"), [*(({}, seed) for seed in range(4)), (CONSUMER, 0)])
-def test_no_commit_overtakes_an_older_one_of_the_member(protocol: Any, seed: int) -> None:
+def test_no_commit_overtakes_an_older_one(protocol: Any, seed: int) -> None:
     with Simulation(f"order {seed}", brokers=2, trace_lines=None) as simulation:
         simulation.network.conditions.latency_ms = (1, 100)
-        team = Committing(simulation, filled(simulation, partitions=3))
+        readers = Committing(simulation, filled(simulation, partitions=3))
         options = dict(protocol)
         if not protocol:
             options["partition_assignment_strategy"] = [CooperativeStickyAssignor]
-        stays = team.join(**options)
-        team.poll(60)
+        stays = readers.join(**options)
+        readers.poll(60)
         for _ in range(4):
-            guest = team.join(**options)
+            guest = readers.join(**options)
             for _ in range(15):
-                for tp in team.partitions:
+                for tp in readers.partitions:
                     produce(simulation, tp, 1)
-                team.poll(10)
-            team.leave(guest)
-            team.poll(30)
+                readers.poll(10)
+            readers.leave(guest)
+            readers.poll(30)
         identity = stays.group_metadata().member_id
         newest: dict[TopicPartition, int] = {}
         for tp, (offset, _, _), member_id in simulation.cluster.commit_log:

@@ -1,4 +1,4 @@
-"""Members that have lost their place: they set no commit back, and are closed without delay."""
+"""Displaced members: they do not set back commits, and close without delay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_to(consumer: KafkaConsumer, offset: int) -> None:
 
 
 def member_at_20(simulation: Simulation, **options: Any) -> KafkaConsumer:
-    """One that has read the 20 records there are."""
+    """A member that has read all 20 records."""
     topic(simulation, "orders", 1)
     produce(simulation, TP, 20)
     member = simulation.consumer(
@@ -35,7 +35,7 @@ def member_at_20(simulation: Simulation, **options: Any) -> KafkaConsumer:
 @pytest.mark.parametrize("way", ["close", "commit", "poll"])
 @pytest.mark.parametrize("empty", [True, False])
 def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bool) -> None:
-    """A group that is empty takes a commit without a generation."""
+    """An empty group accepts a commit without a generation."""
     with Simulation("displaced") as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 50)
@@ -73,7 +73,7 @@ def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bo
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protocol: str) -> None:
+def test_an_expelled_member_commits_nothing_until_it_has_rejoined(protocol: str) -> None:
     with Simulation("expelled") as simulation:
         session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
         options = {"group_protocol": protocol, "enable_auto_commit": False, **session}
@@ -92,8 +92,8 @@ def test_a_member_that_was_expelled_commits_nothing_until_it_is_in_again(protoco
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_a_producer_commits_for_an_expelled_member_is_refused(protocol: str) -> None:
-    """Also before its listener knows, and in a group that is empty: it names who it was."""
+def test_a_transactional_commit_for_an_expelled_member_is_rejected(protocol: str) -> None:
+    """Also before the call of its listener, and in an empty group: it sends its former id."""
     with Simulation("fenced") as simulation:
         session = {"heartbeat_interval_ms": 500} if protocol == "classic" else {}
         options = {"group_protocol": protocol, "enable_auto_commit": False, **session}

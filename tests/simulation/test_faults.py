@@ -1,4 +1,4 @@
-"""The main job under every fault the wires have, one seed after the other."""
+"""Reading and committing under every fault of the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEEDS = range(100)
 
 
 def weather(simulation: Simulation) -> None:
-    """Draw how bad the network is."""
+    """Draw the conditions of the network."""
     random, conditions = simulation.random, simulation.network.conditions
     conditions.latency_ms = (1, random.choice([2, 10, 80]))
     conditions.loss = random.choice([0.0, 0.01, 0.05])
@@ -43,7 +43,7 @@ def options(simulation: Simulation) -> dict[str, object]:
 
 
 def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:
-    """One thing that an application or its cluster does."""
+    """Do one random action of the application or the cluster."""
     random, consumer = simulation.random, ledger.consumer
     match random.randrange(9):
         case 0:
@@ -82,7 +82,7 @@ def everything(seed: int) -> Simulation:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_record_once_and_in_order_and_no_commit_ahead(seed: int) -> None:
+def test_records_arrive_once_and_in_order_and_no_commit_is_ahead(seed: int) -> None:
     everything(seed)
 
 

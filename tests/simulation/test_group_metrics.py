@@ -1,4 +1,4 @@
-"""How long listeners and rebalances took, as `metrics()` tells it."""
+"""The metrics of listener calls and rebalances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Slow:
-    """Takes its time, and tells how often it was called."""
+    """A slow listener that counts its calls."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -38,7 +38,7 @@ def metrics(member: KafkaConsumer) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_the_times_of_listeners_and_rebalances(options: dict[str, Any]) -> None:
+def test_metrics_have_the_times_of_listeners_and_rebalances(options: dict[str, Any]) -> None:
     with Simulation("slow") as simulation:
         topic(simulation, "orders", 4)
         member = simulation.consumer(group_id="readers", max_poll_interval_ms=20_000, **options)

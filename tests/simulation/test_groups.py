@@ -1,4 +1,4 @@
-"""Groups, most of them classic: one member, several, members that come, go and stop polling."""
+"""Groups, most of them classic: members that join, leave and stop polling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.testing import CUT, Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tests.simulation.ledger import produce
-from tests.simulation.team import OPTIONS, Listener, Team, filled
+from tests.simulation.readers import OPTIONS, Listener, Readers, filled
 
 
 @pytest.mark.behaviour(43)
@@ -24,39 +24,39 @@ def test_subscribing_sends_nothing_before_the_first_poll() -> None:
 
 @pytest.mark.behaviour(21)
 @pytest.mark.design("003", "Poll")
-def test_polls_without_time_join_and_read_in_the_end() -> None:
+def test_polls_with_timeout_0_join_and_read() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
-        team.join()
+        readers = Readers(simulation, filled(simulation))
+        readers.join()
         for _ in range(400):
-            team.poll(timeout_ms=0)
+            readers.poll(timeout_ms=0)
             simulation.sleep(5)
-        assert team.all_read()
+        assert readers.all_read()
 
 
 @pytest.mark.behaviour(66, 69)
 def test_a_second_member_takes_its_share() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         first, second = Listener(), Listener()
-        team.join(first)
-        team.settle()
-        team.join(second)
-        team.settle()
+        readers.join(first)
+        readers.settle()
+        readers.join(second)
+        readers.settle()
         kinds = [kind for kind, _ in first.calls]
         assert kinds == ["assigned", "revoked", "assigned"]
         assert [kind for kind, _ in second.calls] == ["assigned"]
-        assert first.calls[1][1] == frozenset(team.partitions)
-        assert {len(member.assignment()) for member in team.members} == {2}
-        assert set(team.read.values()) == {1}, "what was committed before is not read again"
+        assert first.calls[1][1] == frozenset(readers.partitions)
+        assert {len(member.assignment()) for member in readers.members} == {2}
+        assert set(readers.read.values()) == {1}, "committed records are not read again"
 
 
 @pytest.mark.behaviour(72, 103)
 @pytest.mark.design("000", "Offset commits during rebalance 1")
-def test_what_was_read_is_committed_before_it_is_given_back() -> None:
+def test_read_records_are_committed_before_a_revocation() -> None:
     with Simulation() as simulation:
         tps = filled(simulation, partitions=1)
-        team = Team(simulation, tps)
+        readers = Readers(simulation, tps)
         committed: list[int | None] = []
 
         class Looks(Listener):
@@ -64,36 +64,36 @@ def test_what_was_read_is_committed_before_it_is_given_back() -> None:
                 super().on_partitions_revoked(partitions)
                 committed.append(simulation.cluster.committed("readers", tps[0]))
 
-        member = team.join(Looks(), auto_commit_interval_ms=600_000)
-        team.settle()
+        member = readers.join(Looks(), auto_commit_interval_ms=600_000)
+        readers.settle()
         produce(simulation, tps[0], 7)
-        team.settle()
-        team.leave(member)
+        readers.settle()
+        readers.leave(member)
         assert committed == [27]
         assert not simulation.cluster.group("readers").members
 
 
 @pytest.mark.behaviour(86)
-def test_who_does_not_poll_leaves_and_comes_back() -> None:
+def test_a_member_that_does_not_poll_leaves_and_rejoins() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        team.join(listener, max_poll_interval_ms=10_000)
-        team.settle()
+        readers.join(listener, max_poll_interval_ms=10_000)
+        readers.settle()
         simulation.sleep(15_000)
         assert not simulation.cluster.group("readers").members
-        team.settle()
+        readers.settle()
         kinds = [kind for kind, _ in listener.calls]
         assert kinds == ["assigned", "lost", "assigned"]
 
 
 @pytest.mark.behaviour(87)
-def test_one_long_poll_is_polling() -> None:
+def test_one_long_poll_keeps_the_membership() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        member = team.join(listener, max_poll_interval_ms=10_000)
-        team.settle()
+        member = readers.join(listener, max_poll_interval_ms=10_000)
+        readers.settle()
         assert not member.poll(60_000)
         assert [kind for kind, _ in listener.calls] == ["assigned"]
 
@@ -103,49 +103,49 @@ def test_one_long_poll_is_polling() -> None:
 def test_new_partitions_are_assigned() -> None:
     with Simulation() as simulation:
         tps = filled(simulation, partitions=2)
-        team = Team(simulation, tps)
-        team.join(metadata_max_age_ms=5_000)
-        team.settle()
+        readers = Readers(simulation, tps)
+        readers.join(metadata_max_age_ms=5_000)
+        readers.settle()
         simulation.cluster.add_partitions("orders", 3)
-        team.partitions = [*tps, TopicPartition("orders", 2)]
-        produce(simulation, team.partitions[2], 3)
-        team.settle()
+        readers.partitions = [*tps, TopicPartition("orders", 2)]
+        produce(simulation, readers.partitions[2], 3)
+        readers.settle()
 
 
 @pytest.mark.behaviour(98)
-def test_a_coordinator_that_moves_is_found_again() -> None:
+def test_a_moved_coordinator_is_found() -> None:
     with Simulation(brokers=3) as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        team.join(listener)
-        team.settle()
+        readers.join(listener)
+        readers.settle()
         simulation.cluster.move_coordinator("readers", 3)
-        team.poll(20)
+        readers.poll(20)
         assert [kind for kind, _ in listener.calls] == ["assigned"]
         assert simulation.cluster.brokers[3].requests["HeartbeatRequest"] > 1
 
 
 @pytest.mark.behaviour(84)
-def test_a_member_that_the_coordinator_forgot_joins_anew() -> None:
+def test_a_removed_member_rejoins() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        team.join(listener)
-        team.settle()
+        readers.join(listener)
+        readers.settle()
         group = simulation.cluster.group("readers")
         simulation.cluster.expel("readers", next(iter(group.members)))
-        team.poll(20)
+        readers.poll(20)
         assert [kind for kind, _ in listener.calls] == ["assigned", "lost", "assigned"]
 
 
 @pytest.mark.behaviour(100)
 @pytest.mark.design("003", "Unsubscribe")
-def test_unsubscribe_gives_back_once_and_leaves() -> None:
+def test_unsubscribe_revokes_once_and_leaves() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        member = team.join(listener)
-        team.settle()
+        member = readers.join(listener)
+        readers.settle()
         member.unsubscribe()
         assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
         assert member.assignment() == set()
@@ -156,15 +156,15 @@ def test_unsubscribe_gives_back_once_and_leaves() -> None:
 
 @pytest.mark.behaviour(93)
 @pytest.mark.design("001", "Static members")
-def test_a_static_member_whose_join_was_not_answered_is_in_all_the_same() -> None:
+def test_a_static_member_joins_although_its_first_join_got_no_response() -> None:
     with Simulation() as simulation:
         filled(simulation)
 
-        def taken_in_but_not_told(call: Call) -> Any:
+        def handled_without_response(call: Call) -> Any:
             assert call.default().error_code == 0
             return CUT
 
-        simulation.cluster.script(ConsumerGroupHeartbeatRequest, taken_in_but_not_told)
+        simulation.cluster.script(ConsumerGroupHeartbeatRequest, handled_without_response)
         options = {"group_protocol": "consumer", "group_instance_id": "one", "group_id": "readers"}
         member = simulation.consumer("orders", **options)
         while len(member.assignment()) < 4:
@@ -174,25 +174,25 @@ def test_a_static_member_whose_join_was_not_answered_is_in_all_the_same() -> Non
 
 @pytest.mark.parametrize("seed", range(40))
 def test_members_come_and_go_under_faults_and_everything_is_read(seed: int) -> None:
-    with Simulation(f"team {seed}", brokers=2) as simulation:
+    with Simulation(f"readers {seed}", brokers=2) as simulation:
         random, conditions = simulation.random, simulation.network.conditions
-        team = Team(simulation, filled(simulation, partitions=random.randrange(1, 7)))
+        readers = Readers(simulation, filled(simulation, partitions=random.randrange(1, 7)))
         conditions.loss = random.choice([0.0, 0.0, 0.02])
         conditions.clog = random.choice([0.0, 0.0, 0.01])
-        team.join(bootstrap_timeout_ms=0)
+        readers.join(bootstrap_timeout_ms=0)
         for _ in range(12):
             match random.randrange(6):
-                case 0 if len(team.members) < 4:
-                    team.join(bootstrap_timeout_ms=0)
-                case 1 if len(team.members) > 1:
-                    team.leave(random.choice(team.members))
+                case 0 if len(readers.members) < 4:
+                    readers.join(bootstrap_timeout_ms=0)
+                case 1 if len(readers.members) > 1:
+                    readers.leave(random.choice(readers.members))
                 case 2:
                     simulation.sleep(random.choice([100, 7_000]))
                 case 3:
-                    produce(simulation, random.choice(team.partitions), 3)
+                    produce(simulation, random.choice(readers.partitions), 3)
                 case 4:
                     simulation.cluster.move_coordinator("readers", random.choice([1, 2]))
                 case _:
-                    team.poll(3)
+                    readers.poll(3)
         conditions.calm()
-        team.settle(600_000)
+        readers.settle(600_000)

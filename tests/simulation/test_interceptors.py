@@ -1,4 +1,4 @@
-"""Interceptors: what they see, when, and what comes of what they return or raise."""
+"""Interceptors: their calls, their results and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TP = TopicPartition("orders", 0)
 
 
 class Audit:
-    """Writes down what it sees."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.consumed: list[int] = []
@@ -73,7 +73,7 @@ def test_sync_and_async_commits_are_seen_before_the_callback() -> None:
 
 
 @pytest.mark.behaviour(136)
-def test_a_commit_that_fails_is_not_seen() -> None:
+def test_interceptors_do_not_see_failed_commits() -> None:
     with Simulation("interceptors") as simulation:
         audit = Audit()
         consumer = reader(simulation, audit)
@@ -110,7 +110,7 @@ def test_automatic_commits_are_seen_on_the_interval_and_on_close(protocol: str) 
         assert audit.committed[-1] == 11
 
 
-def test_an_interceptor_may_change_what_is_handed_out() -> None:
+def test_an_interceptor_may_change_the_records() -> None:
     class Even:
         def on_consume(self, records: ConsumerRecords) -> dict[TopicPartition, Any]:
             return {tp: [r for r in rs if r.offset % 2 == 0] for tp, rs in records.items()}
@@ -123,7 +123,7 @@ def test_an_interceptor_may_change_what_is_handed_out() -> None:
 
 
 @pytest.mark.behaviour(174)
-def test_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_an_interceptor_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def on_consume(self, _: ConsumerRecords) -> Any:
             raise LookupError("consume")
@@ -154,7 +154,7 @@ def test_what_an_interceptor_raises_is_logged(caplog: pytest.LogCaptureFixture) 
     assert "must return records of the partitions it received" in caplog.text
 
 
-def test_automatic_commits_that_are_not_made_leave_nothing_behind() -> None:
+def test_skipped_auto_commits_leave_nothing_behind() -> None:
     with Simulation("interceptors") as simulation:
         audit = Audit()
         consumer = reader(simulation, audit, enable_auto_commit=True, auto_commit_interval_ms=0)
@@ -165,7 +165,7 @@ def test_automatic_commits_that_are_not_made_leave_nothing_behind() -> None:
         assert len(consumer._commits._automatic) <= 2
 
 
-def test_nothing_is_seen_of_an_idle_poll() -> None:
+def test_interceptors_do_not_see_idle_polls() -> None:
     class First:
         def on_consume(self, records: ConsumerRecords) -> None:
             counts.append(records.count)
@@ -180,7 +180,7 @@ def test_nothing_is_seen_of_an_idle_poll() -> None:
         assert all(counts)
 
 
-def test_arrow_batches_have_no_records_to_see() -> None:
+def test_interceptors_do_not_see_arrow_batches() -> None:
     with Simulation("interceptors") as simulation:
         consumer = reader(simulation, Audit())
         with pytest.raises(IllegalStateError, match=r"poll_arrow.*on_consume"):

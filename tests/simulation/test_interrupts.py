@@ -1,4 +1,4 @@
-"""Ctrl-C anywhere in poll(), while a group rebalances: the member goes on as if nothing was."""
+"""Ctrl-C anywhere in poll() during a rebalance: the member continues without loss."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tandem_kafka.testing import Simulation
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 from tests.unit.interrupts import Interrupter
 
-#: Every so many bytecodes; a prime number, so that loops are not met at the same place.
+#: Bytecodes between interruptions; a prime number, to hit loops at different places.
 STEP = 499
 
 
 class Waiting:
-    """Knows when the application thread waits, which is when the simulation goes on."""
+    """Knows whether the application thread waits: only then does the simulation continue."""
 
     def __init__(self, driver: Any) -> None:
         self._wait = driver.wait
@@ -33,12 +33,12 @@ class Waiting:
 
 
 class InterruptedMember:
-    """Two members of a group, the first of which is interrupted once."""
+    """Two members of a group; the first is interrupted once."""
 
     def __init__(self, simulation: Simulation, protocol: str, at: int) -> None:
-        self.team = Team(simulation, filled(simulation, partitions=4, count=5))
+        self.readers = Readers(simulation, filled(simulation, partitions=4, count=5))
         self.listener = Listener()
-        self.first = self.team.join(self.listener, group_protocol=protocol)
+        self.first = self.readers.join(self.listener, group_protocol=protocol)
         self.waiting = Waiting(simulation.drivers[0])
         self.protocol = protocol
         self.interrupter = Interrupter(at, skip=self._is_not_ours)
@@ -49,7 +49,7 @@ class InterruptedMember:
 
     def poll(self) -> None:
         """Poll both members; the first is interrupted."""
-        for member in self.team.members:
+        for member in self.readers.members:
             try:
                 if member is self.first:
                     batch = self.interrupter.call(member.poll, 200)
@@ -59,34 +59,34 @@ class InterruptedMember:
                 self.interrupts += 1
                 continue
             for tp, records in batch.items():
-                self.team.read.update((tp, record.offset) for record in records)
+                self.readers.read.update((tp, record.offset) for record in records)
 
     def settle(self) -> None:
-        until_ms = self.team.simulation.clock.now_ms() + 60_000
+        until_ms = self.readers.simulation.clock.now_ms() + 60_000
         for _ in range(8):
-            self.poll()  # news of the group comes with a heartbeat
-        while not (self.team.settled() and self.team.all_read()):
-            assert self.team.simulation.clock.now_ms() < until_ms, "the group does not settle"
+            self.poll()  # heartbeats report changes of the group
+        while not (self.readers.settled() and self.readers.all_read()):
+            assert self.readers.simulation.clock.now_ms() < until_ms, "the group does not settle"
             self.poll()
 
     def run(self) -> None:
         self.settle()
-        self.team.join(group_protocol=self.protocol)
+        self.readers.join(group_protocol=self.protocol)
         self.settle()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_is_interrupted_anywhere_loses_and_repeats_nothing(protocol: str) -> None:
+def test_an_interrupted_member_loses_and_repeats_nothing(protocol: str) -> None:
     at = 0
     while True:  # until there is no bytecode left to interrupt
         with Simulation(at) as simulation:
             group = InterruptedMember(simulation, protocol, at)
             group.run()
-            twice = {each: n for each, n in group.team.read.items() if n > 1}
+            twice = {each: n for each, n in group.readers.read.items() if n > 1}
             assert not twice
-            told = Counter(group.listener.calls)
-            assert max(told.values()) == 1, group.listener.calls
-            assert {what for what, _ in told} >= {"assigned", "revoked"}
+            calls = Counter(group.listener.calls)
+            assert max(calls.values()) == 1, group.listener.calls
+            assert {what for what, _ in calls} >= {"assigned", "revoked"}
         if group.interrupter.frame is None:
             break
         assert group.interrupts == 1

@@ -1,4 +1,4 @@
-"""One partition lags far behind while others have caught up: it waits for no fetch of theirs."""
+"""A lagging partition does not wait for parked fetches of partitions that have caught up."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.simulation.ledger import produce, topic
 
 LAGGING = TopicPartition("orders", 0)
 RECORDS = 6_000
-#: There and back, at most; the application thread may notice 5 ms later, twice.
+#: The longest round trip; the application thread may notice 5 ms late, twice.
 ROUND_TRIP_MS = 10
 NOTICED_MS = 10
 
 
 def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
-    """A consumer that has caught up with some partitions, and has another one before it."""
+    """A consumer that has caught up with all partitions but one."""
     topic(simulation, "orders", caught_up + 1)
     for _ in range(RECORDS // 50):  # each a batch
         produce(simulation, LAGGING, 50)
@@ -43,9 +43,9 @@ def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
 def longest_pause_ms(
     simulation: Simulation, consumer: Any, trickle: int, handler_ms: int = 0
 ) -> int:
-    """Read all of it, others getting a record now and then."""
+    """Read the lagging partition, while others get a record now and then."""
     longest_ms, read = 0, 0
-    read += len(consumer.poll(1_000)[LAGGING])  # a connection is made for that
+    read += len(consumer.poll(1_000)[LAGGING])  # this opens a connection
     while read < RECORDS:
         began_ms = simulation.clock.now_ms()
         batch = consumer.poll(1_000)
@@ -65,7 +65,7 @@ def longest_pause_ms(
 @pytest.mark.parametrize("trickle", [False, True])
 @pytest.mark.parametrize("caught_up", [2, 7, 120])
 @pytest.mark.parametrize("handler_ms", [0, 5, 20])
-def test_a_lagging_partition_waits_for_no_fetch_that_finds_nothing(
+def test_a_lagging_partition_does_not_wait_for_an_empty_fetch(
     handler_ms: int, caught_up: int, trickle: bool, seed: int
 ) -> None:
     name = f"{handler_ms} {caught_up} {trickle} {seed}"
@@ -102,7 +102,7 @@ def test_a_partition_that_is_sought_is_fetched_at_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("caught_up", [2, 7, 120])
-def test_who_has_caught_up_asks_no_more_often_than_before(caught_up: int) -> None:
+def test_a_consumer_that_has_caught_up_does_not_fetch_more_often(caught_up: int) -> None:
     with Simulation(f"idle {caught_up}", trace_lines=400) as simulation:
         consumer = reader(simulation, caught_up)
         longest_pause_ms(simulation, consumer, caught_up)
@@ -116,8 +116,8 @@ def test_who_has_caught_up_asks_no_more_often_than_before(caught_up: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_read_committed_parks_where_a_transaction_is_open(seed: int) -> None:
-    """What may not be read yet is no reason to expect an answer."""
+def test_read_committed_parks_at_an_open_transaction(seed: int) -> None:
+    """Records of an open transaction cannot be fetched, so the fetch is parked."""
     with Simulation(f"open {seed}", trace_lines=400) as simulation:
         consumer = reader(simulation, 7, isolation_level="read_committed")
         transaction = simulation.cluster.transaction()
@@ -126,7 +126,7 @@ def test_read_committed_parks_where_a_transaction_is_open(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_paused_and_sought_is_not_fetched_from_where_it_was(seed: int) -> None:
+def test_a_paused_partition_is_not_fetched_from_before_its_seek(seed: int) -> None:
     with Simulation(f"paused and sought {seed}", trace_lines=400) as simulation:
         consumer = reader(simulation, 3)
         longest_pause_ms(simulation, consumer, 0)

@@ -1,4 +1,4 @@
-"""What the leader of a classic group watches for the whole group."""
+"""The leader of a classic group watches topics for all members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
-from tests.simulation.team import Team, filled
+from tests.simulation.readers import Readers, filled
 
 OPTIONS: dict[str, Any] = {
     "group_id": "readers",
@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def until_held(member: KafkaConsumer, count: int, *others: KafkaConsumer) -> None:
-    """Poll all until a member holds so many partitions, a minute at most."""
+    """Poll all members until one has this number of partitions, for at most a minute."""
     for _ in range(300):
         for each in (member, *others):
             each.poll(200)
@@ -32,7 +32,7 @@ def until_held(member: KafkaConsumer, count: int, *others: KafkaConsumer) -> Non
 
 
 @pytest.mark.behaviour(57)
-def test_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothing() -> None:
+def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing() -> None:
     led: list[int] = []
 
     class Counting(RangePartitionAssignor):  # type: ignore[misc]
@@ -57,7 +57,7 @@ def test_a_static_leader_that_was_restarted_follows_its_topics_and_assigns_nothi
 
 
 @pytest.mark.behaviour(57)
-def test_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
+def test_the_leader_watches_topics_of_other_members() -> None:
     with Simulation("topics of others") as simulation:
         topic(simulation, "orders", 2)
         topic(simulation, "payments", 2)
@@ -80,9 +80,9 @@ def test_the_leader_follows_topics_that_only_others_subscribe_to() -> None:
 @pytest.mark.parametrize("assignor", [RangePartitionAssignor, RoundRobinPartitionAssignor])
 def test_a_static_member_among_others_leaves_none_of_them_without_partitions(assignor: Any) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation, partitions=6))
+        readers = Readers(simulation, filled(simulation, partitions=6))
         for instance in (None, "static", None):
             options = {"group_instance_id": instance} if instance else {}
-            team.join(partition_assignment_strategy=[assignor], **options)
-            team.settle()
-        assert [len(member.assignment()) for member in team.members] == [2, 2, 2]
+            readers.join(partition_assignment_strategy=[assignor], **options)
+            readers.settle()
+        assert [len(member.assignment()) for member in readers.members] == [2, 2, 2]

@@ -77,7 +77,7 @@ def test_a_pause_takes_effect_with_the_next_record(
     assert [record.offset for record in consumer] == list(range(3, 20))
 
 
-def test_poll_in_the_loop_goes_on_where_it_is_and_the_loop_behind_it(
+def test_poll_in_the_loop_continues_at_its_record_and_the_loop_after_it(
     consumer: KafkaConsumer,
 ) -> None:
     seen = []
@@ -90,7 +90,7 @@ def test_poll_in_the_loop_goes_on_where_it_is_and_the_loop_behind_it(
     assert sorted(seen) == [(number, offset) for number in range(2) for offset in range(20)]
 
 
-def test_a_commit_in_the_loop_covers_what_it_was_given(
+def test_a_commit_in_the_loop_covers_the_yielded_records(
     consumer: KafkaConsumer, tps: list[TopicPartition]
 ) -> None:
     given = dict.fromkeys(tps, 0)
@@ -102,7 +102,7 @@ def test_a_commit_in_the_loop_covers_what_it_was_given(
             assert committed == given
 
 
-def test_closed_in_the_loop_it_ends(consumer: KafkaConsumer) -> None:
+def test_close_ends_the_loop(consumer: KafkaConsumer) -> None:
     seen = []
     for record in consumer:
         seen.append(record.offset)
@@ -114,7 +114,9 @@ def test_closed_in_the_loop_it_ends(consumer: KafkaConsumer) -> None:
         consumer.poll()
 
 
-def test_an_assignment_in_the_loop(consumer: KafkaConsumer, tps: list[TopicPartition]) -> None:
+def test_an_assignment_in_the_loop_takes_effect(
+    consumer: KafkaConsumer, tps: list[TopicPartition]
+) -> None:
     seen = []
     for record in consumer:
         seen.append(place(record))
@@ -124,7 +126,7 @@ def test_an_assignment_in_the_loop(consumer: KafkaConsumer, tps: list[TopicParti
     assert seen[3:] == [(left.partition, offset) for offset in range(20)]
 
 
-def test_it_is_its_own_iterator(consumer: KafkaConsumer) -> None:
+def test_a_consumer_is_its_own_iterator(consumer: KafkaConsumer) -> None:
     assert iter(consumer) is consumer
     assert next(consumer).offset == 0
     assert next(consumer).offset == 1
@@ -136,7 +138,7 @@ def test_it_is_its_own_iterator(consumer: KafkaConsumer) -> None:
 def test_next_can_be_wrapped_from_outside(
     consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So do tracers; and so do subclasses."""
+    """Tracers and subclasses do so."""
     seen = []
     original = KafkaConsumer.__next__
 
@@ -153,7 +155,7 @@ def test_next_can_be_wrapped_from_outside(
 def test_two_threads_share_the_records(
     consumer: KafkaConsumer, tps: list[TopicPartition], seed: int
 ) -> None:
-    """Each in turn, as a lock of the application's would have it: none twice, none left out."""
+    """With a lock of the application, each record is read exactly once."""
     chance, lock, seen = random.Random(seed), threading.Lock(), []  # noqa: S311
 
     def read() -> None:
@@ -185,7 +187,7 @@ def reading(simulation: Simulation, tp: TopicPartition, deserialize: Any) -> Kaf
 
 
 @pytest.mark.skipif(not native_available, reason="the Python loop deserializes a run at once")
-def test_a_record_is_deserialized_when_its_turn_comes(
+def test_a_record_is_deserialized_when_it_is_yielded(
     simulation: Simulation, tps: list[TopicPartition]
 ) -> None:
     called: list[Any] = []
@@ -201,7 +203,7 @@ def test_a_record_is_deserialized_when_its_turn_comes(
     assert len(called) == 20
 
 
-def test_an_error_in_a_loop_comes_when_its_record_does_and_stays(
+def test_an_error_is_raised_at_its_record_and_again(
     simulation: Simulation, tps: list[TopicPartition]
 ) -> None:
     seen: list[int] = []
@@ -229,7 +231,7 @@ def test_an_error_in_a_loop_comes_when_its_record_does_and_stays(
 
 
 @pytest.mark.skipif(not native_available, reason="the Python loop deserializes a run at once")
-def test_a_deserializer_cannot_go_on_with_the_loop(
+def test_a_deserializer_cannot_continue_the_loop(
     simulation: Simulation, tps: list[TopicPartition]
 ) -> None:
     consumer = reading(simulation, tps[0], lambda _: next(consumer))

@@ -1,4 +1,4 @@
-"""A member that was away for too long takes nothing back of what others committed meanwhile."""
+"""A member that lost its membership does not set back commits of other members."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
 BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
 
 
 def overtaken(simulation: Simulation, **options: Any) -> tuple[KafkaConsumer, TopicPartition]:
-    """One has read 20 records and was not heard of since; another read and committed 30, and left.
+    """A silent member has read 20 records. Another one has read and committed 30, and left.
 
-    The group is empty, so that it takes commits of anybody without membership.
+    The group is empty and thus accepts commits without membership.
     """
-    team = Team(simulation, filled(simulation, partitions=1))
-    (tp,) = team.partitions
-    late = team.join(Listener(), max_poll_interval_ms=8_000, **options)
-    team.settle()
-    team.members.remove(late)
+    readers = Readers(simulation, filled(simulation, partitions=1))
+    (tp,) = readers.partitions
+    late = readers.join(Listener(), max_poll_interval_ms=8_000, **options)
+    readers.settle()
+    readers.members.remove(late)
     simulation.sleep(10_000)
     produce(simulation, tp, 10)
-    other = team.join(**{**options, "enable_auto_commit": True})
-    team.settle()
+    other = readers.join(**{**options, "enable_auto_commit": True})
+    readers.settle()
     other.close()
     assert simulation.cluster.committed("readers", tp) == 30
     return late, tp
@@ -50,7 +50,7 @@ def unsubscribes(member: KafkaConsumer) -> None:
 
 @BOTH
 @pytest.mark.parametrize("act", [polls, closes, unsubscribes])
-def test_nothing_is_committed_by_itself(protocol: Any, act: Callable[[Any], None]) -> None:
+def test_a_removed_member_does_not_auto_commit(protocol: Any, act: Callable[[Any], None]) -> None:
     with Simulation() as simulation:
         late, tp = overtaken(simulation, **protocol)
         act(late)
@@ -60,7 +60,7 @@ def test_nothing_is_committed_by_itself(protocol: Any, act: Callable[[Any], None
 
 @BOTH
 @pytest.mark.parametrize("named", [False, True], ids=["positions", "named offsets"])
-def test_a_commit_of_what_was_lost_fails(protocol: Any, named: bool) -> None:
+def test_a_commit_of_lost_partitions_fails(protocol: Any, named: bool) -> None:
     with Simulation() as simulation:
         late, tp = overtaken(simulation, enable_auto_commit=False, **protocol)
         offsets = {tp: OffsetAndMetadata(20, "", -1)} if named else None
@@ -74,12 +74,12 @@ def test_a_commit_of_what_was_lost_fails(protocol: Any, named: bool) -> None:
 
 
 @BOTH
-def test_a_commit_that_outlives_its_membership_is_none_of_an_outsider(protocol: Any) -> None:
+def test_a_commit_that_outlives_its_membership_fails(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = Team(simulation, filled(simulation, partitions=1))
-        (tp,) = team.partitions
-        member = team.join(max_poll_interval_ms=8_000, enable_auto_commit=False, **protocol)
-        team.settle()
+        readers = Readers(simulation, filled(simulation, partitions=1))
+        (tp,) = readers.partitions
+        member = readers.join(max_poll_interval_ms=8_000, enable_auto_commit=False, **protocol)
+        readers.settle()
         identity = member.group_metadata().member_id
         simulation.cluster.stop(1)  # it coordinates the group
         simulation.sleep(1_000)
@@ -87,7 +87,7 @@ def test_a_commit_that_outlives_its_membership_is_none_of_an_outsider(protocol: 
         member.commit_async(callback=lambda _, error: failed.append(error))
         simulation.sleep(20_000)
         assert not failed
-        # Its session would begin anew now, and the commit be one of a member.
+        # Otherwise its session would restart, and the commit would be valid.
         assert simulation.cluster.expel("readers", identity)
         simulation.cluster.start(1)
         simulation.sleep(20_000)
@@ -97,15 +97,15 @@ def test_a_commit_that_outlives_its_membership_is_none_of_an_outsider(protocol: 
 
 
 @BOTH
-def test_before_the_first_poll_and_when_it_is_over_anybody_may_commit(protocol: Any) -> None:
+def test_a_consumer_without_membership_may_commit_into_an_empty_group(protocol: Any) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation, partitions=1))
-        (tp,) = team.partitions
-        member = team.join(enable_auto_commit=False, **protocol)
+        readers = Readers(simulation, filled(simulation, partitions=1))
+        (tp,) = readers.partitions
+        member = readers.join(enable_auto_commit=False, **protocol)
         member.commit({tp: OffsetAndMetadata(3, "", -1)})
         assert simulation.cluster.committed("readers", tp) == 3
-        team.poll(10)
-        assert min(offset for _, offset in team.read) == 3
+        readers.poll(10)
+        assert min(offset for _, offset in readers.read) == 3
         member.unsubscribe()
         member.commit({tp: OffsetAndMetadata(7, "", -1)})
         assert simulation.cluster.committed("readers", tp) == 7
@@ -113,17 +113,15 @@ def test_before_the_first_poll_and_when_it_is_over_anybody_may_commit(protocol: 
 
 @BOTH
 @pytest.mark.parametrize("seed", range(4))
-def test_a_refused_commit_ends_the_membership_and_nothing_more_is_handed_out(
-    protocol: Any, seed: int
-) -> None:
-    """The process was stopped for longer than its session, with much of it read ahead."""
+def test_a_rejected_commit_ends_the_membership_and_the_records(protocol: Any, seed: int) -> None:
+    """The process was stopped for longer than its session timeout, with records buffered."""
     with Simulation(f"refused {seed}", trace_lines=None) as simulation:
-        team = Team(simulation, filled(simulation, partitions=2))
+        readers = Readers(simulation, filled(simulation, partitions=2))
         listener = Listener()
-        member = team.join(listener, enable_auto_commit=False, max_poll_records=1, **protocol)
-        team.settle()
+        member = readers.join(listener, enable_auto_commit=False, max_poll_records=1, **protocol)
+        readers.settle()
         member.commit()
-        for tp in team.partitions:
+        for tp in readers.partitions:
             produce(simulation, tp, 50)
         simulation.sleep(300)
         identity = member.group_metadata().member_id
@@ -137,5 +135,5 @@ def test_a_refused_commit_ends_the_membership_and_nothing_more_is_handed_out(
                 refused = True
         assert not member.poll(0)
         assert not member.poll(0)
-        team.settle()
+        readers.settle()
         assert any(what == "lost" for what, _ in listener.calls)

@@ -1,4 +1,4 @@
-"""Logs that lose records: the old ones by retention, the new ones by an unclean election."""
+"""Logs that lose records: old ones through retention, new ones through unclean elections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def started(simulation: Simulation, batches: int = 4, **options: Any) -> KafkaCo
 
 
 @pytest.mark.parametrize(("policy", "begin"), [("earliest", 15), ("latest", 20)])
-def test_a_position_that_is_gone_is_reset_by_the_policy(policy: str, begin: int) -> None:
+def test_a_deleted_position_is_reset_by_the_policy(policy: str, begin: int) -> None:
     with Simulation(f"retention {policy}") as simulation:
         consumer = started(simulation, auto_offset_reset=policy)
         consumer.seek(TP, 3)
@@ -41,7 +41,7 @@ def test_a_position_that_is_gone_is_reset_by_the_policy(policy: str, begin: int)
         assert consumer.position(TP) == 22
 
 
-def test_a_position_that_is_gone_is_reset_by_time() -> None:
+def test_a_deleted_position_is_reset_by_time() -> None:
     with Simulation("retention by time") as simulation:
         topic(simulation, "orders", 1)
         for _ in range(4):
@@ -56,7 +56,7 @@ def test_a_position_that_is_gone_is_reset_by_time() -> None:
         ledger.read_all()
 
 
-def test_without_a_policy_it_is_raised_with_the_offset_until_a_seek() -> None:
+def test_without_a_policy_a_deleted_position_is_raised_until_a_seek() -> None:
     with Simulation("retention none") as simulation:
         consumer = started(simulation, auto_offset_reset="none")
         consumer.seek(TP, 3)
@@ -71,19 +71,19 @@ def test_without_a_policy_it_is_raised_with_the_offset_until_a_seek() -> None:
         ledger.read_all()
 
 
-def test_what_was_fetched_before_is_handed_out_all_the_same() -> None:
+def test_records_fetched_before_their_deletion_are_handed_out() -> None:
     with Simulation("retention read ahead") as simulation:
         consumer = started(simulation)
         ledger = Ledger(simulation, consumer, [TP])
         assert ledger.poll(5_000, max_records=1).count == 1
-        simulation.sleep(1_000)  # all of it is here by now
+        simulation.sleep(1_000)  # everything has been fetched by now
         simulation.cluster.delete_records(TP, 20)
         produce(simulation, TP, 3)
         ledger.read_all()
         assert consumer.position(TP) == 23
 
 
-def test_a_commit_that_is_gone_is_no_position() -> None:
+def test_a_deleted_committed_offset_is_reset() -> None:
     with Simulation("retention commit") as simulation:
         first = started(simulation, group_id="readers", enable_auto_commit=False)
         assert first.poll(5_000, max_records=3).count == 3
@@ -97,8 +97,8 @@ def test_a_commit_that_is_gone_is_no_position() -> None:
         ledger.read_all()
 
 
-def test_retention_is_not_taken_for_truncation_when_the_leader_changes() -> None:
-    """Nothing of the epoch that was read is left: its end is where the log begins."""
+def test_retention_before_a_leader_change_is_not_truncation() -> None:
+    """No record of the epoch remains: its end is the log start."""
     with Simulation("retention and leader", brokers=2) as simulation:
         consumer = started(simulation, auto_offset_reset="none")
         simulation.cluster.move_leader(TP, 2)
@@ -112,7 +112,7 @@ def test_retention_is_not_taken_for_truncation_when_the_leader_changes() -> None
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_records_are_left_out_only_where_the_log_begins_later(seed: int) -> None:
+def test_records_are_skipped_only_up_to_the_log_start(seed: int) -> None:
     with Simulation(f"retention {seed}", brokers=2) as simulation:
         random, cluster = simulation.random, simulation.cluster
         consumer = started(simulation, max_poll_records=random.choice([1, 3, 500]))
@@ -144,8 +144,8 @@ def test_records_are_left_out_only_where_the_log_begins_later(seed: int) -> None
 # --- truncation --------------------------------------------------------------------------------
 
 
-def test_a_commit_of_an_older_leader_tells_that_records_were_lost() -> None:
-    """KIP-320: the offset itself is in range again when the next consumer begins."""
+def test_a_commit_with_an_older_epoch_reveals_lost_records() -> None:
+    """KIP-320: the offset is in range again when the next consumer starts."""
     with Simulation("truncated commit", brokers=2) as simulation:
         first = started(simulation, group_id="readers", enable_auto_commit=False)
         Ledger(simulation, first, [TP]).read_all()
@@ -161,7 +161,7 @@ def test_a_commit_of_an_older_leader_tells_that_records_were_lost() -> None:
         ledger.read_all()
 
 
-def test_a_follower_that_lagged_behind_leads_and_what_it_lacks_is_gone() -> None:
+def test_an_election_of_a_lagging_follower_loses_its_missing_records() -> None:
     with Simulation("lagging leader", brokers=2) as simulation:
         consumer = started(simulation)
         simulation.cluster.fall_behind(TP, 2)
@@ -177,8 +177,8 @@ def test_a_follower_that_lagged_behind_leads_and_what_it_lacks_is_gone() -> None
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_in_the_log_in_the_end_was_read_whatever_was_lost(seed: int) -> None:
-    """The last that was read at each offset is what stands there."""
+def test_every_remaining_record_was_read_despite_losses(seed: int) -> None:
+    """The last record read at each offset is the one in the log."""
     with Simulation(f"truncation {seed}", brokers=3) as simulation:
         random, cluster = simulation.random, simulation.cluster
         cluster.create_topic("orders")

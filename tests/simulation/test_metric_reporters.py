@@ -1,4 +1,4 @@
-"""`metric_reporters`: kafka-python's interface, served by the thread that polls."""
+"""`metric_reporters`: kafka-python's interface, called by the polling thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["make"]
 
 
 class Written(AbstractMetricsReporter):
-    """Writes down what it is told, and by which thread."""
+    """Records its calls and their threads."""
 
     made: list[Written] = []  # noqa: RUF012 - emptied by each test
 
@@ -62,7 +62,7 @@ def written() -> type[Written]:
     return Written
 
 
-def test_everything_that_comes_and_goes_is_reported(written: type[Written]) -> None:
+def test_added_and_removed_metrics_are_reported(written: type[Written]) -> None:
     with Simulation(seed=1) as simulation:
         simulation.cluster.create_topic("orders", 1)
         tp = TopicPartition("orders", 0)
@@ -119,7 +119,7 @@ def test_a_reporter_that_raises_is_logged(make: Any, caplog: pytest.LogCaptureFi
     }
 
 
-def test_a_reporter_that_cannot_be_made_is_an_error_of_the_constructor(make: Any) -> None:
+def test_a_reporter_that_cannot_be_created_fails_the_constructor(make: Any) -> None:
     def broken() -> Any:
         raise LookupError("no such place")
 

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md lists the metrics that a consumer keeps, and no others."""
+"""docs/reference/metrics.md lists exactly the metrics of a consumer."""
 
 from __future__ import annotations
 

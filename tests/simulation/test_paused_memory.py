@@ -1,4 +1,4 @@
-"""What paused partitions hold: bounded, fetched again where it was dropped, and nothing is lost."""
+"""The memory of paused partitions: limited, and dropped records are fetched again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fill(simulation: Simulation, tps: list[TopicPartition], batches: int) -> Non
 @pytest.mark.behaviour(156)
 @pytest.mark.parametrize("seed", range(10))
 def test_paused_partitions_share_the_bound_with_the_others(seed: int) -> None:
-    """Each is paused as soon as it is read, with all that was read ahead of it."""
+    """Each partition is paused as soon as it is read, with its read-ahead."""
     with Simulation(f"paused {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 30)
         fill(simulation, tps, 30)
@@ -54,7 +54,7 @@ def test_paused_partitions_share_the_bound_with_the_others(seed: int) -> None:
 @pytest.mark.behaviour(156)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_pause_of_everything_drops_nothing(seed: int) -> None:
-    """A full buffer is kept over a long handler: nobody else needs the room."""
+    """A full buffer stays full during a slow handler: no other partition needs the room."""
     with Simulation(f"all paused {seed}") as simulation:
         tps = topic(simulation, "orders", 4)
         fill(simulation, tps, 100)

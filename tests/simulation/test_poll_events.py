@@ -1,4 +1,4 @@
-"""What poll() tells the network thread: that it lives always, more only if something waits."""
+"""The events that poll() sends to the network thread: only the necessary ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def refused_late(call: Any) -> ListOffsetsResponse:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_that_have_all_they_are_to_have_send_nothing(
+def test_members_with_their_full_assignment_need_no_poll_events(
     sent: list[Poll], protocol: str
 ) -> None:
     with Simulation() as simulation:
@@ -69,7 +69,7 @@ def test_members_that_have_all_they_are_to_have_send_nothing(
         assert not sent
 
 
-def test_a_look_up_that_lasts_is_asked_for_once(sent: list[Poll]) -> None:
+def test_a_slow_lookup_is_requested_once(sent: list[Poll]) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         simulation.cluster.script(ListOffsetsRequest, lambda _: DROP)
@@ -82,7 +82,7 @@ def test_a_look_up_that_lasts_is_asked_for_once(sent: list[Poll]) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("timeout_ms", [50, 3 * MINUTE_MS])
-def test_who_polls_stays_a_member_without_a_word(protocol: str, timeout_ms: int) -> None:
+def test_polling_keeps_the_membership_without_events(protocol: str, timeout_ms: int) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": 7_000}
@@ -98,7 +98,7 @@ def test_who_polls_stays_a_member_without_a_word(protocol: str, timeout_ms: int)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_who_was_away_for_too_long_joins_with_the_next_poll(protocol: str) -> None:
+def test_a_member_that_exceeded_max_poll_interval_rejoins_with_the_next_poll(protocol: str) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         options = {**OPTIONS, "group_protocol": protocol, "max_poll_interval_ms": 7_000}
@@ -112,8 +112,8 @@ def test_who_was_away_for_too_long_joins_with_the_next_poll(protocol: str) -> No
             assert consumer.group_metadata().state == "<unjoined>"
 
 
-def test_a_listener_that_was_told_of_nothing_and_raised_is_called_again() -> None:
-    class Reluctant:
+def test_a_listener_that_raised_for_an_empty_set_is_called_again() -> None:
+    class FailingListener:
         calls = 0
 
         def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
@@ -123,13 +123,13 @@ def test_a_listener_that_was_told_of_nothing_and_raised_is_called_again() -> Non
                 raise ValueError("not yet")
 
         def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
-            """There is nothing to give back."""
+            """No partitions are revoked."""
 
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         holder = simulation.consumer("orders", **OPTIONS)
         poll_for(simulation, 5_000, holder)
-        listener = Reluctant()
+        listener = FailingListener()
         # The range assignor leaves the only partition to the member that comes first by name.
         other = simulation.consumer(**OPTIONS)
         other.subscribe(["orders"], listener=listener)
@@ -143,7 +143,7 @@ def test_a_listener_that_was_told_of_nothing_and_raised_is_called_again() -> Non
         assert (raised, listener.calls) == (3, 4)
 
 
-def test_an_error_that_was_raised_is_raised_again_by_each_poll() -> None:
+def test_an_error_is_raised_by_each_poll_while_it_persists() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         for _ in range(3):
@@ -157,20 +157,20 @@ def test_an_error_that_was_raised_is_raised_again_by_each_poll() -> None:
         assert consumer.poll(5_000)
 
 
-def test_a_position_that_could_not_be_had_is_looked_up_by_the_next_poll() -> None:
+def test_a_failed_position_lookup_is_retried_by_the_next_poll() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         simulation.cluster.script(ListOffsetsRequest, refused_late)
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])
-        poll_for(simulation, 1_000, consumer)  # all that is to be told has been told by then
+        poll_for(simulation, 1_000, consumer)  # all listener calls have happened by then
         with pytest.raises(TopicAuthorizationFailedError):
             consumer.position(TP, timeout_ms=5_000)
         produce(simulation, TP, 1)
         assert consumer.poll(5_000)
 
 
-def test_who_subscribes_after_reading_by_itself_joins() -> None:
+def test_a_subscription_after_an_assignment_joins_the_group() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(**OPTIONS)

@@ -1,4 +1,4 @@
-"""Calls end when they should in simulated time, and nothing spins."""
+"""Calls end on time in simulated time, and nothing spins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Watch:
 
 
 def silence(simulation: Simulation) -> None:
-    """Packets reach nobody any more."""
+    """Lose all packets."""
     for broker in simulation.cluster.brokers.values():
         simulation.network.silent.add(broker.address)
 
@@ -47,7 +47,7 @@ def silence(simulation: Simulation) -> None:
 
 
 @pytest.mark.behaviour(34)
-def test_position_of_a_partition_that_is_not_there_times_out() -> None:
+def test_position_of_an_unknown_partition_times_out() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer()
         consumer.assign([TP])
@@ -58,7 +58,7 @@ def test_position_of_a_partition_that_is_not_there_times_out() -> None:
 
 @pytest.mark.behaviour(35)
 @pytest.mark.design("003", "Timeout Policy")
-def test_no_time_at_all_is_over_at_once() -> None:
+def test_calls_with_timeout_0_end_at_once() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer()
@@ -78,7 +78,7 @@ def test_no_time_at_all_is_over_at_once() -> None:
 
 
 @pytest.mark.behaviour(36)
-def test_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
+def test_end_offsets_of_an_unknown_partition_time_out() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer()
         watch = Watch(simulation)
@@ -90,7 +90,7 @@ def test_end_offsets_of_a_partition_that_is_not_there_time_out() -> None:
 @pytest.mark.behaviour(37)
 @pytest.mark.design("003", "Timeout Policy")
 @pytest.mark.parametrize("api", [ListOffsetsRequest, OffsetFetchRequest, OffsetCommitRequest])
-def test_a_call_whose_answer_never_comes_ends_on_time(api: object) -> None:
+def test_a_call_without_a_response_ends_on_time(api: object) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -111,7 +111,7 @@ def test_a_call_whose_answer_never_comes_ends_on_time(api: object) -> None:
 
 @pytest.mark.design("003", "CommitSync, CommitAsync")
 def test_a_commit_is_sent_at_once() -> None:
-    """A missing wake-up would show here: the network thread sleeps for up to half a second."""
+    """Without a wakeup, the network thread would sleep for up to half a second."""
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
@@ -259,19 +259,19 @@ def test_close_ends_the_fetch_sessions() -> None:
 
 @pytest.mark.behaviour(116)
 @pytest.mark.design("003", "CommitSync, CommitAsync")
-def test_what_is_under_way_is_ended_by_close() -> None:
+def test_close_ends_requests_in_flight() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", enable_auto_commit=False)
         consumer.assign([TP])
         consumer.seek(TP, 1)
         simulation.cluster.stop(1)
-        told: list[object] = []
-        future = consumer.commit_async(callback=lambda _offsets, error: told.append(error))
+        errors_seen: list[object] = []
+        future = consumer.commit_async(callback=lambda _offsets, error: errors_seen.append(error))
         consumer.close(timeout_ms=3_000)
         assert future.is_done
-        assert len(told) == 1
-        assert isinstance(told[0], Exception)
+        assert len(errors_seen) == 1
+        assert isinstance(errors_seen[0], Exception)
 
 
 # --- nothing spins -----------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_what_is_under_way_is_ended_by_close() -> None:
 @pytest.mark.behaviour(23, 25)
 @pytest.mark.parametrize("how", ["down", "silent"])
 @pytest.mark.parametrize("backoff_ms", [0, 100])
-def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> None:
+def test_an_hour_without_a_broker_takes_few_iterations(how: str, backoff_ms: int) -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -301,8 +301,8 @@ def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> 
         until_ms = simulation.clock.now_ms() + HOUR_MS
         while simulation.clock.now_ms() < until_ms:
             consumer.poll(60_000)
-        turns = simulation.drivers[0].iterations - before
-        assert turns < HOUR_MS / 100, f"{turns} turns in an hour"
+        iterations = simulation.drivers[0].iterations - before
+        assert iterations < HOUR_MS / 100, f"{iterations} iterations in an hour"
         simulation.network.silent.clear()
         simulation.cluster.start(1)
         produce(simulation, TP, 1)
@@ -310,7 +310,7 @@ def test_an_hour_without_a_broker_takes_few_turns(how: str, backoff_ms: int) -> 
 
 
 @pytest.mark.behaviour(23)
-def test_joining_an_unreachable_group_takes_few_turns() -> None:
+def test_joining_an_unreachable_group_takes_few_iterations() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers")
@@ -338,7 +338,7 @@ def test_an_idle_consumer_is_quiet(paused: bool) -> None:
         assert per_second < 12
 
 
-def test_a_topic_that_is_not_there_is_waited_for_quietly() -> None:
+def test_waiting_for_a_missing_topic_is_quiet() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer(auto_offset_reset="earliest")
         consumer.assign([TP])

@@ -1,6 +1,6 @@
-"""Brokers behind proxies: one that is down still accepts each connection, and closes it.
+"""Brokers behind proxies: the proxy of a stopped broker accepts connections and closes them.
 
-That says nothing about what the broker speaks, so nothing may be final for it.
+This says nothing about the versions that the broker supports.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)
 PROTOCOLS = ("classic", "consumer", "auto")
-#: Longer than any number of attempts that could be taken for a proof.
+#: Longer than any series of attempts that could be mistaken for proof.
 OUTAGE_MS = 25_000
 
 
@@ -37,7 +37,7 @@ def start_all(simulation: Simulation) -> None:
 
 
 def read(consumer: KafkaConsumer, within_ms: int) -> int:
-    """Return after how long a record came; polls that fail are failures."""
+    """Return how long it took to get a record; errors of poll() fail the test."""
     began_ms = consumer._core.clock.now_ms()
     assert consumer.poll(within_ms).count > 0, "nothing came"
     return consumer._core.clock.now_ms() - began_ms
@@ -50,7 +50,7 @@ def poll_for(consumer: KafkaConsumer, duration_ms: int) -> None:
 
 
 def protocol_of(simulation: Simulation) -> set[str]:
-    """The heartbeats that arrived say it."""
+    """Return the protocol of the heartbeats that arrived."""
     kinds = ("HeartbeatRequest", "ConsumerGroupHeartbeatRequest")
     brokers = simulation.cluster.brokers.values()
     return {kind for kind in kinds if any(broker.requests.get(kind) for broker in brokers)}
@@ -74,8 +74,8 @@ def test_a_member_reads_again_after_an_outage(protocol: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_joins_whose_brokers_were_down_when_it_was_made(protocol: str, seed: int) -> None:
-    """Neither does it fail, nor does 'auto' take the older protocol for it."""
+def test_a_member_joins_although_all_brokers_were_down_at_first(protocol: str, seed: int) -> None:
+    """The consumer does not fail, and 'auto' does not select the older protocol."""
     with proxied(f"start {protocol} {seed}") as simulation:
         stop_all(simulation)
         consumer = simulation.consumer(
@@ -98,7 +98,7 @@ def test_a_member_joins_whose_brokers_were_down_when_it_was_made(protocol: str, 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_joins_whose_coordinator_was_down(protocol: str, seed: int) -> None:
+def test_a_member_joins_after_its_coordinator_was_down(protocol: str, seed: int) -> None:
     with proxied(f"coordinator {protocol} {seed}") as simulation:
         cluster = simulation.cluster
         cluster.move_coordinator("readers", 3)
@@ -129,7 +129,7 @@ def test_assigned_partitions_are_read_again(seed: int) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [500, 5_000, 20_000])
-def test_the_constructor_waits_as_long_as_it_may(timeout_ms: int) -> None:
+def test_the_constructor_waits_until_its_timeout(timeout_ms: int) -> None:
     simulation = proxied("constructor")
     stop_all(simulation)
     began_ms = simulation.clock.now_ms()
@@ -138,7 +138,7 @@ def test_the_constructor_waits_as_long_as_it_may(timeout_ms: int) -> None:
     assert timeout_ms <= simulation.clock.now_ms() - began_ms <= timeout_ms + 200
 
 
-def test_the_constructor_ends_once_a_broker_is_there() -> None:
+def test_the_constructor_ends_when_a_broker_is_up() -> None:
     with proxied("constructor") as simulation:
         stop_all(simulation)
         simulation.after(8_000, lambda: simulation.cluster.start(2))

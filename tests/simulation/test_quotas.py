@@ -1,4 +1,4 @@
-"""Brokers that throttle: what the consumer holds back, and what goes on."""
+"""Brokers that throttle: delayed and unaffected requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
 )
 from tests.simulation.ledger import Ledger, produce, topic
-from tests.simulation.team import OPTIONS
+from tests.simulation.readers import OPTIONS
 
 TP = TopicPartition("orders", 0)
 #: There and back.
@@ -24,14 +24,14 @@ ROUND_TRIP_MS = 12
 
 
 def sent(simulation: Simulation, request: str) -> list[tuple[int, str]]:
-    """When brokers got the requests of a kind, and on which connections."""
+    """Return times and connections of the requests of a kind."""
     pattern = re.compile(rf" *(\d+) (#\d+) broker \d+ < {request} ")
     found = map(pattern.match, simulation.trace.lines)
     return [(int(match[1]), match[2]) for match in found if match]
 
 
 def throttled(simulation: Simulation) -> list[tuple[int, str, int]]:
-    """When a connection was throttled, which, and for how long."""
+    """Return time, connection and duration of each throttling."""
     pattern = re.compile(r" *(\d+) (#\d+) is throttled for (\d+) ms")
     found = map(pattern.match, simulation.trace.lines)
     return [(int(match[1]), match[2], int(match[3])) for match in found if match]
@@ -50,7 +50,7 @@ def check_nothing_was_sent_while_throttled(simulation: Simulation) -> None:
 
 
 @pytest.mark.parametrize("kafka", ["2.8", "4.3"])
-def test_who_fetches_too_much_reads_as_slowly_as_it_may(kafka: str) -> None:
+def test_a_client_above_its_quota_reads_at_its_rate(kafka: str) -> None:
     with Simulation(f"rate {kafka}", brokers=2, kafka=kafka, trace_lines=None) as simulation:
         tps = topic(simulation, "orders", 2)
         consumer = simulation.consumer(auto_offset_reset="earliest", client_id="greedy")
@@ -81,8 +81,8 @@ def test_who_fetches_too_much_reads_as_slowly_as_it_may(kafka: str) -> None:
     ("protocol", "heartbeat"),
     [("classic", HeartbeatRequest), ("consumer", ConsumerGroupHeartbeatRequest)],
 )
-def test_heartbeats_go_on_while_fetches_are_throttled(protocol: str, heartbeat: type) -> None:
-    """A coordinator has a connection of its own, as in the Java client."""
+def test_heartbeats_continue_while_fetches_are_throttled(protocol: str, heartbeat: type) -> None:
+    """The coordinator has its own connection, as in the Java client."""
     with Simulation(f"fetches {protocol}", trace_lines=None) as simulation:
         topic(simulation, "orders", 1)
         options = dict(OPTIONS, group_protocol=protocol)
@@ -99,8 +99,8 @@ def test_heartbeats_go_on_while_fetches_are_throttled(protocol: str, heartbeat: 
         assert consumer.poll(60_000).count == 3
         assert simulation.clock.now_ms() - began_ms >= 19_000
         assert broker.requests["FetchRequest"] - fetches <= 3
-        heard = broker.requests[heartbeat.__name__] - before
-        assert heard >= 19_000 // (500 + ROUND_TRIP_MS) - 1
+        received = broker.requests[heartbeat.__name__] - before
+        assert received >= 19_000 // (500 + ROUND_TRIP_MS) - 1
         check_nothing_was_sent_while_throttled(simulation)
 
 
@@ -109,7 +109,7 @@ def test_heartbeats_go_on_while_fetches_are_throttled(protocol: str, heartbeat: 
     [("classic", HeartbeatRequest), ("consumer", ConsumerGroupHeartbeatRequest)],
 )
 def test_heartbeats_wait_while_their_coordinator_throttles(protocol: str, heartbeat: type) -> None:
-    """The member stays in, if the time is shorter than its session."""
+    """The member stays in the group if its session timeout is longer."""
     with Simulation(f"heartbeats {protocol}", trace_lines=None) as simulation:
         topic(simulation, "orders", 1)
         options = dict(OPTIONS, group_protocol=protocol, session_timeout_ms=6_000)
@@ -137,7 +137,7 @@ def test_heartbeats_wait_while_their_coordinator_throttles(protocol: str, heartb
         assert consumer.assignment() == {TP}
 
 
-def test_a_commit_waits_for_the_end_of_the_throttling_or_its_own() -> None:
+def test_a_commit_waits_for_the_end_of_throttling_or_its_timeout() -> None:
     with Simulation("commits") as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 3)
@@ -155,7 +155,7 @@ def test_a_commit_waits_for_the_end_of_the_throttling_or_its_own() -> None:
         assert 4_900 <= simulation.clock.now_ms() - began_ms < 5_100
 
 
-def test_a_broker_that_throttles_for_longer_than_a_request_may_take_is_not_given_up() -> None:
+def test_throttling_beyond_the_request_timeout_keeps_the_connection() -> None:
     with Simulation("long", trace_lines=None) as simulation:
         topic(simulation, "orders", 1)
         options = dict(OPTIONS, session_timeout_ms=40_000, request_timeout_ms=3_000)
@@ -172,7 +172,7 @@ def test_a_broker_that_throttles_for_longer_than_a_request_may_take_is_not_given
         simulation.cluster.script(HeartbeatRequest, late)
         while not throttled(simulation):
             consumer.poll(5)
-        consumer.commit_async()  # is under way when the client learns that it should not be
+        consumer.commit_async()  # in flight when the client learns of the throttling
         connections = len(sent(simulation, "ApiVersionsRequest"))
         for _ in range(15):
             consumer.poll(1_000)
@@ -181,7 +181,7 @@ def test_a_broker_that_throttles_for_longer_than_a_request_may_take_is_not_given
         assert len(sent(simulation, "ApiVersionsRequest")) == connections
 
 
-def test_before_2_0_the_broker_waits_and_the_client_need_not() -> None:
+def test_before_2_0_the_broker_waits_instead_of_the_client() -> None:
     with Simulation("0.11", kafka="0.11", trace_lines=None) as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(auto_offset_reset="earliest")

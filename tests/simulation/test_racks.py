@@ -1,4 +1,4 @@
-"""Consumers that read from a replica in their own rack (KIP-392), and say which it is."""
+"""Consumers that read from a replica in their rack (KIP-392)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tandem_kafka.errors import OffsetOutOfRangeError
 from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, FetchRequest, JoinGroupRequest
 from tests.simulation.ledger import Ledger, produce, reading, topic
-from tests.simulation.team import OPTIONS, Team
+from tests.simulation.readers import OPTIONS, Readers
 
 TP = TopicPartition("orders", 0)
 LEASE_MS = 60_000
@@ -41,7 +41,7 @@ def fetches(simulation: Simulation, node_id: int) -> int:
 
 
 def read_from(simulation: Simulation, ledger: Ledger) -> set[int]:
-    """Read something new; return the brokers that were asked."""
+    """Read a new record; return the brokers that got fetches."""
     before = {node_id: fetches(simulation, node_id) for node_id in simulation.cluster.brokers}
     for _ in range(3):
         produce(simulation, TP, 2)
@@ -49,7 +49,7 @@ def read_from(simulation: Simulation, ledger: Ledger) -> set[int]:
     return {node_id for node_id, count in before.items() if fetches(simulation, node_id) > count}
 
 
-def test_who_is_in_the_rack_of_a_follower_reads_from_it() -> None:
+def test_a_consumer_reads_from_a_follower_in_its_rack() -> None:
     with world("rack") as simulation:
         _, ledger = started(simulation)
         ledger.read_all()
@@ -59,14 +59,14 @@ def test_who_is_in_the_rack_of_a_follower_reads_from_it() -> None:
 @pytest.mark.parametrize(
     ("rack", "kafka"), [("there", None), ("", None), ("away", None), ("here", "0.11")]
 )
-def test_everybody_else_reads_from_the_leader(rack: str, kafka: str | None) -> None:
+def test_other_consumers_read_from_the_leader(rack: str, kafka: str | None) -> None:
     with world(f"elsewhere {rack} {kafka}", kafka=kafka) as simulation:
         _, ledger = started(simulation, client_rack=rack)
         ledger.read_all()
         assert read_from(simulation, ledger) == {1}
 
 
-def test_only_a_replica_of_the_partition_will_do() -> None:
+def test_only_replicas_of_the_partition_are_used() -> None:
     with world("two of three", brokers=3) as simulation:
         simulation.cluster.create_topic("orders", 1, replicas=1)
         produce(simulation, TP, 5)
@@ -75,7 +75,7 @@ def test_only_a_replica_of_the_partition_will_do() -> None:
         assert read_from(simulation, ledger) == {1}
 
 
-def test_when_the_follower_is_gone_the_leader_is_read_from_and_no_record_twice() -> None:
+def test_the_leader_replaces_a_failed_follower_without_duplicates() -> None:
     with world("gone") as simulation:
         _, ledger = started(simulation)
         ledger.read_all()
@@ -86,14 +86,14 @@ def test_when_the_follower_is_gone_the_leader_is_read_from_and_no_record_twice()
         assert simulation.clock.now_ms() - began_ms < 5_000
         assert read_from(simulation, ledger) == {1}
         simulation.cluster.start(2)
-        # The leader has to be asked once more, and it is: at the latest when metadata is old.
+        # The leader must be asked again, at the latest when metadata expires.
         for _ in range(3):
             simulation.sleep(LEASE_MS)
             ledger.read_all()
         assert read_from(simulation, ledger) == {2}
 
 
-def test_a_follower_that_lags_behind_is_left_when_the_lease_is_over() -> None:
+def test_a_lagging_follower_is_left_when_the_lease_ends() -> None:
     with world("lease") as simulation:
         consumer, ledger = started(simulation)
         ledger.read_all()
@@ -112,8 +112,8 @@ def test_a_follower_that_lags_behind_is_left_when_the_lease_is_over() -> None:
         assert read_from(simulation, ledger) == {2}, "and it is near again"
 
 
-def test_what_is_out_of_range_for_a_follower_only_is_read_from_the_leader() -> None:
-    """No reset: the leader knows better."""
+def test_an_offset_out_of_range_for_the_follower_is_read_from_the_leader() -> None:
+    """No reset: the leader has the offset."""
     with world("follower out of range") as simulation:
         consumer, ledger = started(simulation, auto_offset_reset="none")
         consumer.seek(TP, 0)
@@ -127,7 +127,7 @@ def test_what_is_out_of_range_for_a_follower_only_is_read_from_the_leader() -> N
 
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
-def test_what_is_out_of_range_for_the_leader_too_is_reset_or_raised(policy: str) -> None:
+def test_an_offset_out_of_range_for_the_leader_is_reset_or_raised(policy: str) -> None:
     with world(f"out of range {policy}") as simulation:
         consumer, ledger = started(simulation, auto_offset_reset=policy)
         consumer.seek(TP, 0)
@@ -145,7 +145,7 @@ def test_what_is_out_of_range_for_the_leader_too_is_reset_or_raised(policy: str)
         assert fetches(simulation, 1) > before, "the leader was asked before"
 
 
-def test_a_new_leader_is_asked_which_replica_is_near() -> None:
+def test_a_new_leader_is_asked_for_the_closest_replica() -> None:
     with world("new leader", brokers=3) as simulation:
         _, ledger = started(simulation)
         ledger.read_all()
@@ -158,7 +158,7 @@ def test_a_new_leader_is_asked_which_replica_is_near() -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_nothing_is_lost_or_read_twice_whoever_is_read_from(seed: int) -> None:
+def test_nothing_is_lost_or_read_twice_from_changing_replicas(seed: int) -> None:
     with world(f"racks {seed}", brokers=4) as simulation:
         cluster, random = simulation.cluster, simulation.random
         _, ledger = started(simulation, metadata_max_age_ms=5_000)
@@ -185,24 +185,24 @@ def test_nothing_is_lost_or_read_twice_whoever_is_read_from(seed: int) -> None:
         ledger.read_all()
 
 
-def test_a_classic_member_says_its_rack_in_its_subscription() -> None:
+def test_a_classic_member_sends_its_rack_in_its_subscription() -> None:
     with world("subscription") as simulation:
-        team = Team(simulation, topic(simulation, "orders", 2))
+        readers = Readers(simulation, topic(simulation, "orders", 2))
         said: list[str | None] = []
 
         def listen(call: Call) -> object:
-            told = [bytes(protocol.metadata) for protocol in call.request.protocols]
-            said.extend(ConsumerProtocolSubscription.decode(each).rack_id for each in told)
+            metadata = [bytes(protocol.metadata) for protocol in call.request.protocols]
+            said.extend(ConsumerProtocolSubscription.decode(each).rack_id for each in metadata)
             return call.default()
 
         simulation.cluster.script(JoinGroupRequest, listen)
-        team.join(client_rack="here", group_protocol="classic")
-        team.settle()
+        readers.join(client_rack="here", group_protocol="classic")
+        readers.settle()
         assert said
         assert set(said) == {"here"}
 
 
-def test_a_kip_848_member_says_its_rack_when_it_joins() -> None:
+def test_a_kip_848_member_sends_its_rack_when_it_joins() -> None:
     with world("heartbeat") as simulation:
         topic(simulation, "orders", 2)
         said: list[str | None] = []
@@ -221,7 +221,7 @@ def test_a_kip_848_member_says_its_rack_when_it_joins() -> None:
         assert said == ["here", None, None], "what has not changed is not said again"
 
 
-def test_the_leader_names_the_follower_before_it_sends_a_record() -> None:
+def test_the_leader_recommends_the_follower_before_sending_records() -> None:
     with world("answer") as simulation:
         answers = []
 

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made anew while somebody reads it."""
+"""A topic that is deleted and created again while it is read."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def reader(**options: Any) -> Iterator[tuple[Simulation, KafkaConsumer]]:
         yield simulation, consumer
 
 
-def make_anew(simulation: Simulation, records: int = 8) -> list[bytes]:
-    """Make the topic anew, with so many records; returns their values."""
+def recreate_topic(simulation: Simulation, records: int = 8) -> list[bytes]:
+    """Recreate the topic with a number of records; returns their values."""
     simulation.cluster.recreate_topic("orders")
     values = [b"new %d" % number for number in range(records)]
     simulation.cluster.produce(TP, *values)
@@ -51,28 +51,28 @@ def read(consumer: KafkaConsumer, count: int) -> list[bytes | None]:
 
 @pytest.mark.parametrize("records", [3, 5, 8])
 @pytest.mark.parametrize("paused", [False, True])
-def test_it_is_read_from_its_first_record(records: int, paused: bool) -> None:
+def test_a_recreated_topic_is_read_from_its_first_record(records: int, paused: bool) -> None:
     with reader() as (simulation, consumer):
         if paused:
             consumer.pause(TP)
-        values = make_anew(simulation, records)
+        values = recreate_topic(simulation, records)
         if paused:
             simulation.sleep(1_000)
             consumer.resume(TP)
         assert read(consumer, records) == values
 
 
-def test_what_was_committed_of_the_old_one_is_gone() -> None:
+def test_commits_of_the_deleted_topic_are_dropped() -> None:
     with reader() as (simulation, consumer):
         consumer.commit()
         assert simulation.cluster.committed("readers", TP) == 5
-        make_anew(simulation)
+        recreate_topic(simulation)
         assert simulation.cluster.committed("readers", TP) is None
 
 
-def test_a_position_of_the_old_one_is_not_committed() -> None:
+def test_a_position_in_the_deleted_topic_is_not_committed() -> None:
     with reader() as (simulation, consumer):
-        make_anew(simulation)
+        recreate_topic(simulation)
         with pytest.raises(CommitFailedError, match="recreated"):
             consumer.commit()
         assert simulation.cluster.committed("readers", TP) is None
@@ -81,9 +81,9 @@ def test_a_position_of_the_old_one_is_not_committed() -> None:
         assert simulation.cluster.committed("readers", TP) == 8
 
 
-def test_without_a_policy_the_application_has_to_seek() -> None:
+def test_without_a_policy_the_application_must_seek() -> None:
     with reader(auto_offset_reset="none") as (simulation, consumer):
-        values = make_anew(simulation)
+        values = recreate_topic(simulation)
         for _ in range(2):
             with pytest.raises(OffsetOutOfRangeError):
                 read(consumer, 1)

@@ -9,7 +9,7 @@ from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.releases import RELEASES
 from tests.simulation.ledger import Ledger, produce, reading, topic
-from tests.simulation.team import Team
+from tests.simulation.readers import Readers
 
 NAMES = sorted(RELEASES)
 TP = TopicPartition("orders", 0)
@@ -23,22 +23,22 @@ def asked(simulation: Simulation, request: str) -> int:
 def test_a_classic_group_shares_reads_and_commits(kafka: str) -> None:
     with Simulation(f"classic group {kafka}", brokers=2, kafka=kafka) as simulation:
         tps = topic(simulation, "orders", 4)
-        team = Team(simulation, tps)
+        readers = Readers(simulation, tps)
         for tp in tps:
             produce(simulation, tp, 5)
-        first = team.join(group_protocol="classic")
-        second = team.join(group_protocol="classic")
-        team.settle()
+        first = readers.join(group_protocol="classic")
+        second = readers.join(group_protocol="classic")
+        readers.settle()
         assert len(first.assignment()) == len(second.assignment()) == 2
-        assert len(team.read) == 20
+        assert len(readers.read) == 20
         first.commit()
         second.commit()
         assert all(simulation.cluster.committed("readers", tp) == 5 for tp in tps)
-        team.leave(second)
+        readers.leave(second)
         produce(simulation, tps[0], 3)
-        team.settle()
+        readers.settle()
         assert first.assignment() == set(tps)
-        assert set(team.read.values()) == {1}, "nothing was read again"
+        assert set(readers.read.values()) == {1}, "nothing was read again"
 
 
 @pytest.mark.parametrize("kafka", NAMES)
@@ -75,7 +75,7 @@ def test_positions_commits_and_times_without_a_group_protocol(kafka: str) -> Non
 
 
 @pytest.mark.parametrize("kafka", NAMES)
-def test_the_consumer_outlives_leaders_that_move_and_brokers_that_restart(kafka: str) -> None:
+def test_the_consumer_survives_moved_leaders_and_restarted_brokers(kafka: str) -> None:
     with Simulation(f"leaders {kafka}", brokers=3, kafka=kafka) as simulation:
         tps = topic(simulation, "orders", 3)
         consumer = simulation.consumer(
@@ -98,7 +98,7 @@ def test_the_consumer_outlives_leaders_that_move_and_brokers_that_restart(kafka:
 
 
 @pytest.mark.parametrize("kafka", NAMES)
-def test_auto_takes_the_protocol_that_the_release_has(kafka: str) -> None:
+def test_auto_selects_the_protocol_of_the_release(kafka: str) -> None:
     with Simulation(f"auto {kafka}", brokers=2, kafka=kafka) as simulation:
         tps = topic(simulation, "orders", 2)
         produce(simulation, TP, 3)
@@ -114,7 +114,7 @@ def test_auto_takes_the_protocol_that_the_release_has(kafka: str) -> None:
 
 
 @pytest.mark.parametrize("kafka", ["0.11", "2.8", "3.9"])
-def test_a_group_that_must_be_of_kip_848_is_refused_with_the_reason(kafka: str) -> None:
+def test_kip_848_without_support_is_rejected_with_the_reason(kafka: str) -> None:
     with Simulation(f"consumer {kafka}", kafka=kafka) as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", group_id="readers", group_protocol="consumer")
@@ -125,7 +125,7 @@ def test_a_group_that_must_be_of_kip_848_is_refused_with_the_reason(kafka: str) 
 
 @pytest.mark.behaviour(53)
 @pytest.mark.parametrize("kafka", [name for name in NAMES if name < "4"])
-def test_a_pattern_for_the_coordinator_is_refused_where_there_is_no_kip_848(kafka: str) -> None:
+def test_a_subscription_pattern_without_kip_848_is_rejected(kafka: str) -> None:
     with Simulation(f"pattern {kafka}", kafka=kafka) as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", group_protocol="auto")
@@ -148,7 +148,7 @@ def test_a_pattern_for_the_coordinator_is_refused_where_there_is_no_kip_848(kafk
 
 
 @pytest.mark.parametrize(("kafka", "sessions"), [("0.11", 0), ("2.8", 1), ("3.9", 1), ("4.3", 1)])
-def test_fetch_sessions_are_used_where_there_are_any(kafka: str, sessions: int) -> None:
+def test_fetch_sessions_are_used_if_supported(kafka: str, sessions: int) -> None:
     with Simulation(f"sessions {kafka}", kafka=kafka) as simulation:
         topic(simulation, "orders", 1)
         produce(simulation, TP, 1)
@@ -160,7 +160,7 @@ def test_fetch_sessions_are_used_where_there_are_any(kafka: str, sessions: int) 
 
 
 @pytest.mark.parametrize("kafka", NAMES)
-def test_truncation_is_noticed_where_brokers_tell_leader_epochs(kafka: str) -> None:
+def test_truncation_is_noticed_if_leader_epochs_are_supported(kafka: str) -> None:
     with Simulation(f"truncation {kafka}", brokers=2, kafka=kafka) as simulation:
         topic(simulation, "orders", 1)
         for _ in range(4):
@@ -168,7 +168,7 @@ def test_truncation_is_noticed_where_brokers_tell_leader_epochs(kafka: str) -> N
         ledger = reading(simulation, TP)
         ledger.read_all()
         simulation.cluster.move_leader(TP, 2, truncate_to=10)
-        if kafka == "0.11":  # out of range is all that can be seen: everything once more
+        if kafka == "0.11":  # only out of range can be noticed: everything is read again
             ledger.next[TP] = 0
             ledger.read_all()
             assert asked(simulation, "OffsetForLeaderEpochRequest") == 0
@@ -179,17 +179,17 @@ def test_truncation_is_noticed_where_brokers_tell_leader_epochs(kafka: str) -> N
             assert asked(simulation, "OffsetForLeaderEpochRequest") > 0
 
 
-def test_a_cluster_is_upgraded_broker_by_broker_under_a_group() -> None:
+def test_a_group_survives_a_rolling_upgrade_of_the_cluster() -> None:
     with Simulation("upgrade", brokers=3, kafka="2.8") as simulation:
         tps = topic(simulation, "orders", 3)
-        team = Team(simulation, tps)
-        consumer = team.join(reconnect_backoff_max_ms=1_000)
+        readers = Readers(simulation, tps)
+        consumer = readers.join(reconnect_backoff_max_ms=1_000)
         for kafka in ("3.9", "4.3"):
             for node_id in (1, 2, 3):
                 for tp in tps:
                     produce(simulation, tp, 2)
                 simulation.cluster.upgrade(node_id, kafka)
-                team.settle()
+                readers.settle()
                 consumer.commit()
-        assert len(team.read) == 3 * 2 * 6
-        assert set(team.read.values()) == {1}
+        assert len(readers.read) == 3 * 2 * 6
+        assert set(readers.read.values()) == {1}

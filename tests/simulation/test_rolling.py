@@ -1,4 +1,4 @@
-"""Members roll from one protocol to the other and back, under load: nothing is lost or shared."""
+"""Rolling upgrades from one protocol to the other and back, under load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka.errors import GroupIdNotFoundError
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce
-from tests.simulation.team import Team, filled
+from tests.simulation.readers import Readers, filled
 
 SEEDS = range(12)
 CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
@@ -22,14 +22,14 @@ CLASSIC = pytest.mark.parametrize("classic", [EAGER, COOPERATIVE], ids=["eager",
 
 
 class Owners:
-    """Who has which partition, by what the listeners were told."""
+    """The owners of partitions, according to the calls of listeners."""
 
     def __init__(self) -> None:
         self.by_partition: dict[TopicPartition, Owner] = {}
 
 
 class Owner:
-    """One member's listener; nobody else may have what it is given."""
+    """The listener of one member; its partitions must have no other owner."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners.by_partition
@@ -47,12 +47,12 @@ class Owner:
 
 
 class Rolling:
-    """A group of three whose members are replaced one by one, while records come in."""
+    """A group of three whose members are replaced one by one, while records are produced."""
 
     def __init__(self, simulation: Simulation, **options: Any) -> None:
         self.simulation = simulation
         self.cluster = simulation.cluster
-        self.team = Team(simulation, filled(simulation, 6))
+        self.readers = Readers(simulation, filled(simulation, 6))
         self.owners = Owners()
         for _ in range(3):
             self.join(**options)
@@ -64,34 +64,34 @@ class Rolling:
         return "consumer" if self.cluster.consumer_group("readers").members else "classic"
 
     def join(self, **options: Any) -> KafkaConsumer:
-        return self.team.join(Owner(self.owners), **options)
+        return self.readers.join(Owner(self.owners), **options)
 
-    def some_time(self) -> None:
-        """Records come in, and are read as far as time allows."""
+    def read_for_a_while(self) -> None:
+        """Produce records, and read for a while."""
         random = self.simulation.random
         for _ in range(random.randrange(6)):
-            produce(self.simulation, random.choice(self.team.partitions), random.randrange(1, 4))
-            self.team.poll(1, random.choice([1, 20, 200]))
+            produce(self.simulation, random.choice(self.readers.partitions), random.randrange(1, 4))
+            self.readers.poll(1, random.choice([1, 20, 200]))
 
     def roll(self, **options: Any) -> None:
-        """Replace every member; the new one comes before or after the old one has gone."""
+        """Replace every member; the new one joins before or after the old one leaves."""
         random = self.simulation.random
-        for old in list(self.team.members):
+        for old in list(self.readers.members):
             if random.random() < 0.5:
                 self.join(**options)
-                self.some_time()
-                self.team.leave(old)
+                self.read_for_a_while()
+                self.readers.leave(old)
             else:
-                self.team.leave(old)
-                self.some_time()
+                self.readers.leave(old)
+                self.read_for_a_while()
                 self.join(**options)
-            self.some_time()
+            self.read_for_a_while()
 
     def settle(self) -> None:
-        for tp in self.team.partitions:
+        for tp in self.readers.partitions:
             produce(self.simulation, tp, 3)
-        self.team.settle()
-        held = {m: m.assignment() for m in self.team.members}
+        self.readers.settle()
+        held = {m: m.assignment() for m in self.readers.members}
         assert all(held.values()), "each has its share"
 
 
@@ -105,9 +105,9 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
         world.roll(**CONSUMER)
         world.settle()
         assert world.kind == "consumer"
-        again = {record: count for record, count in world.team.read.items() if count > 1}
-        assert not again, "what was read by who left was committed"
-        # On the way down, who is not at the group's last epoch yet loses all, and reads it again.
+        again = {record: count for record, count in world.readers.read.items() if count > 1}
+        assert not again, "records read by members that left were committed"
+        # In a downgrade, members behind the last epoch lose their partitions and read again.
         world.roll(**classic)
         world.settle()
         assert world.kind == "classic"
@@ -116,37 +116,37 @@ def test_a_group_rolls_to_the_new_protocol_and_back(seed: int, classic: dict[str
 @pytest.mark.design("all", "Change of the group protocol")
 @CLASSIC
 @pytest.mark.parametrize("seed", SEEDS)
-def test_half_a_group_of_each_protocol_is_one_group(seed: int, classic: dict[str, Any]) -> None:
-    """Coordinators fail over meanwhile, and know of either kind what was written."""
+def test_members_of_both_protocols_form_one_group(seed: int, classic: dict[str, Any]) -> None:
+    """Meanwhile, coordinators fail over; their logs have members of both protocols."""
     with Simulation(f"half {seed}", brokers=2) as simulation:
         world = Rolling(simulation, **classic)
         for _ in range(2):
             world.join(**CONSUMER)
-            world.some_time()
+            world.read_for_a_while()
         for step in range(4):
             world.cluster.fail_over("readers", 1 + step % 2)
-            world.some_time()
+            world.read_for_a_while()
             world.settle()
         assert len(world.cluster.consumer_group("readers").members) == 5
-        for member in world.team.members[-2:]:
-            world.team.leave(member)
+        for member in world.readers.members[-2:]:
+            world.readers.leave(member)
             world.cluster.fail_over("readers", simulation.random.choice([1, 2]))
-            world.some_time()
+            world.read_for_a_while()
         world.settle()
         assert world.kind == "classic"
 
 
 @CLASSIC
-def test_a_group_that_may_not_be_upgraded_stays_and_the_newcomer_is_told(
+def test_a_group_that_may_not_be_upgraded_rejects_the_new_member(
     classic: dict[str, Any],
 ) -> None:
     with Simulation() as simulation:
         simulation.cluster.configure_group("readers", migration_policy="downgrade")
         world = Rolling(simulation, **classic)
-        newcomer = simulation.consumer(group_id="readers", **CONSUMER)
-        newcomer.subscribe(["orders"])
+        new_member = simulation.consumer(group_id="readers", **CONSUMER)
+        new_member.subscribe(["orders"])
         with pytest.raises(GroupIdNotFoundError):
-            newcomer.poll(5_000)
+            new_member.poll(5_000)
         world.settle()
         assert world.kind == "classic"
 
@@ -158,18 +158,18 @@ def test_static_members_change_their_protocol_one_by_one(
     seed: int, classic: dict[str, Any]
 ) -> None:
     with Simulation(f"static {seed}", brokers=2) as simulation:
-        team = Team(simulation, filled(simulation, 6))
+        readers = Readers(simulation, filled(simulation, 6))
         for name in ("a", "b", "c"):
-            team.join(group_instance_id=name, **classic)
-        team.settle()
+            readers.join(group_instance_id=name, **classic)
+        readers.settle()
         for options in (CONSUMER, classic):
             for name in ("a", "b", "c"):
-                team.leave(team.members[0])
-                team.join(group_instance_id=name, **options)
-                team.poll(simulation.random.randrange(4))
-                for tp in team.partitions:
+                readers.leave(readers.members[0])
+                readers.join(group_instance_id=name, **options)
+                readers.poll(simulation.random.randrange(4))
+                for tp in readers.partitions:
                     produce(simulation, tp, 2)
-            team.settle()
+            readers.settle()
             groups = (
                 simulation.cluster.group("readers"),
                 simulation.cluster.consumer_group("readers"),
@@ -179,7 +179,7 @@ def test_static_members_change_their_protocol_one_by_one(
             )
 
 
-def test_what_a_transaction_committed_is_where_reading_begins_once_it_is_over() -> None:
+def test_reading_starts_at_the_offset_of_a_committed_transaction() -> None:
     with Simulation() as simulation:
         (tp,) = filled(simulation, 1)
         simulation.cluster.commit_in_transaction("readers", 7, {tp: 12})

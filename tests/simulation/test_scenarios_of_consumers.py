@@ -1,4 +1,4 @@
-"""Scenarios of documents 000 and 003 that are the consumer's, by their sections."""
+"""Scenarios of documents 000 and 003 for the consumer, by section."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tandem_kafka.wire.messages import (
     SyncGroupRequest,
 )
 from tests.simulation.ledger import LATE_MS, produce
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
 BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
@@ -28,7 +28,7 @@ WATCHED = 200
 
 
 def watch(simulation: Simulation, api: Any, seen: Callable[[Call], object]) -> None:
-    """Have `seen` told of the next calls of an API, which are answered as usual."""
+    """Call `seen` for the next calls of an API, which get their usual responses."""
 
     def look(call: Call) -> Any:
         seen(call)
@@ -43,9 +43,9 @@ def watch(simulation: Simulation, api: Any, seen: Callable[[Call], object]) -> N
 @pytest.mark.design("000", "Consumer 2")
 def test_a_rebalance_makes_a_member_commit_join_and_continue_reading() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
-        first = team.join(Listener(), auto_commit_interval_ms=600_000)
-        team.settle()
+        readers = Readers(simulation, filled(simulation))
+        first = readers.join(Listener(), auto_commit_interval_ms=600_000)
+        readers.settle()
         steps: list[str] = []
         when_joining: list[tuple[int, int]] = []
 
@@ -54,45 +54,45 @@ def test_a_rebalance_makes_a_member_commit_join_and_continue_reading() -> None:
                 return
             steps.append(call.request.name)
             if call.request.name == "JoinGroupRequest":
-                offsets = [simulation.cluster.committed("readers", tp) for tp in team.partitions]
-                when_joining.append((sum(map(int, filter(None, offsets))), len(team.read)))
+                offsets = [simulation.cluster.committed("readers", tp) for tp in readers.partitions]
+                when_joining.append((sum(map(int, filter(None, offsets))), len(readers.read)))
 
         for api in (HeartbeatRequest, OffsetCommitRequest, JoinGroupRequest, SyncGroupRequest):
             watch(simulation, api, step)
-        for tp in team.partitions:
+        for tp in readers.partitions:
             produce(simulation, tp, 3)
-        team.poll(1)
-        team.join(Listener())
-        team.settle()
-        told = steps.index("OffsetCommitRequest")
-        assert set(steps[:told]) == {"HeartbeatRequest"}, "it is told by one of them"
-        then = [name for name in steps[told + 1 :] if name != "HeartbeatRequest"]
+        readers.poll(1)
+        readers.join(Listener())
+        readers.settle()
+        committed_at = steps.index("OffsetCommitRequest")
+        assert set(steps[:committed_at]) == {"HeartbeatRequest"}, "a heartbeat response reports it"
+        then = [name for name in steps[committed_at + 1 :] if name != "HeartbeatRequest"]
         assert then[:2] == ["JoinGroupRequest", "SyncGroupRequest"]
         committed, read = when_joining[0]
         assert committed == read == 4 * 23, "it stopped, and all that it handed out is committed"
         assert len(first.assignment()) == 2
         for tp in first.assignment():
             produce(simulation, tp, 1)
-        team.settle()
-        assert set(team.read.values()) == {1}, "nothing is read twice"
+        readers.settle()
+        assert set(readers.read.values()) == {1}, "nothing is read twice"
 
 
 @pytest.mark.design("000", "Consumer 3")
 @BOTH
 def test_a_member_without_an_error_keeps_its_partitions(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        member = team.join(listener, **protocol)
-        team.settle()
+        member = readers.join(listener, **protocol)
+        readers.settle()
         had, identity = member.assignment(), member.group_metadata()
         simulation.cluster.fail_over("readers", 2)
         joins: list[Call] = []
         watch(simulation, JoinGroupRequest, joins.append)
-        for tp in team.partitions:
+        for tp in readers.partitions:
             produce(simulation, tp, 3)
-        team.poll(30)
-        assert team.all_read()
+        readers.poll(30)
+        assert readers.all_read()
         assert (member.assignment(), member.group_metadata()) == (had, identity)
         assert [kind for kind, _ in listener.calls] == ["assigned"]
         assert not joins
@@ -108,12 +108,12 @@ def test_a_member_without_an_error_keeps_its_partitions(protocol: Any) -> None:
 @pytest.mark.parametrize("interval_ms", [500, 2_000])
 def test_a_heartbeat_is_sent_every_interval(interval_ms: int) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
-        team.join(heartbeat_interval_ms=interval_ms)
-        team.settle()
+        readers = Readers(simulation, filled(simulation))
+        readers.join(heartbeat_interval_ms=interval_ms)
+        readers.settle()
         moments: list[int] = []
         watch(simulation, HeartbeatRequest, lambda _: moments.append(simulation.clock.now_ms()))
-        team.poll(100)
+        readers.poll(100)
         gaps = [after - before for before, after in itertools.pairwise(moments)]
         assert len(gaps) >= 20_000 // interval_ms - 3
         assert {round(gap / 100) * 100 for gap in gaps} == {interval_ms}
@@ -122,12 +122,12 @@ def test_a_heartbeat_is_sent_every_interval(interval_ms: int) -> None:
 @pytest.mark.design("000", "Heartbeats during rebalance 1")
 def test_no_heartbeat_is_sent_while_a_join_is_in_flight() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         for _ in range(2):
-            team.join(Listener())
-        team.settle()
+            readers.join(Listener())
+        readers.settle()
         group = simulation.cluster.group("readers")
-        early, late = team.members
+        early, late = readers.members
         identity = early.group_metadata().member_id
         beats: list[tuple[str, bool]] = []
         watch(
@@ -135,17 +135,17 @@ def test_no_heartbeat_is_sent_while_a_join_is_in_flight() -> None:
             HeartbeatRequest,
             lambda call: beats.append((call.request.member_id, is_joining(group, identity))),
         )
-        newcomer = team.join(Listener())
+        new_member = readers.join(Listener())
         for _ in range(20):  # `late` does not poll, so that the round stays open
             early.poll(100)
-            newcomer.poll(100)
+            new_member.poll(100)
         assert is_joining(group, identity)
-        told = [joining for member_id, joining in beats if member_id == identity]
-        assert told, "the one that told it of the rebalance"
-        assert not any(told)
+        beats_of_member = [joining for member_id, joining in beats if member_id == identity]
+        assert beats_of_member, "the heartbeat that reports the rebalance"
+        assert not any(beats_of_member)
         others = [member_id for member_id, joining in beats if joining]
         assert set(others) == {late.group_metadata().member_id}
-        team.settle()
+        readers.settle()
         assert identity in group.members
 
 
@@ -157,22 +157,22 @@ def is_joining(group: ClassicGroup, member_id: str) -> bool:
 @pytest.mark.parametrize("interval_ms", [100, 500, 2_500])
 def test_a_member_learns_of_a_rebalance_within_an_interval(interval_ms: int) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
-        first = team.join(Listener(), heartbeat_interval_ms=interval_ms)
-        team.settle()
+        readers = Readers(simulation, filled(simulation))
+        first = readers.join(Listener(), heartbeat_interval_ms=interval_ms)
+        readers.settle()
         joined: dict[str, int] = {}
         watch(
             simulation,
             JoinGroupRequest,
             lambda call: joined.__setitem__(call.client_id, simulation.clock.now_ms()),
         )
-        newcomer = team.join(Listener())
+        new_member = readers.join(Listener())
         for _ in range(2 * interval_ms // 10 + 50):
-            newcomer.poll(5)
+            new_member.poll(5)
             first.poll(5)
         waited_ms = joined["simulated-1"] - joined["simulated-2"]
         assert 0 < waited_ms <= interval_ms + 50
-        team.settle()
+        readers.settle()
 
 
 # --- 003 "Assign", "Subscribe" -------------------------------------------------------------------
@@ -182,20 +182,20 @@ def test_a_member_learns_of_a_rebalance_within_an_interval(interval_ms: int) -> 
 @BOTH
 def test_assigning_nothing_revokes_and_leaves(protocol: Any) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         listener = Listener()
-        member = team.join(listener, auto_commit_interval_ms=600_000, **protocol)
-        team.settle()
-        for tp in team.partitions:
+        member = readers.join(listener, auto_commit_interval_ms=600_000, **protocol)
+        readers.settle()
+        for tp in readers.partitions:
             produce(simulation, tp, 2)
-        team.settle()
+        readers.settle()
         member.assign([])
         assert [kind for kind, _ in listener.calls] == ["assigned", "revoked"]
-        assert listener.calls[1][1] == frozenset(team.partitions)
+        assert listener.calls[1][1] == frozenset(readers.partitions)
         assert (member.assignment(), member.subscription()) == (set(), None)
         assert not simulation.cluster.group("readers").members
         assert not simulation.cluster.consumer_group("readers").members
-        committed = [simulation.cluster.committed("readers", tp) for tp in team.partitions]
+        committed = [simulation.cluster.committed("readers", tp) for tp in readers.partitions]
         assert committed == [22] * 4
 
 
@@ -213,7 +213,7 @@ def nobody(error: Any = errors.CoordinatorNotAvailableError) -> FindCoordinatorR
 @BOTH
 def test_the_coordinator_lookup_is_retried_after_a_backoff(protocol: Any) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         moments: list[int] = []
 
         def refuse(_: Call) -> Any:
@@ -221,8 +221,8 @@ def test_the_coordinator_lookup_is_retried_after_a_backoff(protocol: Any) -> Non
             return nobody()
 
         simulation.cluster.script(FindCoordinatorRequest, *[refuse] * 8)
-        team.join(retry_backoff_ms=200, retry_backoff_max_ms=1_000, **protocol)
-        team.settle()
+        readers.join(retry_backoff_ms=200, retry_backoff_max_ms=1_000, **protocol)
+        readers.settle()
         gaps = [after - before for before, after in itertools.pairwise(moments)]
         assert len(gaps) == 7
         assert gaps[0] >= 160, "a fifth less than retry_backoff_ms at least"
@@ -236,7 +236,7 @@ def test_a_coordinator_lookup_without_a_response_ends_after_request_timeout_ms(
     protocol: Any,
 ) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         moments: list[int] = []
 
         def ignore(_: Call) -> Any:
@@ -244,7 +244,7 @@ def test_a_coordinator_lookup_without_a_response_ends_after_request_timeout_ms(
             return DROP
 
         simulation.cluster.script(FindCoordinatorRequest, ignore, ignore)
-        member = team.join(request_timeout_ms=5_000, **protocol)
+        member = readers.join(request_timeout_ms=5_000, **protocol)
         clock = simulation.clock
         while len(moments) < 2:
             began_ms = clock.now_ms()
@@ -252,4 +252,4 @@ def test_a_coordinator_lookup_without_a_response_ends_after_request_timeout_ms(
             assert clock.now_ms() - began_ms <= 300 + LATE_MS, "poll keeps to its own time"
             assert clock.now_ms() < 60_000
         assert 5_000 <= moments[1] - moments[0] <= 6_500, "and a backoff"
-        team.settle()
+        readers.settle()

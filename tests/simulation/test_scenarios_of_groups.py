@@ -23,28 +23,28 @@ from tandem_kafka.wire.messages import (
     HeartbeatResponse,
 )
 from tests.simulation.ledger import produce
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 CONSUMER = {"group_protocol": "consumer"}
 BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
 
 
-def settled(simulation: Simulation, members: int = 1, **options: Any) -> Team:
-    team = Team(simulation, filled(simulation))
+def settled(simulation: Simulation, members: int = 1, **options: Any) -> Readers:
+    readers = Readers(simulation, filled(simulation))
     for _ in range(members):
-        team.join(Listener(), **options)
-    team.settle()
-    return team
+        readers.join(Listener(), **options)
+    readers.settle()
+    return readers
 
 
-def heard(member: KafkaConsumer) -> list[str]:
+def listener_calls(member: KafkaConsumer) -> list[str]:
     return [kind for kind, partitions in member._listener.listener.calls if partitions]  # type: ignore[union-attr]
 
 
-def kill(team: Team, member: KafkaConsumer) -> None:
-    """The process is gone, without a word."""
+def kill(readers: Readers, member: KafkaConsumer) -> None:
+    """Kill the process of a member."""
     stop(member, 10**9)
-    team.members.remove(member)
+    readers.members.remove(member)
     member._core.closed = True  # nobody closes it
 
 
@@ -52,18 +52,20 @@ def stop(member: KafkaConsumer, until_ms: int) -> None:
     member._core.driver.parked.stalled_until_ms = until_ms  # type: ignore[attr-defined]
 
 
-def rebalance_until(team: Team, group: ClassicGroup, phase: Callable[[ClassicGroup], bool]) -> None:
-    """Poll, the newest first and the leader last, until the rebalance has come so far."""
+def rebalance_until(
+    readers: Readers, group: ClassicGroup, phase: Callable[[ClassicGroup], bool]
+) -> None:
+    """Poll, the newest member first and the leader last, until the rebalance is in a phase."""
     for turn in range(20_000):
         if group.state is not GroupState.STABLE and phase(group):
             return
         if group.state is GroupState.SYNCING:
-            for member in team.members:
+            for member in readers.members:
                 if member.group_metadata().member_id == group.leader:
-                    stop(member, team.simulation.clock.now_ms() + 100)
-            team.simulation.sleep(1)
+                    stop(member, readers.simulation.clock.now_ms() + 100)
+            readers.simulation.sleep(1)
         else:
-            team.members[-1 - turn % len(team.members)].poll(1)
+            readers.members[-1 - turn % len(readers.members)].poll(1)
     raise AssertionError("the rebalance did not get there")
 
 
@@ -77,13 +79,13 @@ def requests(simulation: Simulation, name: str) -> int:
 @pytest.mark.design("000", "Co-ordinator 3", "Co-ordinator failover 1")
 def test_a_member_waits_for_a_coordinator_that_still_loads() -> None:
     with Simulation(brokers=2) as simulation:
-        team = settled(simulation)
+        readers = settled(simulation)
         loading = HeartbeatResponse(
             throttle_time_ms=0, error_code=errors.CoordinatorLoadInProgressError.errno
         )
         simulation.cluster.script(HeartbeatRequest, loading, loading, loading)
-        team.poll(20)
-        assert heard(team.members[0]) == ["assigned"]
+        readers.poll(20)
+        assert listener_calls(readers.members[0]) == ["assigned"]
         assert simulation.cluster.group("readers").members, "it is a member still"
 
 
@@ -91,7 +93,7 @@ def test_a_member_waits_for_a_coordinator_that_still_loads() -> None:
 @BOTH
 def test_a_broker_that_does_not_know_the_coordinator_is_asked_again(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = settled(simulation, **protocol)
+        readers = settled(simulation, **protocol)
         simulation.cluster.move_coordinator("readers", 2)
 
         def stale(call: Call) -> Any:
@@ -102,29 +104,29 @@ def test_a_broker_that_does_not_know_the_coordinator_is_asked_again(protocol: An
 
         simulation.cluster.script(FindCoordinatorRequest, stale, stale)
         asked = requests(simulation, "FindCoordinatorRequest")
-        team.poll(30)
+        readers.poll(30)
         assert requests(simulation, "FindCoordinatorRequest") - asked == 3
-        assert heard(team.members[0]) == ["assigned"]
+        assert listener_calls(readers.members[0]) == ["assigned"]
 
 
 @pytest.mark.design("000", "Co-ordinator failover 3")
 @BOTH
 def test_fetching_continues_without_a_coordinator(protocol: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = settled(simulation, **protocol)
+        readers = settled(simulation, **protocol)
         simulation.cluster.stop(1)  # it coordinates the group
-        elsewhere = next(tp for tp in team.partitions if simulation.cluster.at(tp).leader == 2)
+        elsewhere = next(tp for tp in readers.partitions if simulation.cluster.at(tp).leader == 2)
         produce(simulation, elsewhere, 3)
         end = simulation.cluster.at(elsewhere).log.end_offset
-        team.poll(10)
-        assert (elsewhere, end - 1) in team.read
-        assert heard(team.members[0]) == ["assigned"]
+        readers.poll(10)
+        assert (elsewhere, end - 1) in readers.read
+        assert listener_calls(readers.members[0]) == ["assigned"]
 
 
 @pytest.mark.design("000", "Consumer 1")
 def test_the_coordinator_is_looked_up_until_there_is_one() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         entry = FindCoordinatorResponse.Coordinator
         nobody = FindCoordinatorResponse(
             throttle_time_ms=0,
@@ -140,8 +142,8 @@ def test_the_coordinator_is_looked_up_until_there_is_one() -> None:
             ],
         )
         simulation.cluster.script(FindCoordinatorRequest, *[nobody] * 5)
-        team.join()
-        team.settle()
+        readers.join()
+        readers.settle()
         assert requests(simulation, "FindCoordinatorRequest") == 6
 
 
@@ -151,11 +153,11 @@ def test_a_coordinator_that_does_not_respond_is_given_up(
     protocol: Any,
 ) -> None:
     with Simulation(brokers=2) as simulation:
-        team = settled(simulation, request_timeout_ms=10_000, **protocol)
+        readers = settled(simulation, request_timeout_ms=10_000, **protocol)
         simulation.network.silent.add(simulation.cluster.brokers[1].address)
         simulation.cluster.fail_over("readers", 2)
         before = simulation.cluster.brokers[2].requests.copy()
-        team.poll(100)
+        readers.poll(100)
         after = simulation.cluster.brokers[2].requests
         beats = ("HeartbeatRequest", "ConsumerGroupHeartbeatRequest")
         assert any(after.get(name, 0) > before.get(name, 0) for name in beats)
@@ -168,7 +170,7 @@ def notified(_: ClassicGroup) -> bool:
     return True
 
 
-def told(group: ClassicGroup) -> bool:
+def rebalance_announced(group: ClassicGroup) -> bool:
     return requests_told(group) > 0
 
 
@@ -191,19 +193,19 @@ def answered_in_part(group: ClassicGroup) -> bool:
 
 @pytest.mark.design("000", "Co-ordinator failure during rebalance 1-5")
 @pytest.mark.parametrize(
-    "phase", [notified, told, joined_by_some, generation_written, answered_in_part]
+    "phase", [notified, rebalance_announced, joined_by_some, generation_written, answered_in_part]
 )
 @pytest.mark.parametrize("lost", [0, 2], ids=["", "commits lost"])
 def test_the_coordinator_fails_in_each_phase(
     phase: Callable[[ClassicGroup], bool], lost: int
 ) -> None:
     with Simulation(phase.__name__, brokers=2) as simulation:
-        team = settled(simulation, members=3)
+        readers = settled(simulation, members=3)
         group = simulation.cluster.group("readers")
-        team.join(Listener())
-        rebalance_until(team, group, phase)
+        readers.join(Listener())
+        rebalance_until(readers, group, phase)
         simulation.cluster.fail_over("readers", 2, lost)
-        team.settle()
+        readers.settle()
         assert len(group.members) == 4
 
 
@@ -211,16 +213,18 @@ def test_the_coordinator_fails_in_each_phase(
 @pytest.mark.parametrize("state", [MemberState.UNREVOKED, MemberState.UNRELEASED])
 def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) -> None:
     with Simulation(state.name, brokers=2) as simulation:
-        team = settled(simulation, members=2, **CONSUMER)
+        readers = settled(simulation, members=2, **CONSUMER)
         group = simulation.cluster.consumer_group("readers")
-        team.join(Listener(), **CONSUMER)
+        readers.join(Listener(), **CONSUMER)
         for _ in range(2_000):
             if any(member.state is state for member in group.members.values()):
                 break
-            team.poll(timeout_ms=1)
+            readers.poll(timeout_ms=1)
         simulation.cluster.fail_over("readers", 2)
-        team.settle()
-        assert all(heard(m).count("lost") == 0 for m in team.members), "nobody had to begin anew"
+        readers.settle()
+        assert all(listener_calls(m).count("lost") == 0 for m in readers.members), (
+            "no member lost its partitions"
+        )
 
 
 # --- 000 "Partition changes", "Wildcard Subscription" --------------------------------------------
@@ -233,17 +237,17 @@ def test_the_coordinator_fails_while_a_target_is_reconciled(state: MemberState) 
 )
 def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: Any) -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         for _ in range(2):
-            member = team.join(Listener(), metadata_max_age_ms=5_000, **protocol)
+            member = readers.join(Listener(), metadata_max_age_ms=5_000, **protocol)
             member.unsubscribe()
             member.subscribe(pattern=pattern, listener=Listener())
-        team.settle()
+        readers.settle()
         simulation.cluster.create_topic("orders-abroad", 2)
         simulation.cluster.create_topic("payments", 2)
-        team.partitions += [TopicPartition("orders-abroad", number) for number in range(2)]
-        produce(simulation, team.partitions[-1], 3)
-        team.settle()
+        readers.partitions += [TopicPartition("orders-abroad", number) for number in range(2)]
+        produce(simulation, readers.partitions[-1], 3)
+        readers.settle()
 
 
 # --- 000 "Offset commits during rebalance" -------------------------------------------------------
@@ -253,8 +257,8 @@ def test_a_new_topic_that_matches_the_pattern_is_found(protocol: Any, pattern: A
 @BOTH
 def test_a_commit_of_an_older_generation_is_rejected(protocol: Any) -> None:
     with Simulation() as simulation:
-        team = settled(simulation, enable_auto_commit=False, **protocol)
-        member = team.members[0]
+        readers = settled(simulation, enable_auto_commit=False, **protocol)
+        member = readers.members[0]
         identity = member.group_metadata().member_id
         simulation.cluster.expel("readers", identity)
         with pytest.raises(CommitFailedError):
@@ -265,14 +269,14 @@ def test_a_commit_of_an_older_generation_is_rejected(protocol: Any) -> None:
 @pytest.mark.design("000", "Offset commits during rebalance 4")
 def test_a_member_that_does_not_join_in_time_is_left_out() -> None:
     with Simulation() as simulation:
-        team = settled(simulation, members=2, max_poll_interval_ms=8_000)
-        silent = team.members.pop(0)
-        team.join(Listener(), max_poll_interval_ms=8_000)
-        team.settle()
+        readers = settled(simulation, members=2, max_poll_interval_ms=8_000)
+        silent = readers.members.pop(0)
+        readers.join(Listener(), max_poll_interval_ms=8_000)
+        readers.settle()
         assert silent.group_metadata().member_id not in simulation.cluster.group("readers").members
-        team.members.append(silent)
-        team.settle()
-        assert "lost" in heard(silent)
+        readers.members.append(silent)
+        readers.settle()
+        assert "lost" in listener_calls(silent)
 
 
 # --- 000 "Heartbeats during rebalance" -----------------------------------------------------------
@@ -281,9 +285,9 @@ def test_a_member_that_does_not_join_in_time_is_left_out() -> None:
 @pytest.mark.design("000", "Heartbeats during rebalance 4")
 def test_a_heartbeat_has_the_new_generation() -> None:
     with Simulation() as simulation:
-        team = settled(simulation)
-        team.join(Listener())
-        team.settle()
+        readers = settled(simulation)
+        readers.join(Listener())
+        readers.settle()
         named: list[int] = []
 
         def look(call: Call) -> Any:
@@ -291,7 +295,7 @@ def test_a_heartbeat_has_the_new_generation() -> None:
             return call.default()
 
         simulation.cluster.script(HeartbeatRequest, look, look)
-        team.poll(10)
+        readers.poll(10)
         assert named == [simulation.cluster.group("readers").generation] * 2
 
 
@@ -304,59 +308,62 @@ def test_a_heartbeat_has_the_new_generation() -> None:
 @BOTH
 def test_a_silent_member_is_replaced_and_rejoins(protocol: Any) -> None:
     with Simulation() as simulation:
-        team = settled(simulation, members=2, **protocol)
-        slow = team.members.pop(0)
+        readers = settled(simulation, members=2, **protocol)
+        slow = readers.members.pop(0)
         stop(slow, simulation.clock.now_ms() + 20_000)
-        team.settle()
-        assert len(team.members[0].assignment()) == 4
+        readers.settle()
+        assert len(readers.members[0].assignment()) == 4
         simulation.sleep(20_000)
-        team.members.append(slow)
-        team.settle()
-        assert heard(slow).count("lost") == 1
+        readers.members.append(slow)
+        readers.settle()
+        assert listener_calls(slow).count("lost") == 1
 
 
 @pytest.mark.design("000", "Slow consumers 3")
 @BOTH
 def test_a_pause_shorter_than_the_session_timeout_causes_no_rebalance(protocol: Any) -> None:
     with Simulation() as simulation:
-        team = settled(simulation, members=2, **protocol)
-        stop(team.members[0], simulation.clock.now_ms() + 4_000)
+        readers = settled(simulation, members=2, **protocol)
+        stop(readers.members[0], simulation.clock.now_ms() + 4_000)
         simulation.sleep(5_000)
-        team.settle()
-        assert all("lost" not in heard(member) for member in team.members)
+        readers.settle()
+        assert all("lost" not in listener_calls(member) for member in readers.members)
 
 
 @pytest.mark.design("000", "Slow consumers 7, consumer failures")
 @pytest.mark.design("002", "Phase 2, case 3", "Failure Scenarios 1")
-@pytest.mark.parametrize("phase", [told, joined_by_some, generation_written, answered_in_part])
+@pytest.mark.parametrize(
+    "phase", [rebalance_announced, joined_by_some, generation_written, answered_in_part]
+)
 @pytest.mark.parametrize("victim", [0, 2], ids=["leader", "other"])
 def test_a_consumer_fails_in_each_phase(phase: Callable[[ClassicGroup], bool], victim: int) -> None:
     """The first member leads the group: 002's failed leader (its synchronizer) is among these."""
     with Simulation(phase.__name__, brokers=2) as simulation:
-        team = settled(simulation, members=3, max_poll_interval_ms=15_000)
+        readers = settled(simulation, members=3, max_poll_interval_ms=15_000)
         group = simulation.cluster.group("readers")
-        team.join(Listener(), max_poll_interval_ms=15_000)
-        rebalance_until(team, group, phase)
-        kill(team, team.members[victim])
-        team.settle()
+        readers.join(Listener(), max_poll_interval_ms=15_000)
+        rebalance_until(readers, group, phase)
+        kill(readers, readers.members[victim])
+        readers.settle()
         assert len(group.members) == 3
 
 
 @pytest.mark.design("000", "Slow consumers 7, consumer failures")
 def test_a_consumer_fails_while_it_revokes_partitions() -> None:
     with Simulation() as simulation:
-        team = settled(simulation, members=2, max_poll_interval_ms=10_000, **CONSUMER)
+        readers = settled(simulation, members=2, max_poll_interval_ms=10_000, **CONSUMER)
         group = simulation.cluster.consumer_group("readers")
-        team.join(Listener(), **CONSUMER)
+        readers.join(Listener(), **CONSUMER)
         for _ in range(2_000):
             if any(m.state is MemberState.UNREVOKED for m in group.members.values()):
                 break
-            team.members[-1].poll(1)
+            readers.members[-1].poll(1)
         victim = next(m for m in group.members.values() if m.state is MemberState.UNREVOKED)
         kill(
-            team, next(m for m in team.members if m.group_metadata().member_id == victim.member_id)
+            readers,
+            next(m for m in readers.members if m.group_metadata().member_id == victim.member_id),
         )
-        team.settle()
+        readers.settle()
         assert len(group.members) == 2
 
 
@@ -367,18 +374,18 @@ def test_a_consumer_fails_while_it_revokes_partitions() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_new_coordinator_knows_exactly_the_written_records(seed: int) -> None:
     with Simulation(f"written {seed}", brokers=2) as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         group = simulation.cluster.consumer_group("readers")
         for step in range(30):
-            if simulation.random.random() < 0.2 and len(team.members) < 5:
-                team.join(**CONSUMER)
-            if simulation.random.random() < 0.1 and len(team.members) > 1:
-                team.leave(team.members[0])
-            team.poll(timeout_ms=simulation.random.choice([1, 10, 200]))
+            if simulation.random.random() < 0.2 and len(readers.members) < 5:
+                readers.join(**CONSUMER)
+            if simulation.random.random() < 0.1 and len(readers.members) > 1:
+                readers.leave(readers.members[0])
+            readers.poll(timeout_ms=simulation.random.choice([1, 10, 200]))
             before = known_of(group)
             simulation.cluster.fail_over("readers", 1 + step % 2)
             assert known_of(group) == before
-        team.settle()
+        readers.settle()
 
 
 def known_of(group: ConsumerGroup) -> Any:

@@ -13,7 +13,7 @@ from tandem_kafka.testing import CUT, Call, Simulation
 from tandem_kafka.testing.cluster.apis.join_group import join_response
 from tandem_kafka.testing.coordinator.requests import JoinResult
 from tandem_kafka.wire.messages import JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
-from tests.simulation.team import Listener, Team, filled
+from tests.simulation.readers import Listener, Readers, filled
 
 OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor
 
@@ -22,7 +22,7 @@ def cut(_: Call) -> Any:
     return CUT
 
 
-def taken_in_but_not_told(call: Call) -> Any:
+def handled_without_response(call: Call) -> Any:
     call.default()
     return CUT
 
@@ -43,23 +43,23 @@ def refused_sync(error: Any) -> Any:
     "failure",
     [
         cut,
-        taken_in_but_not_told,
+        handled_without_response,
         join_response(JoinResult(errors.CoordinatorLoadInProgressError)),
         join_response(JoinResult(errors.NotCoordinatorError)),
         join_response(JoinResult(errors.UnknownMemberIdError)),
         join_response(JoinResult(errors.RebalanceInProgressError)),
     ],
-    ids=["cut", "not told", "loading", "moved", "unknown", "in progress"],
+    ids=["cut", "no response", "loading", "moved", "unknown", "in progress"],
 )
 def test_a_failed_join_is_retried(failure: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = Team(simulation, filled(simulation))
-        team.join()
-        team.settle()
+        readers = Readers(simulation, filled(simulation))
+        readers.join()
+        readers.settle()
         simulation.cluster.script(JoinGroupRequest, failure, failure)
-        team.join()
-        team.settle()
-        assert {len(member.assignment()) for member in team.members} == {2}
+        readers.join()
+        readers.settle()
+        assert {len(member.assignment()) for member in readers.members} == {2}
 
 
 @pytest.mark.design("002", "Phase 2: Synchronizing Group State")
@@ -76,11 +76,11 @@ def test_a_failed_join_is_retried(failure: Any) -> None:
 )
 def test_a_failed_sync_is_followed_by_a_new_join(failure: Any) -> None:
     with Simulation(brokers=2) as simulation:
-        team = Team(simulation, filled(simulation))
+        readers = Readers(simulation, filled(simulation))
         for _ in range(3):
-            team.join()
+            readers.join()
         simulation.cluster.script(SyncGroupRequest, failure, failure)
-        team.settle()
+        readers.settle()
 
 
 @pytest.mark.design("002", "Failure Scenarios 2")
@@ -96,27 +96,27 @@ def test_a_leader_with_a_failing_assignor_does_not_block_the_group_once_it_left(
             return super().assign(cluster, members)
 
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation))
-        leader = team.join(partition_assignment_strategy=[Breaks])
+        readers = Readers(simulation, filled(simulation))
+        leader = readers.join(partition_assignment_strategy=[Breaks])
         with pytest.raises(Exception, match="no assignment today"):
-            team.poll(20)
-        team.leave(leader)
-        team.join(partition_assignment_strategy=[RangePartitionAssignor])
-        team.settle()
+            readers.poll(20)
+        readers.leave(leader)
+        readers.join(partition_assignment_strategy=[RangePartitionAssignor])
+        readers.settle()
 
 
 @pytest.mark.design("002", "Rolling Upgrades (Consumer), phases 1-4")
 def test_strategies_change_in_a_rolling_upgrade() -> None:
     with Simulation() as simulation:
-        team = Team(simulation, filled(simulation, partitions=6))
+        readers = Readers(simulation, filled(simulation, partitions=6))
         group = simulation.cluster.group("readers")
         for _ in range(3):
-            team.join(Listener(), partition_assignment_strategy=[OLD])
-        team.settle()
+            readers.join(Listener(), partition_assignment_strategy=[OLD])
+        readers.settle()
         chosen = [group.protocol]
         for _ in range(3):
-            team.leave(team.members[0])
-            team.join(Listener(), partition_assignment_strategy=[NEW, OLD])
-            team.settle()
+            readers.leave(readers.members[0])
+            readers.join(Listener(), partition_assignment_strategy=[NEW, OLD])
+            readers.settle()
             chosen.append(group.protocol)
         assert chosen == ["roundrobin", "roundrobin", "roundrobin", "range"]

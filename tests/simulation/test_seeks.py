@@ -1,4 +1,4 @@
-"""Seeks, pauses and new assignments in between: what is stale is never handed out."""
+"""Seeks, pauses and new assignments: stale records are never handed out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.ledger import Ledger, produce, topic
 
 
 def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:
-    """One thing that an application does with its positions."""
+    """Do one random action with the positions."""
     random, consumer = simulation.random, ledger.consumer
     tp = random.choice(tps)
     match random.randrange(6):
@@ -36,7 +36,7 @@ def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> No
 
 @pytest.mark.behaviour(158)
 @pytest.mark.parametrize("seed", range(60))
-def test_what_was_fetched_for_an_old_position_is_never_handed_out(seed: int) -> None:
+def test_records_of_an_old_position_are_never_handed_out(seed: int) -> None:
     with Simulation(f"seeks {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 3)
         for tp in tps:

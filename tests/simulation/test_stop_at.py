@@ -1,4 +1,4 @@
-"""`stop_at()`: a consumer that has read to its stop, as Spark's workers keep it, is silent."""
+"""`stop_at()`: a consumer at its stop sends nothing; Spark's workers keep such consumers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)
-#: Metadata are looked at again after five minutes; until then there is nothing to say.
+#: Metadata is refreshed after five minutes; until then, no request is due.
 QUIET_MS = 4 * 60_000
 
 
 def requests(simulation: Simulation) -> dict[tuple[int, str], int]:
-    """Return how many requests of each kind each broker has had."""
+    """Return the number of requests of each kind, by broker."""
     brokers = simulation.cluster.brokers
     return {(node, kind): n for node in brokers for kind, n in brokers[node].requests.items()}
 

@@ -1,4 +1,4 @@
-"""Transactions in the logs: what readers of either isolation level see, under faults too."""
+"""Transactions: the records that both isolation levels read, also under faults."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def reader(simulation: Simulation, *, committed: bool, **options: object) -> Kaf
 
 
 def values(consumer: KafkaConsumer, timeout_ms: int = 5_000) -> list[bytes]:
-    """Everything that arrives until nothing has for a while."""
+    """Return all values until no more arrive for a while."""
     found: list[bytes] = []
     while batch := consumer.poll(timeout_ms):
         found += [record.value for record in batch.get(TP, ())]
     return found
 
 
-def test_aborted_and_open_ones_are_hidden_from_read_committed_alone() -> None:
+def test_only_read_committed_hides_aborted_and_open_transactions() -> None:
     with Simulation("transactions") as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -66,7 +66,7 @@ def test_aborted_and_open_ones_are_hidden_from_read_committed_alone() -> None:
         assert committed.position(TP) == everything.position(TP) == 6, "behind the markers"
 
 
-def test_an_open_transaction_holds_back_what_is_behind_it_until_it_ends() -> None:
+def test_an_open_transaction_holds_back_later_records() -> None:
     with Simulation("open transaction") as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -89,7 +89,7 @@ def test_an_open_transaction_holds_back_what_is_behind_it_until_it_ends() -> Non
         assert simulation.clock.now_ms() - began_ms < 3_100, "the fetch that waits is answered"
 
 
-def test_times_are_looked_up_among_what_is_decided() -> None:
+def test_lookups_by_time_find_decided_records_only() -> None:
     with Simulation("times") as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -106,7 +106,7 @@ def test_times_are_looked_up_among_what_is_decided() -> None:
         assert committed.offsets_for_times({TP: now})[TP].offset == 1
 
 
-def test_a_transaction_whose_marker_was_lost_is_open_again() -> None:
+def test_a_transaction_with_a_lost_marker_is_open_again() -> None:
     with Simulation("lost marker", brokers=2) as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
@@ -125,7 +125,7 @@ def test_a_transaction_whose_marker_was_lost_is_open_again() -> None:
 
 @dataclass
 class World:
-    """Producers that write to one partition, and books of what became of each record."""
+    """Producers that write to one partition, and a ledger of each record's fate."""
 
     simulation: Simulation
     written: list[tuple[int, bytes, Transaction | None]] = field(default_factory=list)
@@ -156,7 +156,7 @@ class World:
         else:
             self.aborted.add(ending)
             ending.abort()
-        if random.random() < 0.7:  # the same producer goes on
+        if random.random() < 0.7:  # the same producer continues
             self.open.append(self.simulation.cluster.transaction(ending.producer_id))
 
     def write(self, transaction: Transaction | None) -> None:
@@ -170,7 +170,7 @@ class World:
         self.written += [(begin + n, value, transaction) for n, value in enumerate(batch)]
 
     def visible(self, *, committed: bool) -> list[tuple[int, bytes]]:
-        """What a reader from the beginning may have by now."""
+        """Return the values that a reader from the beginning may have by now."""
         if not committed:
             return [(offset, value) for offset, value, _ in self.written]
         undecided = [offset for offset, _, t in self.written if t in self.open]
@@ -183,7 +183,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_readers_of_both_levels_see_what_they_may_and_all_of_it(seed: int) -> None:
+def test_readers_of_both_isolation_levels_see_exactly_their_records(seed: int) -> None:
     with Simulation(f"transactions {seed}", brokers=2) as simulation:
         simulation.cluster.create_topic("orders")
         world = World(simulation)

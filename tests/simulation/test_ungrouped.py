@@ -1,4 +1,4 @@
-"""Subscribing without a group: all partitions are ours, and stay so through what clusters do."""
+"""Subscriptions without a group: the consumer has all partitions, and keeps them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.errors import NoGroupError, RebalanceCallbackError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import Ledger, produce, topic
-from tests.simulation.team import Listener
+from tests.simulation.readers import Listener
 
 PROMPT: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 1_000}
 
@@ -24,7 +24,7 @@ def settle(simulation: Simulation, consumer: Any, expected: set[TopicPartition])
 
 @pytest.mark.parametrize("seed", range(20))
 def test_everything_is_read_while_brokers_restart(seed: int) -> None:
-    """A broker that does not know the topic yet takes nothing away, and no position is lost."""
+    """A broker that does not know the topic yet causes no loss of partitions or positions."""
     with Simulation(f"ungrouped {seed}", brokers=3) as simulation:
         tps = topic(simulation, "orders", 6)
         consumer = simulation.consumer("orders", **PROMPT)
@@ -45,7 +45,7 @@ def test_everything_is_read_while_brokers_restart(seed: int) -> None:
         assert not simulation.cluster.commit_log
 
 
-def test_new_partitions_are_followed_and_topics_given_back() -> None:
+def test_new_partitions_are_added_and_unsubscribed_topics_revoked() -> None:
     with Simulation() as simulation:
         first = topic(simulation, "orders", 2)
         second = topic(simulation, "returns", 1)
@@ -72,7 +72,7 @@ def test_new_partitions_are_followed_and_topics_given_back() -> None:
         ]
 
 
-def test_a_pattern_is_followed() -> None:
+def test_topics_that_match_a_pattern_are_added() -> None:
     with Simulation() as simulation:
         first = topic(simulation, "orders-1", 1)
         topic(simulation, "returns", 1)
@@ -84,7 +84,7 @@ def test_a_pattern_is_followed() -> None:
         assert consumer.subscription() == {"orders-1", "orders-2"}
 
 
-def test_a_topic_that_is_not_there_yet() -> None:
+def test_a_topic_is_read_once_it_is_created() -> None:
     with Simulation() as simulation:
         consumer = simulation.consumer("later", allow_auto_create_topics=False, **PROMPT)
         assert consumer.poll(2_000) == {}
@@ -94,7 +94,7 @@ def test_a_topic_that_is_not_there_yet() -> None:
         assert consumer.assignment() == set(tps)
 
 
-def test_a_listener_that_fails_is_called_again_before_records_come() -> None:
+def test_a_failed_listener_is_called_again_before_any_records() -> None:
     with Simulation() as simulation:
         tps = topic(simulation, "orders", 1)
         produce(simulation, tps[0], 2)
@@ -116,7 +116,7 @@ def test_a_listener_that_fails_is_called_again_before_records_come() -> None:
         assert listener.calls == [("assigned", frozenset(tps))] * 2
 
 
-def test_what_goes_without_a_group_and_what_does_not() -> None:
+def test_calls_that_need_a_group_fail_without_one() -> None:
     with Simulation() as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer("orders", **PROMPT)

@@ -1,4 +1,4 @@
-"""The user's assignors and patterns: not on the network thread, and as slow as they like."""
+"""Assignors and patterns of the user: not on the network thread, even if slow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssig
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
-#: With a session of 45 s nobody would get through who does not beat meanwhile.
+#: Longer than the session: only members that keep sending heartbeats stay.
 SLOW_MS = 50_000
 
 
 class Watched(RangePartitionAssignor):
-    """A classic assignor that notes its calls, and on which thread they come."""
+    """A classic assignor that records its calls and their threads."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -43,7 +43,7 @@ class Watched(RangePartitionAssignor):
 
 
 class Local(PartitionAssignor):
-    """The same of a KIP-848 group that its members compute; gives all to the first member."""
+    """The same for client-side assignment; assigns everything to the first member."""
 
     name = "local"
 
@@ -95,7 +95,7 @@ def test_assignors_run_on_no_network_thread(protocol: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_leader_whose_assignor_takes_longer_than_its_session_gets_through(seed: int) -> None:
+def test_a_leader_with_an_assignor_slower_than_its_session_succeeds(seed: int) -> None:
     with Simulation(f"slow {seed}", trace_lines=None) as simulation:
         topic(simulation, "orders", 4)
         options = {
@@ -113,7 +113,7 @@ def test_a_leader_whose_assignor_takes_longer_than_its_session_gets_through(seed
         assert sum(b.requests.get("HeartbeatRequest", 0) for b in brokers) >= SLOW_MS // 3_000 - 1
 
 
-def test_a_kip_848_member_beats_while_its_assignor_computes() -> None:
+def test_a_kip_848_member_sends_heartbeats_while_its_assignor_runs() -> None:
     with Simulation("slow", trace_lines=100_000) as simulation:
         topic(simulation, "orders", 4)
         local = Local(simulation)
@@ -134,7 +134,7 @@ def test_a_kip_848_member_beats_while_its_assignor_computes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_pattern_that_takes_long_holds_nothing_else_up(seed: int) -> None:
+def test_a_slow_pattern_delays_nothing_else(seed: int) -> None:
     with Simulation(f"pattern {seed}", trace_lines=None) as simulation:
         topic(simulation, "orders-1", 1)
         consumer = simulation.consumer(

@@ -1,8 +1,8 @@
-"""Two real threads and one baton: a data race found this way has a seed and comes back.
+"""Real threads that run one at a time: a data race found this way is repeatable by its seed.
 
-Only the holder of the baton runs. At every line of the chosen modules a seeded draw may hand it
-to another thread, so that every interleaving of lines is possible and each is repeatable. Meant
-for the small objects that threads share; far too slow for whole scenarios.
+At every line of the chosen modules, a draw from the seed may switch to another thread. Every
+interleaving of lines is thus possible and repeatable. It is meant for the small objects that
+threads share, and far too slow for whole consumers.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 
 __all__ = ["DeadlockError", "Lockstep", "LockstepLock"]
 
-#: A thread that pauses so often while nobody gets on is stuck.
+#: More pauses of all threads count as a deadlock.
 _STUCK = 20_000
 
 
 class DeadlockError(AssertionError):
-    """Every thread that is left waits for another."""
+    """Every remaining thread waits for another."""
 
 
 class Lockstep:
-    """Runs functions as threads that take turns.
+    """Runs functions as threads, one at a time.
 
     Attributes:
-        schedule: Who got the baton, one name per hand-over.
-        expired: How many waits only their timeouts ended, because no other thread was left. Where a
-            thread should have been woken, that is a lost wake-up.
+        schedule: The name of the thread chosen at each pause.
+        expired: Number of waits that only their timeout ended, because no other thread remained. If
+            another thread should have ended such a wait, its wakeup was lost.
     """
 
     def __init__(self, seed: int, *modules: ModuleType, switch: float = 0.3) -> None:
@@ -45,7 +45,7 @@ class Lockstep:
         self.expired = 0
 
     def run(self, **bodies: Callable[[], None]) -> None:
-        """Run all to their ends; raises the first error of any."""
+        """Run all threads to their end; raises the first error."""
         self._alive = list(bodies)
         self._turn = {name: threading.Semaphore(0) for name in bodies}
         threads = [
@@ -62,15 +62,15 @@ class Lockstep:
 
     @property
     def alone(self) -> bool:
-        """True when no other thread is left."""
+        """True if no other thread remains."""
         return len(self._alive) < 2
 
     def lock(self) -> LockstepLock:
-        """Return a stand-in for `threading.Lock` that waits by handing the baton on."""
+        """Return a replacement for `threading.Lock` that switches threads while it waits."""
         return LockstepLock(self)
 
     def pause(self) -> None:
-        """Let somebody else run, or go on: the draw decides."""
+        """Switch to another thread or continue, as drawn."""
         me = threading.current_thread().name
         self._pauses += 1
         if self._pauses > _STUCK:
@@ -105,14 +105,14 @@ class Lockstep:
 
 
 class LockstepLock:
-    """A lock that any thread may release; waiting for it is a hand-over of the baton."""
+    """A lock that any thread may release; a waiting thread switches to others."""
 
     def __init__(self, lockstep: Lockstep) -> None:
         self._lockstep = lockstep
         self._held = False
 
     def acquire(self, *, timeout: float = -1) -> bool:
-        """Take the lock; False if no other thread is left that could release it."""
+        """Acquire the lock; False if no other thread remains that could release it."""
         del timeout
         while self._held and not self._lockstep.alone:
             self._lockstep.pause()
@@ -134,5 +134,5 @@ class LockstepLock:
         self._held = False
 
     def locked(self) -> bool:
-        """Tell whether the lock is held."""
+        """Return whether the lock is held."""
         return self._held

@@ -1,4 +1,4 @@
-"""One test, many schedules."""
+"""Runs a test with many seeds."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class SimBroker(BrokerState):
             return
         header = read_header(frame)
         call = Call(self._cluster, self, connection, *header[:3])
-        call.client_id, call.respond_later = header.client_id, self.answer
+        call.client_id, call.deliver = header.client_id, self.respond
         self._decode(call, header, frame)
         queue = self._queues.setdefault(connection.number, [])
         queue.append(call)
@@ -104,15 +104,15 @@ class SimBroker(BrokerState):
             self._postponed.append(partial(self.closed, connection))
             return
         for call in self._queues.pop(connection.number, ()):
-            call.answered = True
+            call.responded = True
         self._muted_until_ms.pop(connection.number, None)
 
-    def answer(self, call: Call, response: Any) -> None:
+    def respond(self, call: Call, response: Any) -> None:
         """Respond to a parked request, then continue with the next ones of its connection."""
         if self.paused:
-            self._postponed.append(partial(self.answer, call, response))
+            self._postponed.append(partial(self.respond, call, response))
             return
-        if call.answered:
+        if call.responded:
             return
         self._send(call, response)
         queue = self._queues.get(call.connection.number, [])
@@ -124,7 +124,7 @@ class SimBroker(BrokerState):
         """Send a response; after a throttled one, nothing is read for its throttle time."""
         if self.quotas.any:
             response = self._throttled(call, response)
-        call.answer(response)
+        call.respond(response)
 
     def _throttled(self, call: Call, response: Any) -> Any:
         late = self.release is not None and self.release.throttles_late
@@ -158,7 +158,7 @@ class SimBroker(BrokerState):
             call.scripted = handler is not None
             outcome = call.default() if handler is None else handler(call)
             if outcome is None or outcome is DROP:
-                return  # parked until `answer`; the requests behind it wait
+                return  # parked until `respond`; the requests behind it wait
             queue.pop(0)
             if outcome is CUT:
                 self._cluster.network.forget(call.connection)

@@ -78,7 +78,7 @@ class BrokerState(ABC):
         self.sessions.clear()
         self._postponed.clear()
 
-    def go_on(self) -> None:
+    def continue_after_pause(self) -> None:
         """Continue after a pause, with everything that has arrived, in order."""
         self.paused = False
         postponed, self._postponed = self._postponed, []

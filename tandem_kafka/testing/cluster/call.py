@@ -37,7 +37,7 @@ class Call:
         delay_ms: Delay of the response; for scripts.
         client_id: The client that sent the request.
         scripted: Whether a test responds: it may change the response of the broker.
-        respond_later: Sends the response to a parked call; see `answer_later`.
+        deliver: Sends the response to a parked call; see `respond_later`.
     """
 
     cluster: ClusterState
@@ -49,25 +49,25 @@ class Call:
     request: Any = None
     default: Callable[[], Any] = field(default=lambda: None)
     delay_ms: int = 0
-    answered: bool = False
+    responded: bool = False
     client_id: str = ""
     scripted: bool = False
-    respond_later: Callable[[Call, Any], None] = field(default=lambda call, it: call.answer(it))
+    deliver: Callable[[Call, Any], None] = field(default=lambda call, it: call.respond(it))
 
     @property
     def may_be_changed(self) -> bool:
         """True if a test or a quota may change the response."""
         return self.scripted or self.broker.quotas.any
 
-    def answer_later(self, response: Any) -> None:
+    def respond_later(self, response: Any) -> None:
         """Respond to a parked call, then continue with the next requests of its connection."""
-        self.respond_later(self, response)
+        self.deliver(self, response)
 
-    def answer(self, response: Any) -> None:
+    def respond(self, response: Any) -> None:
         """Send the response, once."""
-        if self.answered or not self.connection.open:
+        if self.responded or not self.connection.open:
             return
-        self.answered = True
+        self.responded = True
         body = encode_message(response, self.version)
         # The response to ApiVersions keeps the old header, so that every client can read it.
         flexible = response.flexible_version_q(self.version) and self.api_key != _API_VERSIONS
@@ -75,5 +75,5 @@ class Call:
         self.connection.reply(header + body, self.delay_ms)
 
 
-#: Handles a call: returns the response, or None if `Call.answer_later` sends it later.
+#: Handles a call: returns the response, or None if `Call.respond_later` sends it later.
 Handler = Callable[[Call], Any]

@@ -20,7 +20,7 @@ Translate = Callable[[Any], Any]
 class Caller(Protocol):
     """The sender of a request."""
 
-    def answer_later(self, response: Any) -> None:
+    def respond_later(self, response: Any) -> None:
         """Send the response to a parked request."""
         ...
 
@@ -67,10 +67,10 @@ class Coordination:
     def execute(self, group_id: str, request: Request) -> Any:
         """Handle a request of the cluster itself; returns its result."""
         outcome = self.of(group_id).handle(request, self._network.clock.now_ms())
-        (answer,) = (answer for handled, answer in outcome.responses if handled is request)
+        (result,) = (result for handled, result in outcome.responses if handled is request)
         outcome.responses = [each for each in outcome.responses if each[0] is not request]
         self._carry_out(group_id, outcome)
-        return answer
+        return result
 
     def expel(self, group_id: str, member_id: str) -> bool:
         """Remove a member; False if there is none with that id."""
@@ -95,12 +95,12 @@ class Coordination:
         for timer in outcome.timers:
             self._schedule(group_id, timer)
         own = None
-        for request, answer in outcome.responses:
+        for request, result in outcome.responses:
             call, translate = request.ticket
             if request is mine:
-                own = translate(answer)
+                own = translate(result)
             else:
-                call.answer_later(translate(answer))
+                call.respond_later(translate(result))
         return own
 
     def _schedule(self, group_id: str, timer: Timer) -> None:

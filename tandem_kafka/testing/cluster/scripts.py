@@ -19,7 +19,7 @@ class Scripts:
     def add(self, api: Any, *handlers: Handler | Any) -> None:
         """Add handlers or responses; see `SimCluster.script`."""
         for handler in handlers:
-            given = handler if callable(handler) else (lambda _call, answer=handler: answer)
+            given = handler if callable(handler) else (lambda _call, response=handler: response)
             self._handlers[api.API_KEY].append(given)
 
     def take(self, api_key: int) -> Handler | None:

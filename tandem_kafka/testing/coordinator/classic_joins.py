@@ -104,9 +104,9 @@ class ClassicJoins:
             group.add(member, request)
             return
         group.write()
-        answer = group.join_result(member)
-        answer.skip_assignment = request.may_skip and answer.leader == member_id
+        result = group.join_result(member)
+        result.skip_assignment = request.may_skip and result.leader == member_id
         if not request.may_skip:
             # It must not assign. Without the field for this, the response names another leader.
-            answer.leader, answer.members = led, []
-        self._step.respond(request, answer)
+            result.leader, result.members = led, []
+        self._step.respond(request, result)

@@ -76,7 +76,7 @@ class ClassicMembers:
         group.advance(member, said.owned)
         group.write(member)
         member.rejoin_by_ms = 0
-        answer = JoinResult(
+        result = JoinResult(
             member_id=member_id,
             generation=member.epoch,
             protocol_type=consumer_protocol.CONSUMER,
@@ -84,11 +84,11 @@ class ClassicMembers:
         )
         if before is not None and before.classic is None and group.downgrades_without(before):
             self._downgrade(member_id)
-            return answer
+            return result
         group.touch(member)
         member.sync_by_ms = self._step.now_ms + member.rebalance_ms
         self._step.set_timer(member.sync_by_ms, "sync", member_id)
-        return answer
+        return result
 
     def _join_error(self, request: JoinGroup) -> Error:
         group, member_id = self._group, request.member_id

@@ -1,4 +1,4 @@
-"""What the parts of a coordinator share: the present step, the log, settings and topics."""
+"""The shared state of a coordinator's parts: the present step, the log, settings and topics."""
 
 from __future__ import annotations
 

@@ -164,8 +164,8 @@ class GroupCoordinator:
     def _join(self, request: requests.JoinGroup) -> None:
         shortest_ms, longest_ms = self.settings.classic_session_limits_ms
         if not shortest_ms <= request.session_ms <= longest_ms:
-            answer = requests.JoinResult(errors.InvalidSessionTimeoutError, request.member_id)
-            self._step.respond(request, answer)
+            result = requests.JoinResult(errors.InvalidSessionTimeoutError, request.member_id)
+            self._step.respond(request, result)
             return
         if not self.consumer.members and self.consumer.exists:
             self.consumer.dissolve()  # it has no members, so a classic group may replace it

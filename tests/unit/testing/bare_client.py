@@ -1,4 +1,4 @@
-"""A client without a consumer behind it, for what a simulated broker does with single requests."""
+"""A client without a consumer, for single requests to a simulated broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Client", "fetch", "fetched"]
 
 
 class Client:
-    """Says what it likes to one broker, and takes whatever comes back."""
+    """Sends frames to one broker and returns the responses."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._transport = SimTransport(simulation.network)
@@ -23,7 +23,7 @@ class Client:
         self._transport.poll(1_000)
 
     def say(self, message: Any, version: int) -> bytes | None:
-        """Return the frame that is answered, None if the broker hangs up."""
+        """Return the frame of the response, None if the broker cuts the connection."""
         message.with_header(correlation_id=7, client_id="c")
         encoded = message.encode(version=min(version, message.max_version), header=True)
         return self.send(encoded[:2] + struct.pack(">h", version) + encoded[4:])
@@ -38,7 +38,7 @@ class Client:
 
 
 def fetch(simulation: Simulation, session_id: int = 0, epoch: int = 0) -> Any:
-    """Ask for partition 0 of `orders` from its beginning."""
+    """Return a fetch of partition 0 of `orders` from its beginning."""
     topic = FetchRequest.FetchTopic
     wanted = topic.FetchPartition(
         partition=0,
@@ -63,6 +63,6 @@ def fetch(simulation: Simulation, session_id: int = 0, epoch: int = 0) -> Any:
 
 
 def fetched(frame: bytes | None, version: int = 12) -> Any:
-    """Decode the answer to that."""
+    """Decode its response."""
     assert frame is not None
     return FetchResponse.decode(frame[4 + (version >= 12) :], version=version)

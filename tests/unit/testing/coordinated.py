@@ -1,4 +1,4 @@
-"""A simulated coordinator without clients: requests are put to it, and answered."""
+"""A simulated coordinator without clients: a test passes requests to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Numbers = Mapping[str, list[int]]
 
 
 class Coordinated:
-    """One group, of topic `orders` with four partitions; `more` is there too."""
+    """One group on topic `orders` with four partitions; there is a second topic `more`."""
 
     def __init__(self) -> None:
         self.simulation = Simulation(brokers=2)
@@ -84,7 +84,7 @@ class Coordinated:
         epoch: int | None = None,
         **fields: Any,
     ) -> int:
-        """Bring an assignment; returns the error."""
+        """Install an assignment; returns the error."""
         fields.setdefault("group_id", GROUP)
         fields.setdefault("error_code", 0)
         fields.setdefault("members", [self.entry(who, each) for who, each in numbers.items()])
@@ -115,11 +115,11 @@ class Coordinated:
         )
 
     def compute(self, member_id: str) -> None:
-        """Go all the way: what it computes is `dealt`."""
-        told = self.prepare(member_id)
-        assert told.error_code == 0
-        names = [each.member_id for each in told.members]
-        assert self.install(member_id, dealt(names), told.group_epoch) == 0
+        """Prepare and install the assignment `dealt`."""
+        prepared = self.prepare(member_id)
+        assert prepared.error_code == 0
+        names = [each.member_id for each in prepared.members]
+        assert self.install(member_id, dealt(names), prepared.group_epoch) == 0
 
     def describe(self) -> Any:
         message = ConsumerGroupDescribeRequest(

@@ -1,4 +1,4 @@
-"""A coordinator without a cluster: a test puts requests, lets time pass, and reads the answers."""
+"""A coordinator without a cluster: a test passes requests and time, and reads the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def orders(*numbers: int) -> frozenset[TopicPartition]:
 def subscription(
     *numbers: int, topics: Iterable[str] = ("orders",), rack: str | None = None
 ) -> bytes:
-    """What a classic member says that has these partitions."""
+    """Return the metadata of a classic member that owns these partitions."""
     entry = ConsumerProtocolSubscription.TopicPartition
     has = [entry(topic="orders", partitions=list(numbers))] if numbers else []
     said = ConsumerProtocolSubscription(
@@ -43,31 +43,31 @@ def subscription(
 
 
 def assignment_of(*numbers: int) -> bytes:
-    """What a leader brings for a member."""
+    """Return an encoded assignment."""
     return bytes(ConsumerProtocolAssignment(0, [("orders", list(numbers))], b"").encode())
 
 
 class Driven:
-    """One coordinator of a cluster with topic `orders`, of four partitions.
+    """One coordinator of a cluster with topic `orders`, which has four partitions.
 
     Attributes:
-        answers: What was answered to requests that had been parked, in their order.
+        results: The results of requests, in order.
     """
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
         self.topics = {"orders": 4}
         self.coordinator = GroupCoordinator(lambda: self.topics, GroupSettings(**settings))
-        self.answers: dict[Request, Any] = {}
+        self.results: dict[Request, Any] = {}
         self._timers: list[tuple[int, int, Timer]] = []
         self._ids = 0
 
     # --- turns ---------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Any:
-        """Put a request; returns the answer, None if it is parked."""
+        """Handle a request; returns its result, None if it is parked."""
         self._take(self.coordinator.handle(request, self.now_ms))
-        return self.answers.get(request)
+        return self.results.get(request)
 
     def sleep(self, duration_ms: int) -> None:
         """Let time pass."""
@@ -78,7 +78,7 @@ class Driven:
         self.now_ms = until_ms
 
     def fail_over(self, lost: int = 0) -> None:
-        """Another coordinator is made from the log, and from nothing else."""
+        """Continue with a new coordinator that has read the log."""
         before = self.coordinator
         self.coordinator = GroupCoordinator(lambda: self.topics, before.settings)
         self.coordinator.log = before.log
@@ -86,7 +86,7 @@ class Driven:
         self._take(self.coordinator.take_over(self.now_ms, lost))
 
     def _take(self, outcome: Outcome) -> None:
-        self.answers.update(outcome.responses)
+        self.results.update(outcome.responses)
         for timer in outcome.timers:
             self._ids += 1
             heapq.heappush(self._timers, (timer.when_ms, self._ids, timer))
@@ -94,7 +94,7 @@ class Driven:
     # --- classic members -----------------------------------------------------------------------
 
     def join(self, member_id: str, said: bytes | None = None, **fields: Any) -> requests.JoinGroup:
-        """A classic member joins; its answer is in `answers` once it has one."""
+        """Send JoinGroup of a classic member; `results` has its result in the end."""
         fields.setdefault("protocols", {"range": subscription() if said is None else said})
         fields.setdefault("session_ms", 10_000)
         fields.setdefault("rebalance_ms", 60_000)
@@ -105,7 +105,7 @@ class Driven:
         return request
 
     def sync(self, member_id: str, generation: int, **assigned: bytes) -> requests.SyncGroup:
-        """A classic member asks for its assignment; a leader brings everybody's."""
+        """Send SyncGroup of a classic member, with assignments for a leader."""
         request = requests.SyncGroup(
             member_id=member_id, generation=generation, assignments=assigned
         )
@@ -113,13 +113,13 @@ class Driven:
         return request
 
     def heartbeat(self, member_id: str, generation: int) -> Any:
-        """A classic member is alive; returns the error."""
+        """Send a heartbeat of a classic member; returns the error."""
         return self.ask(requests.Heartbeat(member_id=member_id, generation=generation))
 
     def alone(self, *numbers: int) -> str:
-        """One classic member joins, and is the group; returns its id."""
+        """Let one classic member join and sync; returns its id."""
         request = self.join("")
-        joined = self.answers[request]
+        joined = self.results[request]
         self.sync(
             joined.member_id, joined.generation, **{joined.member_id: assignment_of(*numbers)}
         )
@@ -128,7 +128,7 @@ class Driven:
     # --- KIP-848 members -----------------------------------------------------------------------
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> Any:
-        """A KIP-848 member's heartbeat."""
+        """Send a heartbeat of a KIP-848 member."""
         if epoch == 0:
             fields.setdefault("owned", frozenset())
             fields.setdefault("topics", frozenset(["orders"]))
@@ -151,15 +151,15 @@ class Driven:
         return self.ask(request)
 
     def committed(self) -> dict[int, int]:
-        """What is committed of `orders`."""
+        """The committed offsets of `orders`."""
         fetched = self.ask(requests.FetchOffsets())
         return {tp.partition: commit.offset for tp, commit in fetched.offsets.items()}
 
     def unstable(self) -> set[int]:
-        """What of `orders` is not to be told to who wants it stable."""
+        """The partitions of `orders` with withheld offsets."""
         fetched = self.ask(requests.FetchOffsets(require_stable=True))
         return {tp.partition for tp in fetched.unstable}
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        """A transaction is over."""
+        """End a transaction."""
         self.ask(requests.EndTransaction(producer_id=producer_id, committed=committed))

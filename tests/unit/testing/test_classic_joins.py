@@ -1,4 +1,4 @@
-"""JoinGroup of classic groups: who is answered at once, and who makes all others join again."""
+"""JoinGroup of classic groups: immediate responses, rebalances, the initial delay."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from tests.unit.testing.driven import Driven, assignment_of, subscription
 
 
 def syncing(driven: Driven) -> tuple[str, str]:
-    """A leader and a follower that both have joined, and not more; returns their ids."""
+    """Let a leader and a follower join, without SyncGroup; returns their ids."""
     leader = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("", instance_id="two")
+    new_member = driven.join("", instance_id="two")
     driven.join(leader)
-    return leader, str(driven.answers[newcomer].member_id)
+    return leader, str(driven.results[new_member].member_id)
 
 
 def stable(driven: Driven) -> tuple[str, str]:
-    """A leader and a follower that have their assignments; returns their ids."""
+    """Let a leader and a follower join and sync; returns their ids."""
     leader, follower = syncing(driven)
     driven.sync(leader, 2, **{leader: assignment_of(0, 1), follower: assignment_of(2, 3)})
     return leader, follower
 
 
 def is_parked(driven: Driven, request: JoinGroup) -> bool:
-    return request not in driven.answers
+    return request not in driven.results
 
 
-def test_a_follower_that_says_the_same_is_told_of_the_generation_there_is() -> None:
+def test_an_unchanged_follower_gets_the_present_generation_again() -> None:
     driven = Driven()
     leader, follower = stable(driven)
-    again = driven.answers[driven.join(follower, instance_id="two")]
+    again = driven.results[driven.join(follower, instance_id="two")]
     assert (again.error, again.generation, again.leader) == (None, 2, leader)
     assert (again.member_id, again.members, again.skip_assignment) == (follower, [], False)
-    assert driven.answers[driven.sync(follower, 2)].assignment == assignment_of(2, 3)
-    assert driven.heartbeat(leader, 2) is None, "nobody else has noticed"
+    assert driven.results[driven.sync(follower, 2)].assignment == assignment_of(2, 3)
+    assert driven.heartbeat(leader, 2) is None, "there is no rebalance"
 
 
-def test_a_leader_makes_all_join_again_even_if_it_says_the_same() -> None:
+def test_a_join_of_the_leader_starts_a_rebalance_even_unchanged() -> None:
     driven = Driven()
     leader, follower = stable(driven)
     again = driven.join(leader)
     assert is_parked(driven, again)
     assert driven.heartbeat(follower, 2) is errors.RebalanceInProgressError
     driven.join(follower, instance_id="two")
-    assert driven.answers[again].generation == 3
+    assert driven.results[again].generation == 3
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_leader_makes_all_join_again_even_if_it_says_the_same() -> None:
     ],
     ids=["metadata", "protocols"],
 )
-def test_a_follower_that_says_something_else_makes_all_join_again(
+def test_a_changed_follower_starts_a_rebalance(
     protocols: dict[str, bytes],
 ) -> None:
     driven = Driven()
@@ -66,42 +66,42 @@ def test_a_follower_that_says_something_else_makes_all_join_again(
     assert driven.heartbeat(leader, 2) is errors.RebalanceInProgressError
 
 
-def test_the_order_of_protocols_is_a_change_too() -> None:
+def test_a_new_order_of_protocols_is_a_change() -> None:
     driven = Driven()
     both = {"range": b"", "sticky": b""}
     first = driven.join("", protocols=both)
-    leader = driven.answers[first].member_id
+    leader = driven.results[first].member_id
     driven.sync(leader, 1)
-    newcomer = driven.join("", protocols=both)
+    new_member = driven.join("", protocols=both)
     driven.join(leader, protocols=both)
     driven.sync(leader, 2)
-    follower = driven.answers[newcomer].member_id
+    follower = driven.results[new_member].member_id
     assert not is_parked(driven, driven.join(follower, protocols=both))
     turned = dict(reversed(both.items()))
     assert is_parked(driven, driven.join(follower, protocols=turned))
 
 
-def test_while_the_assignment_is_awaited_also_the_leader_is_answered_at_once() -> None:
+def test_an_unchanged_leader_gets_a_response_at_once_while_syncing() -> None:
     driven = Driven()
     leader, follower = syncing(driven)
     waiting = driven.sync(follower, 2)
-    again = driven.answers[driven.join(leader)]
+    again = driven.results[driven.join(leader)]
     assert (again.generation, again.leader, len(again.members)) == (2, leader, 2)
-    assert driven.answers[driven.join(follower, instance_id="two")].generation == 2
-    assert waiting not in driven.answers, "it goes on waiting"
+    assert driven.results[driven.join(follower, instance_id="two")].generation == 2
+    assert waiting not in driven.results, "the delay continues"
     driven.sync(leader, 2, **{follower: assignment_of(1)})
-    assert driven.answers[waiting].assignment == assignment_of(1)
+    assert driven.results[waiting].assignment == assignment_of(1)
 
 
-def test_while_the_assignment_is_awaited_a_change_makes_all_join_again() -> None:
+def test_a_change_while_syncing_starts_a_rebalance() -> None:
     driven = Driven()
     leader, follower = syncing(driven)
     waiting = driven.sync(follower, 2)
     assert is_parked(driven, driven.join(leader, subscription(topics=["more"])))
-    assert driven.answers[waiting].error is errors.RebalanceInProgressError
+    assert driven.results[waiting].error is errors.RebalanceInProgressError
 
 
-def test_being_told_again_does_not_prolong_the_session() -> None:
+def test_a_repeated_join_response_does_not_extend_the_session() -> None:
     driven = Driven()
     _, follower = stable(driven)
     driven.sleep(9_000)
@@ -110,8 +110,8 @@ def test_being_told_again_does_not_prolong_the_session() -> None:
     assert follower not in driven.coordinator.classic.members
 
 
-def test_what_a_member_had_is_kept_while_it_joins_again() -> None:
-    """It is what the member has if the group goes to the other protocol meanwhile."""
+def test_a_rejoining_member_keeps_its_assignment() -> None:
+    """An upgrade during the rebalance uses this assignment."""
     driven = Driven()
     leader, follower = stable(driven)
     driven.join(leader)
@@ -123,53 +123,53 @@ def test_what_a_member_had_is_kept_while_it_joins_again() -> None:
 
 
 @pytest.mark.parametrize("may_skip", [True, False])
-def test_a_static_leader_that_comes_back_need_not_assign(may_skip: bool) -> None:
+def test_a_returning_static_leader_need_not_assign(may_skip: bool) -> None:
     driven = Driven()
     first = driven.join("", instance_id="one")
-    leader = driven.answers[first].member_id
+    leader = driven.results[first].member_id
     driven.sync(leader, 1, **{leader: assignment_of(0)})
-    back = driven.answers[driven.join("", instance_id="one", may_skip=may_skip)]
+    back = driven.results[driven.join("", instance_id="one", may_skip=may_skip)]
     assert (back.error, back.generation, back.skip_assignment) == (None, 1, may_skip)
     if may_skip:
         assert (back.leader, len(back.members)) == (back.member_id, 1)
     else:
         assert (back.leader, back.members) == (leader, []), "it takes another for the leader"
-    assert driven.answers[driven.sync(back.member_id, 1)].assignment == assignment_of(0)
+    assert driven.results[driven.sync(back.member_id, 1)].assignment == assignment_of(0)
 
 
-def test_a_static_follower_that_comes_back_is_told_that_it_follows() -> None:
+def test_a_returning_static_follower_remains_a_follower() -> None:
     driven = Driven()
     leader, follower = stable(driven)
-    back = driven.answers[driven.join("", instance_id="two")]
+    back = driven.results[driven.join("", instance_id="two")]
     assert back.member_id != follower
     assert (back.leader, back.members, back.skip_assignment) == (leader, [], False)
-    assert driven.answers[driven.sync(back.member_id, 2)].assignment == assignment_of(2, 3)
+    assert driven.results[driven.sync(back.member_id, 2)].assignment == assignment_of(2, 3)
     assert driven.heartbeat(leader, 2) is None
 
 
-def test_a_static_member_that_comes_back_with_another_vote_makes_all_join_again() -> None:
+def test_a_returning_static_member_with_a_new_vote_starts_a_rebalance() -> None:
     driven = Driven()
     both = {"range": b"", "sticky": b""}
     joined = driven.join("", instance_id="one", protocols=both)
-    driven.sync(driven.answers[joined].member_id, 1)
+    driven.sync(driven.results[joined].member_id, 1)
     turned = dict(reversed(both.items()))
-    back = driven.answers[driven.join("", instance_id="one", protocols=turned)]
+    back = driven.results[driven.join("", instance_id="one", protocols=turned)]
     assert (back.generation, back.protocol) == (2, "sticky")
 
 
-def test_a_member_cannot_drop_what_all_had_in_common_even_alone() -> None:
+def test_a_lone_member_cannot_drop_its_protocol() -> None:
     driven = Driven()
     member_id = driven.alone(0)
     other = driven.join(member_id, protocols={"sticky": b""})
-    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    assert driven.results[other].error is errors.InconsistentGroupProtocolError
     assert driven.coordinator.classic.state is GroupState.STABLE
 
 
-def test_a_group_begins_with_a_kind_and_a_protocol() -> None:
+def test_the_first_member_needs_a_protocol_type_and_a_protocol() -> None:
     driven = Driven()
     for fields in ({"protocol_type": ""}, {"protocols": {}}):
         refused = driven.join("", **fields)
-        assert driven.answers[refused].error is errors.InconsistentGroupProtocolError
+        assert driven.results[refused].error is errors.InconsistentGroupProtocolError
 
 
 # --- the initial rebalance delay -----------------------------------------------------------------
@@ -179,16 +179,16 @@ def delayed(delay_ms: int = 3_000) -> Driven:
     return Driven(initial_rebalance_delay_ms=delay_ms)
 
 
-def test_a_group_that_was_empty_waits_for_more_members() -> None:
+def test_an_empty_group_waits_for_more_members() -> None:
     driven = delayed()
     only = driven.join("")
     driven.sleep(2_999)
     assert is_parked(driven, only)
     driven.sleep(1)
-    assert driven.answers[only].generation == 1
+    assert driven.results[only].generation == 1
 
 
-def test_each_member_that_comes_meanwhile_prolongs_the_wait() -> None:
+def test_each_new_member_extends_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("")
     driven.sleep(2_000)
@@ -198,10 +198,10 @@ def test_each_member_that_comes_meanwhile_prolongs_the_wait() -> None:
     driven.sleep(4_999)
     assert is_parked(driven, first), "6 s because of the second, 9 s because of the third"
     driven.sleep(1)
-    assert {driven.answers[each].generation for each in (first, second, third)} == {1}
+    assert {driven.results[each].generation for each in (first, second, third)} == {1}
 
 
-def test_the_wait_is_not_prolonged_beyond_the_rebalance_timeout_of_the_first() -> None:
+def test_the_initial_delay_ends_with_the_rebalance_timeout_of_the_first_member() -> None:
     driven = delayed()
     first = driven.join("", rebalance_ms=7_000)
     for _ in range(6):
@@ -210,11 +210,11 @@ def test_the_wait_is_not_prolonged_beyond_the_rebalance_timeout_of_the_first() -
     driven.sleep(999)
     assert is_parked(driven, first)
     driven.sleep(1)
-    assert driven.answers[first].generation == 1
-    assert len(driven.answers[first].members) == 7
+    assert driven.results[first].generation == 1
+    assert len(driven.results[first].members) == 7
 
 
-def test_a_rebalance_timeout_below_the_delay_does_not_shorten_it() -> None:
+def test_a_short_rebalance_timeout_does_not_shorten_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", rebalance_ms=1_000)
     driven.sleep(1_000)
@@ -222,42 +222,42 @@ def test_a_rebalance_timeout_below_the_delay_does_not_shorten_it() -> None:
     driven.sleep(1_999)
     assert is_parked(driven, first)
     driven.sleep(1)
-    assert len(driven.answers[first].members) == 2
+    assert len(driven.results[first].members) == 2
 
 
-def test_who_asks_again_meanwhile_is_no_new_member() -> None:
+def test_a_repeated_join_does_not_extend_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", new_id="one")
     driven.sleep(2_000)
     again = driven.join("one")
     assert is_parked(driven, again)
     driven.sleep(1_000)
-    assert driven.answers[again].generation == 1
+    assert driven.results[again].generation == 1
     assert is_parked(driven, first), "its connection is gone: only the newer request counts"
 
 
-def test_a_static_member_that_comes_back_meanwhile_is_no_new_member() -> None:
+def test_a_returning_static_member_does_not_extend_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", instance_id="one")
     driven.sleep(2_000)
     again = driven.join("", instance_id="one")
-    assert driven.answers[first].error is errors.FencedInstanceIdError
+    assert driven.results[first].error is errors.FencedInstanceIdError
     driven.sleep(1_000)
-    assert driven.answers[again].generation == 1
+    assert driven.results[again].generation == 1
 
 
-def test_who_leaves_does_not_end_the_wait() -> None:
+def test_a_leaving_member_does_not_end_the_initial_delay() -> None:
     driven = delayed()
     first, second = driven.join("", new_id="one"), driven.join("", new_id="two")
     assert driven.ask(LeaveGroup(member_id="two")) is None
-    assert driven.answers[second].error is errors.UnknownMemberIdError
+    assert driven.results[second].error is errors.UnknownMemberIdError
     driven.sleep(5_999)
     assert is_parked(driven, first)
     driven.sleep(1)
-    assert driven.answers[first].generation == 1
+    assert driven.results[first].generation == 1
 
 
-def test_a_group_that_empties_while_it_waits_goes_on_waiting() -> None:
+def test_the_initial_delay_continues_without_members() -> None:
     driven = delayed()
     driven.join("", new_id="one")
     driven.sleep(1_000)
@@ -268,10 +268,10 @@ def test_a_group_that_empties_while_it_waits_goes_on_waiting() -> None:
     driven.sleep(3_999)
     assert is_parked(driven, second), "one has come meanwhile"
     driven.sleep(1)
-    assert driven.answers[second].generation == 1
+    assert driven.results[second].generation == 1
 
 
-def test_a_group_that_nobody_comes_to_while_it_waits_is_empty_then() -> None:
+def test_a_group_without_members_after_the_initial_delay_is_empty() -> None:
     driven = delayed()
     driven.join("", new_id="one")
     assert driven.ask(LeaveGroup(member_id="one")) is None
@@ -280,8 +280,8 @@ def test_a_group_that_nobody_comes_to_while_it_waits_is_empty_then() -> None:
     assert (group.state, group.generation) == (GroupState.EMPTY, 1)
 
 
-def test_who_is_lost_may_end_the_wait() -> None:
-    """All that are left have joined, and nobody who was handed an id is waited for any more."""
+def test_an_expired_member_may_end_the_initial_delay() -> None:
+    """All remaining members have joined, and no given id is pending."""
     driven = delayed()
     first = driven.join("")
     driven.join("", needs_id=True, session_ms=6_000)
@@ -290,38 +290,38 @@ def test_who_is_lost_may_end_the_wait() -> None:
         driven.join("")
     assert is_parked(driven, first)
     driven.sleep(3)
-    assert driven.answers[first].generation == 1
+    assert driven.results[first].generation == 1
 
 
-def test_a_group_that_has_members_does_not_wait() -> None:
+def test_a_group_with_members_has_no_initial_delay() -> None:
     driven = delayed()
     first = driven.join("")
     driven.sleep(3_000)
-    leader = driven.answers[first].member_id
-    newcomer = driven.join("")
+    leader = driven.results[first].member_id
+    new_member = driven.join("")
     driven.join(leader)
-    assert driven.answers[newcomer].generation == 2
+    assert driven.results[new_member].generation == 2
 
 
-def test_another_coordinator_knows_of_nobody_who_waited() -> None:
+def test_parked_joins_are_lost_in_a_failover() -> None:
     driven = delayed()
     first = driven.join("")
     driven.fail_over()
     again = driven.join("")
     assert is_parked(driven, first)
     driven.sleep(3_000)
-    assert len(driven.answers[again].members) == 1
+    assert len(driven.results[again].members) == 1
 
 
-def test_a_kip_848_member_ends_the_wait() -> None:
+def test_a_kip_848_member_ends_the_initial_delay() -> None:
     driven = delayed()
     first = driven.join("", new_id="one")
     assert driven.beat("two", 0).error is None
-    assert driven.answers[first].error is errors.RebalanceInProgressError
+    assert driven.results[first].error is errors.RebalanceInProgressError
     driven.sleep(3_000)
     assert not driven.coordinator.classic.members
 
 
-def test_a_delay_is_not_negative() -> None:
+def test_a_negative_initial_delay_is_rejected() -> None:
     with pytest.raises(ValueError, match="initial_rebalance_delay_ms=-1: must be 0 or more"):
         delayed(-1)

@@ -1,6 +1,6 @@
-"""Whom a round of a classic group waits for, to the millisecond.
+"""Rebalances of classic groups: whom they wait for, exact to the millisecond.
 
-`tests/integration/test_coordinator_rounds.py` has it of a real coordinator, as exactly as one can.
+`tests/integration/test_coordinator_rounds.py` does the same with a real coordinator, less exactly.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ REBALANCE_MS = 60_000
 
 
 def pair(driven: Driven, **follower: str) -> tuple[str, str]:
-    """A leader and a follower in generation 2; the leader may be late. Returns their ids."""
+    """Make a leader and a follower in generation 2; returns their ids."""
     leader = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("", **follower)
+    new_member = driven.join("", **follower)
     driven.join(leader)
     driven.sync(leader, 2)
-    member_id = str(driven.answers[newcomer].member_id)
+    member_id = str(driven.results[new_member].member_id)
     driven.sync(member_id, 2)
     return leader, member_id
 
 
 def beat_for(driven: Driven, duration_ms: int, generation: int, *member_ids: str) -> None:
-    """Let time pass while members are alive, up to a millisecond before its end."""
+    """Let time pass while members send heartbeats, up to a millisecond before its end."""
     for _ in range(duration_ms // 5_000 - 1):
         driven.sleep(5_000)
         for member_id in member_ids:
@@ -36,17 +36,17 @@ def beat_for(driven: Driven, duration_ms: int, generation: int, *member_ids: str
     driven.sleep(4_999)
 
 
-def test_who_was_handed_an_id_is_waited_for_as_long_as_its_session() -> None:
+def test_a_rebalance_waits_for_a_given_id_for_its_session_timeout() -> None:
     driven = Driven()
     leader = driven.alone(0)
     driven.join("", needs_id=True, new_id="mine", session_ms=SESSION_MS)
     driven.sleep(1_000)
     waiting = driven.join(leader)
     driven.sleep(SESSION_MS - 1_001)
-    assert waiting not in driven.answers
+    assert waiting not in driven.results
     driven.sleep(1)
-    assert driven.answers[waiting].generation == 2
-    assert driven.answers[driven.join("mine")].error is errors.UnknownMemberIdError
+    assert driven.results[waiting].generation == 2
+    assert driven.results[driven.join("mine")].error is errors.UnknownMemberIdError
 
 
 def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() -> None:
@@ -55,9 +55,9 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
     waiting = driven.join(leader)
     beat_for(driven, REBALANCE_MS, 2, static)
     driven.heartbeat(static, 2)
-    assert waiting not in driven.answers
+    assert waiting not in driven.results
     driven.sleep(1)
-    assert [name for name, *_ in driven.answers[waiting].members] == [leader, static]
+    assert [name for name, *_ in driven.results[waiting].members] == [leader, static]
     members = driven.coordinator.classic.members
     assert [members[each].left_out_of for each in (leader, static)] == [0, 3]
     joined = driven.now_ms
@@ -70,21 +70,21 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
     assert driven.now_ms == joined + SESSION_MS
 
 
-def test_a_round_that_no_member_joins_goes_on() -> None:
+def test_a_rebalance_that_no_member_joins_continues() -> None:
     driven = Driven()
     first = driven.join("", instance_id="one", rebalance_ms=5_000)
-    only = str(driven.answers[first].member_id)
+    only = str(driven.results[first].member_id)
     driven.sync(only, 1)
     idle = driven.join("", needs_id=True)
-    assert driven.ask(LeaveGroup(member_id=driven.answers[idle].member_id)) is None
+    assert driven.ask(LeaveGroup(member_id=driven.results[idle].member_id)) is None
     for _ in range(3):
         driven.sleep(5_000)
         assert driven.heartbeat(only, 1) is errors.RebalanceInProgressError
-    again = driven.answers[driven.join(only, instance_id="one")]
+    again = driven.results[driven.join(only, instance_id="one")]
     assert (again.generation, again.leader) == (2, only)
 
 
-def test_who_does_not_sync_in_time_is_removed() -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     driven.join(leader)
@@ -97,14 +97,14 @@ def test_who_does_not_sync_in_time_is_removed() -> None:
     assert driven.heartbeat(follower, 3) is errors.UnknownMemberIdError
 
 
-def test_who_has_synced_in_time_stays() -> None:
+def test_a_member_that_synced_in_time_stays() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     beat_for(driven, REBALANCE_MS + 10_000, 2, leader, follower)
     assert driven.heartbeat(leader, 2) is None
 
 
-def test_who_waits_for_its_assignment_is_not_missed() -> None:
+def test_a_member_that_waits_for_its_assignment_does_not_expire() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     driven.join(leader)
@@ -112,22 +112,22 @@ def test_who_waits_for_its_assignment_is_not_missed() -> None:
     waiting = driven.sync(follower, 3)
     beat_for(driven, 2 * SESSION_MS, 3, leader)
     driven.sync(leader, 3, **{follower: assignment_of(1)})
-    assert driven.answers[waiting].assignment == assignment_of(1)
+    assert driven.results[waiting].assignment == assignment_of(1)
     driven.sleep(SESSION_MS - 1)
     assert driven.heartbeat(follower, 3) is None, "its session began with the answer"
 
 
-def test_asking_for_an_assignment_that_is_there_does_not_prolong_the_session() -> None:
+def test_a_late_sync_does_not_extend_the_session() -> None:
     driven = Driven()
     leader, follower = pair(driven)
     driven.sleep(SESSION_MS - 1)
     driven.heartbeat(leader, 2)
-    assert driven.answers[driven.sync(follower, 2)].error is None
+    assert driven.results[driven.sync(follower, 2)].error is None
     driven.sleep(1)
     assert follower not in driven.coordinator.classic.members
 
 
-def test_a_commit_prolongs_the_session() -> None:
+def test_a_commit_extends_the_session() -> None:
     driven = Driven()
     _, follower = pair(driven)
     driven.sleep(SESSION_MS - 1)
@@ -138,23 +138,23 @@ def test_a_commit_prolongs_the_session() -> None:
     assert follower not in driven.coordinator.classic.members
 
 
-def test_a_new_member_is_not_waited_for_for_ever() -> None:
-    """It may be gone: it cannot show that it is there before it has its answer."""
+def test_a_new_member_with_a_parked_join_expires_in_the_end() -> None:
+    """It may be gone: it sends no heartbeats before its first response."""
     driven = Driven()
     leader = driven.alone(0)
     long_ms = 2 * NEW_MEMBER_MS
     driven.join(leader, rebalance_ms=long_ms)
     driven.sync(leader, 2)
-    newcomer = driven.join("", rebalance_ms=long_ms)
+    new_member = driven.join("", rebalance_ms=long_ms)
     for _ in range(NEW_MEMBER_MS // 5_000):
-        assert newcomer not in driven.answers
+        assert new_member not in driven.results
         driven.heartbeat(leader, 2)
         driven.sleep(5_000)
-    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[new_member].error is errors.UnknownMemberIdError
     assert driven.coordinator.classic.state is GroupState.JOINING
 
 
-def test_who_syncs_for_another_protocol_is_refused() -> None:
+def test_a_sync_with_another_protocol_is_rejected() -> None:
     driven = Driven()
     leader = driven.alone(0)
     for protocol in (None, "range"):

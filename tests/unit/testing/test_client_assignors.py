@@ -1,4 +1,4 @@
-"""A simulated coordinator that has members compute: who, with what, and what it takes."""
+"""Client-side assignment at a simulated coordinator: the choice of the member, valid results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def code(error: Any) -> int:
 
 
 def two_of_a_group() -> Coordinated:
-    """`a` and `b`, with a target that `a` has computed, and nothing to do."""
+    """`a` and `b`, with a target computed by `a`."""
     world = Coordinated()
     world.join("a", assignor())
     world.compute("a")
@@ -48,7 +48,7 @@ def two_of_a_group() -> Coordinated:
 
 
 def about_to_compute() -> Coordinated:
-    """The same with `c`: `a` is to compute once more, and was told."""
+    """The same with `c`: `a` must compute again, and knows it."""
     world = two_of_a_group()
     world.join("c", assignor())
     assert world.prepare("a").error_code == 0
@@ -79,14 +79,14 @@ def brought(*versions: tuple[int, int, int], name: str = "deal") -> Any:
         ([(0, 0, 1), (0, 1, 1)], ["0", "1"]),
     ],
 )
-def test_who_computes_reads_the_metadata_of_all(
+def test_a_capable_member_supports_the_versions_of_all_members(
     versions: list[tuple[int, int, int]], who: list[str]
 ) -> None:
     assert capable_members(brought(*versions), "deal") == who
     assert common_assignor(brought(*versions)) == ("deal" if who else None)
 
 
-def test_an_assignor_that_one_does_not_have_is_not_used() -> None:
+def test_an_assignor_that_one_member_lacks_is_not_used() -> None:
     one, other = ClientAssignor("one"), ClientAssignor("other")
     assert common_assignor({"a": (one, other), "b": (other,)}) == "other"
     assert common_assignor({"a": (one,), "b": (other,)}) is None
@@ -94,7 +94,7 @@ def test_an_assignor_that_one_does_not_have_is_not_used() -> None:
     assert common_assignor({}) is None
 
 
-def test_members_vote_for_the_first_they_have() -> None:
+def test_members_vote_for_their_first_possible_assignor() -> None:
     one, other = ClientAssignor("one"), ClientAssignor("other")
     both, reverse = (one, other), (other, one)
     assert common_assignor({"a": both, "b": reverse, "c": reverse}) == "other"
@@ -106,39 +106,39 @@ def test_members_vote_for_the_first_they_have() -> None:
 
 def test_the_first_member_computes_the_first_target() -> None:
     world = Coordinated()
-    answer = world.join("a", assignor(own=0, metadata_bytes=b"rack 7", reason=3))
-    assert answer.should_compute_assignment
-    assert answer.member_epoch == 1, "who computes is at an epoch"
-    assert not answer.assignment.topic_partitions
-    told = world.prepare("a")
-    assert (told.error_code, told.group_epoch, told.assignor_name) == (0, 2, "deal")
-    (topic,) = told.topics
+    response = world.join("a", assignor(own=0, metadata_bytes=b"rack 7", reason=3))
+    assert response.should_compute_assignment
+    assert response.member_epoch == 1, "a computing member has an epoch"
+    assert not response.assignment.topic_partitions
+    prepared = world.prepare("a")
+    assert (prepared.error_code, prepared.group_epoch, prepared.assignor_name) == (0, 2, "deal")
+    (topic,) = prepared.topics
     assert (topic.topic_name, topic.topic_id, topic.num_partitions) == ("orders", world.topic_id, 4)
-    (member,) = told.members
+    (member,) = prepared.members
     assert (member.member_id, member.member_epoch, member.reason) == ("a", 1, 3)
     assert (member.metadata_version, bytes(member.metadata_bytes)) == (0, b"rack 7")
     assert member.subscribed_topic_ids == [world.topic_id]
     assert not member.owned_partitions
-    assert world.install("a", {"a": [0, 1, 2, 3]}, told.group_epoch) == 0
-    answer = world.beat("a")
-    assert (answer.member_epoch, answer.should_compute_assignment) == (2, False)
-    assert [e.partitions for e in answer.assignment.topic_partitions] == [[0, 1, 2, 3]]
+    assert world.install("a", {"a": [0, 1, 2, 3]}, prepared.group_epoch) == 0
+    response = world.beat("a")
+    assert (response.member_epoch, response.should_compute_assignment) == (2, False)
+    assert [e.partitions for e in response.assignment.topic_partitions] == [[0, 1, 2, 3]]
 
 
 @pytest.mark.design("001", "PrepareAssignment 5")
-def test_what_members_have_and_were_to_have_is_told() -> None:
+def test_prepare_returns_the_assignments_and_targets_of_all_members() -> None:
     world = two_of_a_group()
     world.beat("a", topic_partitions=[])
     world.beat("b")
     world.join("c", assignor())
-    told = {each.member_id: each for each in world.prepare("a").members}
-    assert set(told) == {"a", "b", "c"}
-    assert [e.partitions for e in told["a"].target_partitions] == [[0, 2]]
-    assert [e.partitions for e in told["b"].owned_partitions] == [[1, 3]]
-    assert not told["c"].target_partitions
+    prepared = {each.member_id: each for each in world.prepare("a").members}
+    assert set(prepared) == {"a", "b", "c"}
+    assert [e.partitions for e in prepared["a"].target_partitions] == [[0, 2]]
+    assert [e.partitions for e in prepared["b"].owned_partitions] == [[1, 3]]
+    assert not prepared["c"].target_partitions
 
 
-def test_others_stay_where_they_are_while_one_computes() -> None:
+def test_other_members_keep_their_partitions_during_a_computation() -> None:
     world = two_of_a_group()
     before = world.beat("b").member_epoch
     joined = world.join("c", assignor())
@@ -147,24 +147,24 @@ def test_others_stay_where_they_are_while_one_computes() -> None:
     assert world.beat("a").should_compute_assignment
 
 
-def test_a_target_is_of_the_epoch_that_was_told_even_if_the_group_has_moved_on() -> None:
+def test_a_target_has_the_prepared_epoch_even_if_the_group_has_changed() -> None:
     world = about_to_compute()
-    told = world.group.epoch
+    prepared = world.group.epoch
     world.join("d", assignor())
-    assert world.group.epoch == told + 1
-    assert world.install("a", dealt(["a", "b", "c"]), told) == 0
-    assert world.group.assignment_epoch == told
+    assert world.group.epoch == prepared + 1
+    assert world.install("a", dealt(["a", "b", "c"]), prepared) == 0
+    assert world.group.assignment_epoch == prepared
     assert world.targets() == {**dealt(["a", "b", "c"]), "d": []}
     assert world.computes == "a", "and the next one is computed"
     world.compute("a")
     assert world.targets() == dealt(["a", "b", "c", "d"])
 
 
-def test_who_left_meanwhile_gets_nothing() -> None:
+def test_a_member_that_left_during_the_computation_gets_nothing() -> None:
     world = about_to_compute()
-    told = world.group.epoch
+    prepared = world.group.epoch
     world.group.remove("b")
-    assert world.install("a", dealt(["a", "b", "c"]), told) == 0
+    assert world.install("a", dealt(["a", "b", "c"]), prepared) == 0
     assert "b" not in world.targets()
     assert world.computes == "a"
 
@@ -177,7 +177,7 @@ def test_who_left_meanwhile_gets_nothing() -> None:
         {"subscribed_topic_names": ["orders", "more"]},
     ],
 )
-def test_what_a_member_says_anew_is_reason_for_a_new_target(change: dict[str, Any]) -> None:
+def test_new_assignor_metadata_of_a_member_causes_a_new_target(change: dict[str, Any]) -> None:
     world = two_of_a_group()
     epoch = world.group.epoch
     world.beat("b", **change)
@@ -186,7 +186,7 @@ def test_what_a_member_says_anew_is_reason_for_a_new_target(change: dict[str, An
     assert world.group.epoch == epoch + 1, "the same again is not"
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- what is rejected -----------------------------------------------------------------------------
 
 Ask = Callable[..., int]
 
@@ -212,13 +212,13 @@ def test_unauthorized_assignor_requests_are_rejected_with_the_reason(ask: Ask) -
 
 
 @pytest.mark.parametrize("ask", [prepares, installs])
-def test_only_the_coordinator_answers(ask: Ask) -> None:
+def test_only_the_coordinator_accepts_assignor_requests(ask: Ask) -> None:
     world = about_to_compute()
     world.cluster.move_coordinator("others", 2)
     assert ask(world, "a", group_id="others") == code(errors.NotCoordinatorError)
 
 
-def test_a_stale_group_epoch_is_refused_and_not_held_against_the_member() -> None:
+def test_a_stale_group_epoch_is_rejected_without_skipping_the_member() -> None:
     world = about_to_compute()
     before = world.targets()
     for epoch in (world.group.epoch - 1, world.group.epoch + 1):
@@ -228,14 +228,14 @@ def test_a_stale_group_epoch_is_refused_and_not_held_against_the_member() -> Non
     world.compute("a")
 
 
-def test_what_was_not_asked_for_first_is_refused() -> None:
+def test_an_install_without_prepare_is_rejected() -> None:
     world = two_of_a_group()
     world.join("c", assignor())
     refusal = world.install("a", dealt(["a", "b", "c"]))
     assert refusal == code(errors.StaleMemberEpochError)
 
 
-def test_a_result_that_comes_twice_is_taken_once() -> None:
+def test_a_repeated_install_is_rejected() -> None:
     world = about_to_compute()
     assert world.install("a", dealt(["a", "b", "c"])) == 0
     before = world.targets()
@@ -278,20 +278,20 @@ def test_an_invalid_assignment_is_rejected_and_another_member_computes(
         [assignor("")],
     ],
 )
-def test_an_announcement_that_makes_no_sense_is_refused(announced: list[Any]) -> None:
+def test_an_invalid_announcement_is_rejected(announced: list[Any]) -> None:
     world = Coordinated()
     assert world.join("a", *announced).error_code == code(errors.InvalidRequestError)
 
 
-def test_one_or_the_other_kind_of_assignor() -> None:
+def test_client_and_server_assignors_exclude_each_other() -> None:
     world = Coordinated()
-    refused = world.join("a", assignor(), server_assignor="uniform")
-    assert refused.error_code == code(errors.InvalidRequestError)
+    rejected = world.join("a", assignor(), server_assignor="uniform")
+    assert rejected.error_code == code(errors.InvalidRequestError)
     assert world.join("a", server_assignor="uniform").error_code == 0
 
 
 @pytest.mark.design("001", "Describe")
-def test_it_is_described() -> None:
+def test_a_description_names_the_client_side_assignor() -> None:
     world = about_to_compute()
     group = world.describe()
     assert (group.group_state, group.computing_member_id) == ("Assigning", "a")
@@ -312,11 +312,11 @@ def test_a_description_can_be_sent(version: int) -> None:
     world = about_to_compute()
     names = ["readers", "unknown"]
     request = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
-    answer = world.ask(request)
-    read = ConsumerGroupDescribeResponse.decode(answer.encode(version=version), version=version)
+    response = world.ask(request)
+    read = ConsumerGroupDescribeResponse.decode(response.encode(version=version), version=version)
     found, missing = read.groups
     assert (found.computing_member_id, missing.computing_member_id) == ("a", None)
     assert [each.client_assignors[0].name for each in found.members] == ["deal"] * 3
     assert missing.error_code == code(errors.GroupIdNotFoundError)
-    (refused,) = world.ask(request, 2).groups[:1]
-    assert refused.error_code == code(errors.NotCoordinatorError)
+    (rejected,) = world.ask(request, 2).groups[:1]
+    assert rejected.error_code == code(errors.NotCoordinatorError)

@@ -1,4 +1,4 @@
-"""The scripted cluster: overriding answers, and what it is strict about."""
+"""The simulated cluster: scripted responses, logs, and checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def started(simulation: Simulation, **options: object) -> object:
     return consumer
 
 
-def test_one_answer_may_be_dropped_cut_or_late() -> None:
+def test_a_response_may_be_dropped_cut_or_delayed() -> None:
     with Simulation() as simulation:
         consumer = started(simulation, request_timeout_ms=2_000)
 
@@ -46,7 +46,7 @@ def test_one_answer_may_be_dropped_cut_or_late() -> None:
         assert simulation.clock.now_ms() - began_ms > 2_700
 
 
-def test_an_answer_may_be_changed() -> None:
+def test_a_response_may_be_changed() -> None:
     with Simulation() as simulation:
         consumer = started(simulation)
 
@@ -64,7 +64,7 @@ def test_an_answer_may_be_changed() -> None:
         assert consumer.poll(5_000).count == 2
 
 
-def test_requests_behind_a_dropped_one_wait_as_at_a_real_broker() -> None:
+def test_requests_behind_a_dropped_one_wait() -> None:
     with Simulation() as simulation:
         consumer = started(simulation, group_id="readers", enable_auto_commit=False)
         assert consumer.poll(5_000).count == 2
@@ -73,7 +73,7 @@ def test_requests_behind_a_dropped_one_wait_as_at_a_real_broker() -> None:
             consumer.commit(timeout_ms=1_000)
 
 
-def test_a_simple_consumer_may_not_commit_into_a_group_with_members() -> None:
+def test_a_commit_without_membership_is_rejected_while_a_group_has_members() -> None:
     with Simulation() as simulation:
         consumer = started(simulation, group_id="readers", enable_auto_commit=False)
         assert consumer.poll(5_000).count == 2
@@ -83,8 +83,8 @@ def test_a_simple_consumer_may_not_commit_into_a_group_with_members() -> None:
             consumer.commit()
 
 
-def test_topics_are_created_only_where_that_is_allowed() -> None:
-    """56."""
+def test_missing_topics_are_created_only_if_allowed() -> None:
+    """With `allow_auto_create_topics`, and if the brokers allow it."""
     for allowed in (True, False):
         with Simulation() as simulation:
             simulation.cluster.auto_create = True
@@ -95,7 +95,7 @@ def test_topics_are_created_only_where_that_is_allowed() -> None:
             assert consumer.partitions_for_topic("new") == ({0} if allowed else set())
 
 
-def test_a_broker_counts_what_it_is_asked() -> None:
+def test_a_broker_counts_its_requests() -> None:
     with Simulation() as simulation:
         simulation.consumer()
         assert simulation.cluster.brokers[1].requests[MetadataRequest.name] == 1
@@ -111,7 +111,7 @@ def log_of(*epochs: int) -> PartitionLog:
     return log
 
 
-def test_one_batch_comes_in_any_case_more_while_they_fit() -> None:
+def test_a_read_returns_at_least_one_batch_and_more_while_they_fit() -> None:
     log = log_of(0, 0, 0)
     (first,) = log.read(0, 1)
     assert len(log.read(0, 2 * len(first.data))) == 2
@@ -147,7 +147,7 @@ def test_epochs_are_truncated_and_dropped_with_their_records() -> None:
     assert log.end_of_epoch(0) == (0, 5), "gone: those behind it begin there"
 
 
-def test_timestamps_are_found() -> None:
+def test_offsets_are_found_by_timestamp() -> None:
     log = log_of(0, 1)
     assert log.find(1_001) == (2, 1_001, 1)
     assert log.find(2_000) is None

@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md describes the options and scenarios that there are."""
+"""docs/reference/command-line.md describes all options and scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member that is to compute and does not, a coordinator that fails over meanwhile."""
+"""Computations that fail, time out, or meet a failover of the coordinator."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def alive(world: Coordinated, duration_ms: int, *members: str) -> None:
 # --- somebody else computes ----------------------------------------------------------------------
 
 
-def test_who_says_that_it_failed_is_passed_over_until_there_is_a_target() -> None:
+def test_a_member_that_reports_failure_is_skipped_until_there_is_a_target() -> None:
     world = about_to_compute()
     assert world.install("a", {}, error_code=-1) == 0
     assert world.computes == "b"
     world.compute("b")
     assert world.targets() == dealt(["a", "b", "c"])
     world.join("d", assignor())
-    assert world.computes == "b", "who has shown that it can is asked again"
+    assert world.computes == "b", "a member that has succeeded before is chosen"
     world.group.remove("b")
     assert world.computes == "a", "and what failed once is forgotten"
 
 
-def test_who_does_not_ask_in_time_is_passed_over() -> None:
+def test_a_member_that_does_not_prepare_in_time_is_skipped() -> None:
     world = two_of_a_group()
     world.join("c", assignor())
     alive(world, COMPUTE_MS - 500, "a", "b", "c")
@@ -46,21 +46,21 @@ def test_who_does_not_ask_in_time_is_passed_over() -> None:
     assert world.computes == "b"
 
 
-def test_who_does_not_bring_it_in_time_is_passed_over() -> None:
+def test_a_member_that_does_not_install_in_time_is_skipped() -> None:
     world = two_of_a_group()
     world.join("c", assignor())
     alive(world, 3_000, "a", "b", "c")
-    told = world.prepare("a")
+    prepared = world.prepare("a")
     alive(world, COMPUTE_MS - 500, "a", "b", "c")
-    assert world.computes == "a", "the time begins anew when it asks"
+    assert world.computes == "a", "the timeout restarts with prepare"
     alive(world, 500, "a", "b", "c")
     assert world.computes == "b"
-    late = world.install("a", dealt(["a", "b", "c"]), told.group_epoch)
+    late = world.install("a", dealt(["a", "b", "c"]), prepared.group_epoch)
     assert late != 0
-    assert world.group.assignment_epoch < told.group_epoch
+    assert world.group.assignment_epoch < prepared.group_epoch
 
 
-def test_a_group_that_changes_gives_nobody_more_time() -> None:
+def test_a_changing_group_does_not_extend_the_computation_timeout() -> None:
     world = two_of_a_group()
     world.join("c", assignor())
     for number in range(COMPUTE_MS // 500):
@@ -69,7 +69,7 @@ def test_a_group_that_changes_gives_nobody_more_time() -> None:
     assert world.computes == "b"
 
 
-def test_when_all_have_failed_there_is_a_pause_and_all_are_asked_again() -> None:
+def test_after_all_members_failed_the_group_pauses_and_begins_again() -> None:
     world = two_of_a_group()
     epoch = world.group.assignment_epoch
     world.join("c", assignor())
@@ -84,12 +84,12 @@ def test_when_all_have_failed_there_is_a_pause_and_all_are_asked_again() -> None
     assert (world.computes, world.group.assignment_epoch) == ("a", epoch)
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("how", ["leaves", "expires"])
-def test_another_goes_on_when_the_one_that_computes_is_gone(how: str, told: bool) -> None:
+def test_another_member_computes_when_the_computing_one_leaves(how: str, prepared: bool) -> None:
     world = two_of_a_group()
     world.join("c", assignor())
-    if told:
+    if prepared:
         assert world.prepare("a").error_code == 0
     if how == "leaves":
         world.beat("a", -1)
@@ -101,7 +101,7 @@ def test_another_goes_on_when_the_one_that_computes_is_gone(how: str, told: bool
     assert world.targets() == dealt(["b", "c"])
 
 
-def test_a_static_member_that_is_away_does_not_compute_and_keeps_what_it_had() -> None:
+def test_an_absent_static_member_does_not_compute_and_keeps_its_partitions() -> None:
     world = Coordinated()
     world.join("a", assignor(), instance_id="one")
     world.join("b", assignor())
@@ -110,11 +110,11 @@ def test_a_static_member_that_is_away_does_not_compute_and_keeps_what_it_had() -
     assert world.prepare("a").error_code == 0
     world.beat("a", -2, instance_id="one")
     assert world.computes == "b"
-    told = world.prepare("b")
-    assert {each.member_id for each in told.members} == {"a", "b", "c"}
+    prepared = world.prepare("b")
+    assert {each.member_id for each in prepared.members} == {"a", "b", "c"}
     world.join("a2", assignor(), instance_id="one")
-    late = world.install("b", dealt(["a", "b", "c"]), told.group_epoch)
-    assert late != 0, "the name `a` stands for nobody any more"
+    late = world.install("b", dealt(["a", "b", "c"]), prepared.group_epoch)
+    assert late != 0, "`a` is no longer a member"
     world.compute("b")
     assert world.targets() == dealt(["a2", "b", "c"])
 
@@ -144,7 +144,7 @@ def test_a_rolling_upgrade_from_the_coordinator_to_the_members_and_back() -> Non
     assert late != 0
 
 
-def test_versions_that_do_not_overlap_leave_it_to_the_coordinator() -> None:
+def test_with_incompatible_versions_the_coordinator_assigns() -> None:
     world = two_of_a_group()
     world.join("c", assignor(low=1, own=1, high=1))
     assert (world.group.assignor, world.computes) == ("uniform", None)
@@ -152,7 +152,7 @@ def test_versions_that_do_not_overlap_leave_it_to_the_coordinator() -> None:
     assert world.computes == "a"
 
 
-def test_who_reads_the_newest_version_computes() -> None:
+def test_a_member_that_supports_the_newest_version_computes() -> None:
     world = two_of_a_group()
     world.join("c", assignor(own=1, high=1))
     assert world.computes == "c"
@@ -162,20 +162,20 @@ def test_who_reads_the_newest_version_computes() -> None:
 
 
 def nothing(_: Coordinated) -> None:
-    """Right after it has been chosen."""
+    """Do nothing: the member was just chosen."""
 
 
-def told(world: Coordinated) -> None:
+def prepared(world: Coordinated) -> None:
     assert world.prepare("a").error_code == 0
 
 
 def told_and_changed(world: Coordinated) -> None:
-    told(world)
+    prepared(world)
     world.join("d", assignor(own=1, high=2))
 
 
 def failed(world: Coordinated) -> None:
-    told(world)
+    prepared(world)
     assert world.install("a", {}, error_code=-1) == 0
 
 
@@ -189,7 +189,7 @@ def installed(world: Coordinated) -> None:
     world.compute("a")
 
 
-STEPS = [nothing, told, told_and_changed, failed, all_failed, installed]
+STEPS = [nothing, prepared, told_and_changed, failed, all_failed, installed]
 
 
 def known(world: Coordinated) -> Any:
@@ -216,7 +216,7 @@ def test_a_new_coordinator_continues_the_computation(
     assert known(world) == before
 
 
-def test_what_was_computed_for_one_coordinator_the_next_takes() -> None:
+def test_the_next_coordinator_accepts_an_assignment_prepared_by_the_previous_one() -> None:
     world = about_to_compute()
     world.fail_over()
     assert world.install("a", dealt(["a", "b", "c"])) == 0
@@ -224,18 +224,18 @@ def test_what_was_computed_for_one_coordinator_the_next_takes() -> None:
     assert world.group._context.log.group(ConsumerGroupAssignmentComputation) is None
 
 
-def test_the_next_coordinator_gives_up_in_time_too() -> None:
+def test_the_computation_timeout_applies_after_a_failover() -> None:
     world = about_to_compute()
     alive(world, 3_000, "a", "b", "c")
     world.fail_over()
     alive(world, COMPUTE_MS - 500, "a", "b", "c")
-    assert world.computes == "a", "the time begins anew"
+    assert world.computes == "a", "the timeout restarts"
     alive(world, 500, "a", "b", "c")
     assert world.computes == "b"
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_static_member_that_came_back_is_known_to_the_next_coordinator(asked: bool) -> None:
+def test_the_next_coordinator_knows_a_returned_static_member(asked: bool) -> None:
     world = Coordinated()
     world.join("a", assignor(), instance_id="one")
     world.join("b", assignor())

@@ -1,4 +1,4 @@
-"""The coordinator is a plain state machine: requests and the time in, answers and timers out."""
+"""The coordinator is a state machine: requests and time in, results and timers out."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.unit.testing.driven import Driven, assignment_of, orders, subscriptio
 
 
 def two(driven: Driven) -> tuple[str, str]:
-    """Two classic members, of which the first leads, each with two partitions."""
+    """Two classic members with two partitions each; the first is the leader."""
     first = driven.alone(0, 1, 2, 3)
     request = driven.join("")
     driven.join(first)
-    second = driven.answers[request].member_id
+    second = driven.results[request].member_id
     assigned = {first: assignment_of(0, 1), second: assignment_of(2, 3)}
     driven.sync(second, 2)
     driven.sync(first, 2, **assigned)
@@ -31,63 +31,63 @@ def two(driven: Driven) -> tuple[str, str]:
 
 
 @pytest.mark.design("000", "Co-ordinator 5")
-def test_a_join_is_parked_until_all_have_come() -> None:
+def test_a_join_is_parked_until_all_members_have_joined() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("")
-    assert newcomer not in driven.answers
+    new_member = driven.join("")
+    assert new_member not in driven.results
     assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
     again = driven.join(first)
-    assert driven.answers[newcomer].generation == driven.answers[again].generation == 2
-    assert driven.answers[again].leader == first, "who leads goes on leading"
-    assert len(driven.answers[again].members) == 2
-    assert driven.answers[newcomer].members == [], "for the leader alone"
+    assert driven.results[new_member].generation == driven.results[again].generation == 2
+    assert driven.results[again].leader == first, "the leader stays"
+    assert len(driven.results[again].members) == 2
+    assert driven.results[new_member].members == [], "for the leader alone"
 
 
-def test_a_sync_is_parked_until_the_leader_brings_the_assignment() -> None:
+def test_a_sync_is_parked_until_the_leader_syncs() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("")
+    new_member = driven.join("")
     driven.join(first)
-    second = driven.answers[newcomer].member_id
+    second = driven.results[new_member].member_id
     waiting = driven.sync(second, 2)
-    assert waiting not in driven.answers
+    assert waiting not in driven.results
     driven.sync(first, 2, **{second: assignment_of(3)})
-    assert driven.answers[waiting].assignment == assignment_of(3)
+    assert driven.results[waiting].assignment == assignment_of(3)
     assert driven.coordinator.classic.members[first].assignment == b""
 
 
-def test_who_does_not_come_in_time_is_left_out_by_a_timer() -> None:
+def test_a_timer_ends_the_wait_for_members_that_do_not_join() -> None:
     driven = Driven()
     first = driven.alone()
-    newcomer = driven.join("", rebalance_ms=20_000)
+    new_member = driven.join("", rebalance_ms=20_000)
     driven.sleep(7_000)
     assert driven.heartbeat(first, 1) is errors.RebalanceInProgressError
     driven.sleep(9_999)
-    assert newcomer not in driven.answers
+    assert new_member not in driven.results
     driven.sleep(1)
-    assert driven.answers[newcomer].generation == 2, "the session of the first is over"
+    assert driven.results[new_member].generation == 2, "the session of the first is over"
     assert driven.heartbeat(first, 1) is errors.UnknownMemberIdError
 
 
-def test_what_one_waits_for_is_answered_when_it_is_expelled() -> None:
+def test_an_expelled_member_gets_responses_to_its_parked_requests() -> None:
     driven = Driven()
     driven.alone()
-    newcomer = driven.join("n1", new_id="", protocols={"range": b""})
-    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
-    newcomer = driven.join("", new_id="n1")
+    new_member = driven.join("n1", new_id="", protocols={"range": b""})
+    assert driven.results[new_member].error is errors.UnknownMemberIdError
+    new_member = driven.join("", new_id="n1")
     assert driven.ask(Expel(member_id="n1")) is True
-    assert driven.answers[newcomer].error is errors.UnknownMemberIdError
+    assert driven.results[new_member].error is errors.UnknownMemberIdError
     assert driven.ask(Expel(member_id="n1")) is False
 
 
-def test_members_without_a_protocol_in_common_are_no_group() -> None:
+def test_a_member_without_a_common_protocol_is_rejected() -> None:
     driven = Driven()
     driven.alone()
     other = driven.join("", protocols={"sticky": b""})
-    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    assert driven.results[other].error is errors.InconsistentGroupProtocolError
     other = driven.join("", protocol_type="connect")
-    assert driven.answers[other].error is errors.InconsistentGroupProtocolError
+    assert driven.results[other].error is errors.InconsistentGroupProtocolError
     assert driven.coordinator.classic.state is GroupState.STABLE
 
 
@@ -95,22 +95,22 @@ def test_the_protocol_is_the_one_most_members_vote_for() -> None:
     driven = Driven()
     votes = [["range", "sticky"], ["sticky", "range"], ["sticky", "range", "other"]]
     joins = [driven.join("", protocols=dict.fromkeys(names, b"")) for names in votes]
-    for member_id in [r.new_id for r in joins if r in driven.answers]:
+    for member_id in [r.new_id for r in joins if r in driven.results]:
         names = votes[[r.new_id for r in joins].index(member_id)]
         again = driven.join(member_id, protocols=dict.fromkeys(names, b""))
-    assert driven.answers[again].protocol == "sticky"
+    assert driven.results[again].protocol == "sticky"
 
 
-def test_an_id_that_was_handed_out_can_be_given_back() -> None:
+def test_an_unused_member_id_can_leave() -> None:
     driven = Driven()
     asked = driven.join("", needs_id=True, new_id="mine")
-    assert driven.answers[asked].error is errors.MemberIdRequiredError
+    assert driven.results[asked].error is errors.MemberIdRequiredError
     assert driven.ask(LeaveGroup(member_id="mine")) is None
     joined = driven.join("mine")
-    assert driven.answers[joined].error is errors.UnknownMemberIdError
+    assert driven.results[joined].error is errors.UnknownMemberIdError
 
 
-def test_a_static_member_can_be_removed_by_its_name() -> None:
+def test_a_static_member_can_be_removed_by_its_instance_id() -> None:
     driven = Driven()
     driven.join("", instance_id="one")
     assert driven.ask(LeaveGroup(member_id="other", instance_id="one")) is (
@@ -124,7 +124,7 @@ def test_a_static_member_can_be_removed_by_its_name() -> None:
 
 
 @pytest.mark.design("000", "Co-ordinator 1, 4", "Co-ordinator 2")
-def test_a_classic_group_is_what_was_written_of_it() -> None:
+def test_a_classic_group_is_restored_from_its_log() -> None:
     driven = Driven()
     first, second = two(driven)
     driven.fail_over()
@@ -139,7 +139,7 @@ def test_a_classic_group_is_what_was_written_of_it() -> None:
     assert not group.members, "their sessions went on"
 
 
-def test_a_generation_that_is_not_complete_is_forgotten() -> None:
+def test_an_incomplete_generation_is_lost_in_a_failover() -> None:
     driven = Driven()
     first, second = two(driven)
     driven.join(first, subscription(topics=["orders", "more"]))
@@ -150,13 +150,13 @@ def test_a_generation_that_is_not_complete_is_forgotten() -> None:
     assert driven.heartbeat(first, 2) is None
 
 
-def test_what_is_parked_is_told_of_the_other_coordinator() -> None:
+def test_parked_requests_get_not_coordinator_in_a_failover() -> None:
     driven = Driven()
     driven.alone()
-    newcomer = driven.join("")
+    new_member = driven.join("")
     outcome = driven.coordinator.take_over(driven.now_ms)
     answers = dict(outcome.responses)
-    assert answers[newcomer].error is errors.NotCoordinatorError
+    assert answers[new_member].error is errors.NotCoordinatorError
 
 
 @pytest.mark.design("000", "Co-ordinator 2")
@@ -169,7 +169,7 @@ def test_a_group_that_has_lost_its_last_member_is_empty_for_the_next_coordinator
     assert driven.coordinator.log.group(GroupMetadata) == GroupMetadata(2, "consumer", since_ms=0)
 
 
-def test_the_last_writes_can_be_lost() -> None:
+def test_the_last_records_can_be_lost() -> None:
     driven = Driven()
     member_id = driven.alone()
     assert driven.commit(member_id, 1, p0=3) is None
@@ -190,18 +190,18 @@ def test_the_last_writes_can_be_lost() -> None:
 # --- KIP-848 groups ------------------------------------------------------------------------------
 
 
-def test_a_partition_is_given_on_when_its_owner_has_let_go() -> None:
+def test_a_partition_is_reassigned_after_its_owner_has_revoked_it() -> None:
     driven = Driven()
     assert driven.beat("a", 0).assigned == orders(0, 1, 2, 3)
     assert driven.beat("b", 0).assigned == orders()
     kept = driven.beat("a", 1).assigned
     assert len(kept) == 2
-    assert driven.beat("b", 2).assigned is None, "a has not given back"
+    assert driven.beat("b", 2).assigned is None, "a has not revoked yet"
     assert driven.beat("a", 1, owned=kept).epoch == 2
     assert driven.beat("b", 2).assigned == orders(0, 1, 2, 3) - kept
 
 
-def test_who_does_not_give_back_in_time_is_removed_by_a_timer() -> None:
+def test_a_timer_removes_a_member_that_does_not_revoke_in_time() -> None:
     driven = Driven(session_timeout_ms=1_000_000)
     driven.beat("a", 0)
     driven.beat("b", 0)
@@ -215,7 +215,7 @@ def test_who_does_not_give_back_in_time_is_removed_by_a_timer() -> None:
 
 
 @pytest.mark.design("001", "Broker Configurations")
-def test_a_session_is_over_by_a_timer() -> None:
+def test_a_timer_ends_a_session() -> None:
     driven = Driven(session_timeout_ms=6_000)
     driven.beat("a", 0)
     driven.sleep(5_999)
@@ -226,7 +226,7 @@ def test_a_session_is_over_by_a_timer() -> None:
     assert "a" not in driven.coordinator.consumer.members
 
 
-def test_a_member_that_was_half_written_is_not_there() -> None:
+def test_a_member_with_missing_records_is_not_restored() -> None:
     driven = Driven()
     driven.beat("a", 0)
     driven.beat("b", 0)
@@ -236,7 +236,7 @@ def test_a_member_that_was_half_written_is_not_there() -> None:
 
 
 @pytest.mark.design("001", "Heartbeat handling 1")
-def test_a_group_is_none_before_its_first_member_and_when_it_is_forgotten() -> None:
+def test_a_group_exists_from_its_first_member_until_it_is_forgotten() -> None:
     driven = Driven(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
     for epoch in (3, -1, -2):
         assert driven.beat("m", epoch).error is errors.GroupIdNotFoundError
@@ -250,14 +250,14 @@ def test_a_group_is_none_before_its_first_member_and_when_it_is_forgotten() -> N
     assert driven.beat("m", begun.epoch).error is errors.GroupIdNotFoundError
 
 
-def test_an_empty_classic_group_is_none_of_the_other_kind() -> None:
+def test_an_empty_classic_group_is_not_a_kip_848_group() -> None:
     driven = Driven()
     driven.ask(LeaveGroup(member_id=driven.alone()))
     assert driven.beat("m", 3).error is errors.GroupIdNotFoundError
     assert driven.beat("m", 0).error is None
 
 
-def test_who_is_refused_for_its_expression_has_not_joined() -> None:
+def test_a_member_with_an_invalid_expression_does_not_join() -> None:
     driven = Driven()
     assert driven.beat("m", 0, regex="orders(").error is InvalidRegularExpressionError
     assert driven.beat("m", 1).error is errors.GroupIdNotFoundError
@@ -266,7 +266,7 @@ def test_who_is_refused_for_its_expression_has_not_joined() -> None:
     assert driven.coordinator.consumer.members["m"].regex == "ord.*"
 
 
-def test_a_timer_of_another_kind_is_refused() -> None:
+def test_an_unknown_timer_is_rejected() -> None:
     coordinator = GroupCoordinator(dict)
     with pytest.raises(ValueError, match="no timer of the kind 'tea'"):
         coordinator.expire(Timer(0, "tea"), 0)

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe of groups that are none of KIP-848's."""
+"""ConsumerGroupDescribe of groups that are not KIP-848 groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulation itself: time, turns, and what it notices."""
+"""The simulation itself: time, scheduling, and detected errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tandem_kafka.testing.trace import Trace
 
 
 class Sleeper:
-    """A loop that sleeps for a while, again and again."""
+    """A loop that sleeps again and again."""
 
     def __init__(self, clock: SimClock, sleep_ms: int) -> None:
         self.running = True
@@ -68,14 +68,14 @@ def test_time_does_not_go_back() -> None:
         clock.advance_to(9)
 
 
-def test_wall_time_goes_with_it() -> None:
+def test_the_wall_clock_advances_with_the_clock() -> None:
     clock = SimClock()
     before = clock.wall_ms()
     clock.advance_to(clock.now_ms() + 5)
     assert clock.wall_ms() == before + 5
 
 
-def test_loops_wake_when_they_said_and_not_before() -> None:
+def test_loops_wake_up_at_their_time_and_not_before() -> None:
     stage = Stage(100, 30)
     assert not stage.drivers[0].wait(lambda: False, 110)
     assert stage.loops[0].woke == [100]
@@ -83,7 +83,7 @@ def test_loops_wake_when_they_said_and_not_before() -> None:
     assert 110 <= stage.clock.now_ms() <= 120
 
 
-def test_a_missing_wake_up_shows_as_lateness() -> None:
+def test_a_missing_wakeup_makes_the_application_late() -> None:
     stage = Stage(5_000)
     stage.network.at(10, lambda: None)
     stage.drivers[0].wait(lambda: bool(stage.loops[0].woke), 60_000)
@@ -93,13 +93,13 @@ def test_a_missing_wake_up_shows_as_lateness() -> None:
     assert stage.loops[0].woke[1] == 5_010
 
 
-def test_a_loop_that_spins_is_named_with_its_seed() -> None:
+def test_a_livelock_names_the_loop_and_the_seed() -> None:
     stage = Stage(0)
     with pytest.raises(LivelockError, match=r"loop 0.*seed 99"):
         stage.drivers[0].wait(lambda: False, 1_000)
 
 
-def test_joining_steps_until_the_loop_is_over() -> None:
+def test_join_steps_until_the_loop_has_ended() -> None:
     stage = Stage(10, 10)
     stage.network.at(500, lambda: setattr(stage.loops[0], "running", False))
     assert not stage.drivers[0].join(400)
@@ -108,14 +108,14 @@ def test_joining_steps_until_the_loop_is_over() -> None:
     assert not stage.loops[1].finished
 
 
-def test_a_loop_that_cannot_be_parked_is_refused() -> None:
+def test_a_loop_that_cannot_be_parked_is_rejected() -> None:
     stage = Stage()
     driver = SteppedDriver(stage.scheduler, SimTransport(stage.network), Random(1))
     with pytest.raises(TypeError, match="prepare"):
         driver.start(object(), "no loop")  # type: ignore[arg-type]
 
 
-def test_offloaded_work_is_done_in_a_while() -> None:
+def test_offloaded_work_is_done_later() -> None:
     came: list[object] = []
     stage = Stage()
     driver = SteppedDriver(stage.scheduler, SimTransport(stage.network), Random(1))
@@ -134,7 +134,7 @@ def test_offloaded_work_is_done_in_a_while() -> None:
     assert [type(each) for each in came if each != 5] == [OSError]
 
 
-def test_poll_alone_jumps_to_what_comes_next() -> None:
+def test_poll_advances_the_time_to_the_next_event() -> None:
     stage = Stage()
     transport = SimTransport(stage.network)
     address = ServerAddress("host", "10.0.0.1", 9092)
@@ -150,7 +150,7 @@ def test_poll_alone_jumps_to_what_comes_next() -> None:
     assert stage.clock.now_ms() == before
 
 
-def test_a_silent_address_never_answers() -> None:
+def test_a_silent_address_never_responds() -> None:
     stage = Stage()
     transport = SimTransport(stage.network)
     stage.network.silent.add(("10.0.0.1", 9092))
@@ -181,19 +181,19 @@ def test_frames_do_not_overtake_each_other() -> None:
     assert server.got == [bytes([frame]) for frame in range(20)]
 
 
-def test_one_line_is_enough_for_a_first_test() -> None:
+def test_a_simulated_consumer_needs_one_line() -> None:
     consumer = simulated_consumer(seed=5)
     assert consumer.topics() == set()
     consumer.close()
 
 
-def test_a_failure_tells_its_seed() -> None:
+def test_a_failure_names_its_seed() -> None:
     with pytest.raises(ZeroDivisionError) as raised, Simulation(seed=1234):
         raise ZeroDivisionError
     assert "1234" in "".join(raised.value.__notes__)
 
 
-def test_the_example_of_the_package() -> None:
+def test_the_example_in_the_docstring_runs() -> None:
     with Simulation(seed=1) as simulation:
         simulation.cluster.create_topic("orders")
         partition = TopicPartition("orders", 0)

@@ -1,4 +1,4 @@
-"""The epoch of a KIP-848 group and that of its target, and what members give back when."""
+"""Epochs of a KIP-848 group and its target, and the revocations of members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.testing.driven import Driven, orders, subscription
 
 
 def pair(driven: Driven) -> None:
-    """Two members of epoch 2 that have two partitions each; the next target takes a second."""
+    """Two members at epoch 2 with two partitions each; the next target is a second later."""
     driven.beat("a", 0)
     driven.sleep(1_000)
     driven.beat("b", 0)
@@ -27,7 +27,7 @@ def epochs(driven: Driven) -> tuple[int, int]:
     return group.epoch, group.assignment_epoch
 
 
-def test_the_epoch_grows_with_each_change_and_the_target_follows() -> None:
+def test_each_change_increases_the_epoch_and_the_target_follows() -> None:
     driven = Driven(assignment_interval_ms=1_000)
     driven.beat("a", 0)
     assert epochs(driven) == (1, 1)
@@ -43,7 +43,7 @@ def test_the_epoch_grows_with_each_change_and_the_target_follows() -> None:
     assert epochs(driven) == (3, 3)
 
 
-def test_the_next_coordinator_makes_a_target_that_was_waited_for() -> None:
+def test_the_next_coordinator_makes_a_delayed_target() -> None:
     driven = Driven(assignment_interval_ms=1_000)
     driven.beat("a", 0)
     driven.beat("b", 0)
@@ -55,22 +55,22 @@ def test_the_next_coordinator_makes_a_target_that_was_waited_for() -> None:
     assert len(driven.coordinator.consumer.target["b"]) == 2
 
 
-def test_a_classic_member_is_called_in_for_a_target_and_not_for_an_epoch() -> None:
+def test_a_classic_member_rejoins_for_a_new_target_not_for_a_new_epoch() -> None:
     driven = Driven(assignment_interval_ms=1_000)
     driven.beat("a", 0)
     driven.sleep(1_000)
     joined = driven.join("", subscription(), new_id="classic")
-    assert driven.answers[joined].generation == 2
+    assert driven.results[joined].generation == 2
     driven.sync("classic", 2)
     driven.beat("b", 0)
     assert epochs(driven) == (3, 2)
     assert driven.heartbeat("classic", 2) is None
-    assert driven.answers[driven.sync("classic", 2)].error is None
+    assert driven.results[driven.sync("classic", 2)].error is None
     driven.sleep(1_000)
     assert driven.heartbeat("classic", 2) is errors.RebalanceInProgressError
 
 
-def test_what_is_not_subscribed_to_any_more_is_given_back_before_there_is_a_new_target() -> None:
+def test_unsubscribed_partitions_are_revoked_before_the_new_target() -> None:
     driven = Driven(assignment_interval_ms=1_000)
     pair(driven)
     had = driven.coordinator.consumer.members["b"].assigned
@@ -83,7 +83,7 @@ def test_what_is_not_subscribed_to_any_more_is_given_back_before_there_is_a_new_
     assert driven.beat("a", 2).assigned == orders(0, 1, 2, 3)
 
 
-def test_what_is_not_subscribed_to_any_more_is_given_back_with_what_else_there_is() -> None:
+def test_unsubscribed_partitions_are_revoked_with_others() -> None:
     driven = Driven()
     driven.topics = {"orders": 2, "more": 2}
     both = frozenset(["orders", "more"])
@@ -97,7 +97,7 @@ def test_what_is_not_subscribed_to_any_more_is_given_back_with_what_else_there_i
     assert {tp.topic for tp in member.assigned} <= {"orders"}
 
 
-def test_a_target_that_is_older_than_a_subscription_gives_nothing_of_what_is_not_in_it() -> None:
+def test_an_old_target_assigns_no_unsubscribed_partitions() -> None:
     driven = Driven(assignment_interval_ms=1_000)
     driven.topics = {"orders": 4, "more": 2}
     driven.beat("a", 0, topics=frozenset(["orders", "more"]))
@@ -109,7 +109,7 @@ def test_a_target_that_is_older_than_a_subscription_gives_nothing_of_what_is_not
     assert driven.coordinator.consumer.members["a"].assigned == orders(0, 1, 2, 3)
 
 
-def test_who_says_that_it_is_a_member_is_told_offsets_at_its_epoch() -> None:
+def test_a_lookup_of_offsets_with_a_member_id_needs_its_epoch() -> None:
     driven = Driven()
     assert driven.ask(FetchOffsets(member_id="x", epoch=3)).error is None, "there is no group"
     driven.beat("a", 0)
@@ -126,7 +126,7 @@ def test_who_says_that_it_is_a_member_is_told_offsets_at_its_epoch() -> None:
         assert answer.error is error, (member_id, epoch)
 
 
-def test_who_commits_for_a_group_that_never_was_is_told_so() -> None:
+def test_a_commit_with_membership_in_an_unknown_group_is_rejected() -> None:
     driven = Driven()
     assert driven.commit("x", 3, p0=1) is errors.GroupIdNotFoundError
     assert driven.commit("x", 3, producer_id=1, p0=1) is errors.IllegalGenerationError
@@ -134,7 +134,7 @@ def test_who_commits_for_a_group_that_never_was_is_told_so() -> None:
     assert driven.commit("x", 3, p0=1) is errors.UnknownMemberIdError
 
 
-def test_a_commit_may_name_an_epoch_since_which_the_member_has_had_the_partitions() -> None:
+def test_a_commit_may_have_an_older_epoch_of_the_same_assignment() -> None:
     driven = Driven()
     driven.beat("a", 0)
     driven.beat("b", 0)
@@ -154,7 +154,7 @@ def test_a_commit_may_name_an_epoch_since_which_the_member_has_had_the_partition
     assert driven.commit("a", 2, **other) is None
 
 
-def test_what_a_classic_group_had_its_members_have_since_its_generation() -> None:
+def test_upgraded_members_own_their_partitions_since_the_last_generation() -> None:
     driven = Driven()
     classic = driven.alone(0, 1, 2, 3)
     driven.beat("m", 0)

@@ -1,4 +1,4 @@
-"""A simulated coordinator tells each member what who computed has handed to it."""
+"""The simulated coordinator sends assignor metadata of the computing member to all members."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.unit.testing.test_client_assignors import assignor, two_of_a_group
 
 
 def install(world: Coordinated, who: str, numbers: dict[str, list[int]], said: bytes) -> None:
-    told = world.prepare(who)
+    prepared = world.prepare(who)
     entries = [world.entry(each, given, metadata=said) for each, given in numbers.items()]
-    assert world.install(who, {}, told.group_epoch, members=entries) == 0
+    assert world.install(who, {}, prepared.group_epoch, members=entries) == 0
 
 
-def along(answer: Any) -> tuple[str | None, int, bytes]:
-    assignment = answer.assignment
+def assignor_metadata(response: Any) -> tuple[str | None, int, bytes]:
+    assignment = response.assignment
     return assignment.assignor_name, assignment.metadata_version, assignment.metadata_bytes
 
 
 def two(said: bytes = b"first") -> Coordinated:
-    """`a` and `b` with two partitions each, of which both know."""
+    """`a` and `b` with two partitions each, in use."""
     world = two_of_a_group()
     world.beat("a", topic_partitions=[])
     world.beat("b")
@@ -33,88 +33,96 @@ def two(said: bytes = b"first") -> Coordinated:
 
 
 @pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
-def test_each_member_is_told_with_its_assignment() -> None:
+def test_each_member_gets_assignor_metadata_with_its_assignment() -> None:
     world = two()
-    assert along(world.beat("a")) == along(world.beat("b")) == ("deal", 1, b"first")
+    assert (
+        assignor_metadata(world.beat("a"))
+        == assignor_metadata(world.beat("b"))
+        == ("deal", 1, b"first")
+    )
     assert world.beat("a").assignment is None, "there is nothing new"
 
 
-def test_metadata_that_changes_is_told_even_if_the_partitions_do_not() -> None:
+def test_changed_assignor_metadata_is_sent_with_unchanged_partitions() -> None:
     world = two()
     for each in ("a", "b"):
         world.beat(each)
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
     install(world, "a", {"a": [0, 2], "b": [1, 3]}, b"second")
-    answer = world.beat("a")
-    assert along(answer) == ("deal", 1, b"second")
-    assert [each.partitions for each in answer.assignment.topic_partitions] == [[0, 2]]
+    response = world.beat("a")
+    assert assignor_metadata(response) == ("deal", 1, b"second")
+    assert [each.partitions for each in response.assignment.topic_partitions] == [[0, 2]]
 
 
-def test_who_has_to_give_back_first_is_told_when_it_has() -> None:
+def test_a_revoking_member_gets_assignor_metadata_after_its_revocation() -> None:
     world = two()
     for each in ("a", "b"):
         world.beat(each)
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
     install(world, "a", {"a": [0], "b": [1, 2, 3]}, b"second")
     giving_back = world.beat("a")
-    assert along(giving_back) == ("deal", 1, b"first"), "of the epoch that it is at"
+    assert assignor_metadata(giving_back) == ("deal", 1, b"first"), "of the epoch that it is at"
     given_back = world.beat("a", topic_partitions=world.entry("a", [0]).partitions)
-    assert along(given_back) == ("deal", 1, b"second")
-    assert along(world.beat("b")) == ("deal", 1, b"second")
+    assert assignor_metadata(given_back) == ("deal", 1, b"second")
+    assert assignor_metadata(world.beat("b")) == ("deal", 1, b"second")
 
 
-def test_the_next_coordinator_tells_it() -> None:
+def test_the_next_coordinator_sends_assignor_metadata() -> None:
     world = two()
     world.fail_over()
-    assert along(world.beat("a")) == ("deal", 1, b"first"), "it is of the target"
+    assert assignor_metadata(world.beat("a")) == ("deal", 1, b"first"), "it is of the target"
     world.fail_over()
     again = world.beat("a", topic_partitions=[], rebalance_timeout_ms=60_000)
-    assert along(again) == ("deal", 1, b"first"), "and of what the member has"
+    assert assignor_metadata(again) == ("deal", 1, b"first"), "and of what the member has"
 
 
-def test_who_takes_the_place_of_a_static_member_is_told_what_that_was_told() -> None:
+def test_a_replaced_static_member_gets_the_same_assignor_metadata() -> None:
     world = Coordinated()
     world.join("a", assignor(), instance_id="one")
     install(world, "a", {"a": [0]}, b"first")
     world.beat("a", instance_id="one")
     world.beat("a", -2, instance_id="one")
-    assert along(world.join("b", assignor(), instance_id="one")) == ("deal", 1, b"first")
+    assert assignor_metadata(world.join("b", assignor(), instance_id="one")) == (
+        "deal",
+        1,
+        b"first",
+    )
 
 
-def test_who_is_not_named_is_told_of_nothing() -> None:
+def test_a_member_without_an_entry_gets_empty_assignor_metadata() -> None:
     world = two()
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
     install(world, "a", {"a": [0]}, b"second")
     world.beat("b")
     nothing = world.beat("b", topic_partitions=[])
-    assert along(nothing) == ("deal", 0, b"")
+    assert assignor_metadata(nothing) == ("deal", 0, b"")
     assert not nothing.assignment.topic_partitions
 
 
-def test_nothing_comes_along_with_what_the_coordinator_assigns() -> None:
+def test_server_side_assignments_have_no_assignor_metadata() -> None:
     world = two()
     world.beat("a")
     joined = world.join("c")
-    assert along(joined) == (None, 0, b"")
-    answer = world.beat("a", topic_partitions=[])
-    assert along(answer) == (None, 0, b"")
+    assert assignor_metadata(joined) == (None, 0, b"")
+    response = world.beat("a", topic_partitions=[])
+    assert assignor_metadata(response) == (None, 0, b"")
 
 
-def test_it_can_be_sent() -> None:
-    answer = two().beat("a")
+def test_assignor_metadata_can_be_encoded() -> None:
+    response = two().beat("a")
     for version in (0, 1):
-        body = answer.encode(version=version)
+        body = response.encode(version=version)
         read = ConsumerGroupHeartbeatResponse.decode(body, version=version)
-        assert along(read) == ("deal", 1, b"first")
+        assert assignor_metadata(read) == ("deal", 1, b"first")
 
 
 @pytest.mark.design("001", "ConsumerGroupHeartbeatResponse")
-def test_what_is_wrong_with_a_share_is_told_to_who_has_it() -> None:
+def test_an_assignor_error_is_sent_to_its_member() -> None:
     world = two()
     for each in ("a", "b"):
         world.beat(each)
     world.beat("b", client_assignors=[assignor(metadata_bytes=b"b changed")])
-    told = world.prepare("a")
+    prepared = world.prepare("a")
     entries = [world.entry("a", [0, 2], error=7), world.entry("b", [1, 3])]
-    assert world.install("a", {}, told.group_epoch, members=entries) == 0
+    assert world.install("a", {}, prepared.group_epoch, members=entries) == 0
     assert [world.beat(each).assignment.error for each in ("a", "b")] == [7, 0]

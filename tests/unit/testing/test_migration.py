@@ -1,4 +1,4 @@
-"""A group goes from one protocol to the other while it has members, as the coordinator has it."""
+"""Conversions of groups with members from one protocol to the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.testing.driven import Driven, assignment_of, orders, subscriptio
 
 
 def upgraded(**settings: Any) -> tuple[Driven, str]:
-    """A classic member that has everything, and a KIP-848 one, `m`, that has joined."""
+    """A classic member with all partitions, and a KIP-848 member `m` that has just joined."""
     driven = Driven(**settings)
     classic = driven.alone(0, 1, 2, 3)
     assert driven.beat("m", 0).error is None
@@ -22,11 +22,11 @@ def upgraded(**settings: Any) -> tuple[Driven, str]:
 
 
 def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[int, set[int]]:
-    """A classic member joins and syncs; returns its generation and partition numbers."""
-    joined = driven.answers[driven.join(member_id, subscription(*has), **fields)]
+    """Let a classic member join and sync; returns its generation and partition numbers."""
+    joined = driven.results[driven.join(member_id, subscription(*has), **fields)]
     assert joined.error is None
-    assert (joined.leader, joined.members) == ("", []), "nobody is to assign"
-    synced = driven.answers[driven.sync(member_id, joined.generation)]
+    assert (joined.leader, joined.members) == ("", []), "no member has to assign"
+    synced = driven.results[driven.sync(member_id, joined.generation)]
     assert synced.error is None
     return joined.generation, {tp.partition for tp in read_assignment(synced.assignment)}
 
@@ -34,18 +34,18 @@ def rejoin(driven: Driven, member_id: str, *has: int, **fields: Any) -> tuple[in
 # --- up ------------------------------------------------------------------------------------------
 
 
-def test_a_kip_848_member_makes_a_classic_group_one_of_its_kind() -> None:
+def test_a_kip_848_member_upgrades_a_classic_group() -> None:
     driven, classic = upgraded()
     group = driven.coordinator.consumer
-    assert group.epoch == 2, "the generation, and one for who came"
+    assert group.epoch == 2, "the generation, plus one for the new member"
     assert set(group.members) == {classic, "m"}
     assert group.members[classic].assigned == orders(0, 1, 2, 3)
-    assert group.members["m"].assigned == orders(), "nobody has given back"
+    assert group.members["m"].assigned == orders(), "no member has revoked yet"
     assert not driven.coordinator.classic.members
     assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
 
 
-def test_an_eager_member_joins_with_nothing_and_has_its_share_at_once() -> None:
+def test_an_eager_member_joins_without_partitions_and_is_assigned_at_once() -> None:
     driven, classic = upgraded()
     generation, mine = rejoin(driven, classic)
     assert (generation, len(mine)) == (2, 2)
@@ -54,10 +54,10 @@ def test_an_eager_member_joins_with_nothing_and_has_its_share_at_once() -> None:
     assert {tp.partition for tp in theirs} == {0, 1, 2, 3} - mine
 
 
-def test_a_cooperative_member_gives_back_first_and_joins_again() -> None:
+def test_a_cooperative_member_revokes_first_and_joins_again() -> None:
     driven, classic = upgraded()
     generation, kept = rejoin(driven, classic, 0, 1, 2, 3)
-    assert (generation, len(kept)) == (1, 2), "it is at its old epoch until it has given back"
+    assert (generation, len(kept)) == (1, 2), "its epoch is the old one until it has revoked"
     assert driven.beat("m", 2).assigned is None
     assert driven.heartbeat(classic, 1) is errors.RebalanceInProgressError
     assert rejoin(driven, classic, *kept) == (2, kept)
@@ -66,13 +66,13 @@ def test_a_cooperative_member_gives_back_first_and_joins_again() -> None:
     assert {tp.partition for tp in theirs} == {0, 1, 2, 3} - kept
 
 
-def test_a_classic_member_is_called_in_when_what_it_lacks_is_free() -> None:
+def test_a_classic_member_rejoins_when_its_missing_partitions_are_free() -> None:
     driven = Driven()
     driven.beat("m", 0)
-    joined = driven.answers[driven.join("", new_id="c")]
+    joined = driven.results[driven.join("", new_id="c")]
     assert driven.coordinator.consumer.members["c"].classic is not None
     assert (
-        read_assignment(driven.answers[driven.sync("c", joined.generation)].assignment) == orders()
+        read_assignment(driven.results[driven.sync("c", joined.generation)].assignment) == orders()
     )
     assert driven.heartbeat("c", 2) is None, "there is nothing to take yet"
     kept = driven.beat("m", 1).assigned
@@ -83,49 +83,49 @@ def test_a_classic_member_is_called_in_when_what_it_lacks_is_free() -> None:
     assert driven.heartbeat("c", 2) is None
 
 
-def test_who_waits_in_a_rebalance_is_told_to_join_the_other_group() -> None:
+def test_parked_members_rejoin_after_an_upgrade() -> None:
     driven = Driven()
     driven.alone(0, 1, 2, 3)
     parked = driven.join("")
-    assert parked not in driven.answers
+    assert parked not in driven.results
     driven.beat("m", 0)
-    assert driven.answers[parked].error is errors.RebalanceInProgressError
+    assert driven.results[parked].error is errors.RebalanceInProgressError
 
 
-def test_a_generation_that_is_not_assigned_yet_is_joined_again() -> None:
+def test_members_of_an_unassigned_generation_rejoin_after_an_upgrade() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
-    newcomer = driven.join("")
+    new_member = driven.join("")
     driven.join(first)
-    second = driven.answers[newcomer].member_id
+    second = driven.results[new_member].member_id
     waiting = driven.sync(second, 2)
     driven.beat("m", 0)
-    assert driven.answers[waiting].error is errors.RebalanceInProgressError
+    assert driven.results[waiting].error is errors.RebalanceInProgressError
     synced = driven.sync(first, 2, **{second: assignment_of(0)})
-    assert driven.answers[synced].error is errors.RebalanceInProgressError
+    assert driven.results[synced].error is errors.RebalanceInProgressError
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_the_policy_may_refuse_a_kip_848_member(policy: str) -> None:
+def test_the_migration_policy_may_reject_a_kip_848_member(policy: str) -> None:
     driven = Driven(migration_policy=policy)
     classic = driven.alone(0, 1, 2, 3)
     assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
     assert driven.heartbeat(classic, 1) is None
 
 
-def test_a_group_of_something_else_stays_what_it_is() -> None:
+def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
     driven = Driven()
     driven.join("", protocol_type="connect")
     assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
 
 
-def test_what_no_consumer_wrote_cannot_be_upgraded() -> None:
+def test_a_group_with_malformed_metadata_is_not_upgraded() -> None:
     driven = Driven()
     driven.join("", b"\xff")
     assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
 
 
-def test_only_who_joins_changes_a_group() -> None:
+def test_only_a_joining_member_converts_a_group() -> None:
     driven = Driven()
     driven.alone()
     assert driven.beat("m", 3).error is errors.GroupIdNotFoundError
@@ -135,7 +135,7 @@ def test_only_who_joins_changes_a_group() -> None:
 # --- in between ----------------------------------------------------------------------------------
 
 
-def test_who_was_called_in_has_to_come_in_time() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     driven, classic = upgraded(session_timeout_ms=1_000_000)
     driven.join(classic, subscription(0, 1, 2, 3), rebalance_ms=20_000)
     driven.sync(classic, 1)
@@ -146,7 +146,7 @@ def test_who_was_called_in_has_to_come_in_time() -> None:
     assert driven.beat("m", 2).assigned == orders(0, 1, 2, 3)
 
 
-def test_who_has_joined_has_to_sync_in_time() -> None:
+def test_a_rejoined_member_must_sync_in_time() -> None:
     driven, classic = upgraded(session_timeout_ms=1_000_000)
     driven.join(classic, session_ms=1_000_000, rebalance_ms=20_000)
     driven.sleep(19_999)
@@ -155,7 +155,7 @@ def test_who_has_joined_has_to_sync_in_time() -> None:
     assert classic not in driven.coordinator.consumer.members
 
 
-def test_a_classic_member_has_the_session_that_it_asked_for() -> None:
+def test_a_classic_member_keeps_its_session_timeout_after_an_upgrade() -> None:
     driven, classic = upgraded(session_timeout_ms=1_000_000)
     rejoin(driven, classic, session_ms=12_000)
     driven.sleep(11_999)
@@ -164,7 +164,7 @@ def test_a_classic_member_has_the_session_that_it_asked_for() -> None:
     assert driven.heartbeat(classic, 2) is errors.UnknownMemberIdError
 
 
-def test_requests_of_members_that_are_not_what_they_say_are_refused() -> None:
+def test_requests_with_wrong_ids_or_protocols_are_rejected() -> None:
     driven, classic = upgraded()
     assert driven.heartbeat("m", 2) is errors.UnknownMemberIdError
     assert driven.ask(LeaveGroup(member_id="somebody")) is errors.UnknownMemberIdError
@@ -173,14 +173,14 @@ def test_requests_of_members_that_are_not_what_they_say_are_refused() -> None:
     assert driven.commit("m", 7, p0=1) is errors.StaleMemberEpochError
     assert driven.commit(classic, 1, p0=1) is None
     behind = driven.sync(classic, 1)
-    assert driven.answers[behind].error is errors.RebalanceInProgressError
+    assert driven.results[behind].error is errors.RebalanceInProgressError
     odd = driven.join("", protocols={"sticky": subscription()})
-    assert driven.answers[odd].error is errors.InconsistentGroupProtocolError
+    assert driven.results[odd].error is errors.InconsistentGroupProtocolError
 
 
 def test_a_static_member_changes_its_protocol_without_having_left() -> None:
     driven = Driven()
-    joined = driven.answers[driven.join("", instance_id="one")]
+    joined = driven.results[driven.join("", instance_id="one")]
     driven.sync(joined.member_id, 1, **{joined.member_id: assignment_of(0, 1, 2, 3)})
     answer = driven.beat("m", 0, instance_id="one")
     assert (answer.error, answer.assigned) == (None, orders(0, 1, 2, 3))
@@ -189,7 +189,7 @@ def test_a_static_member_changes_its_protocol_without_having_left() -> None:
 
 
 @pytest.mark.design("all", "Change of the group protocol")
-def test_a_mixed_group_is_what_was_written_of_it() -> None:
+def test_a_mixed_group_is_restored_from_its_log() -> None:
     driven, classic = upgraded()
     _, kept = rejoin(driven, classic, 0, 1, 2, 3)
     driven.fail_over()
@@ -219,12 +219,12 @@ def test_without_its_last_kip_848_member_a_group_is_classic_again(how: str) -> N
     group = driven.coordinator.classic
     assert (group.state, group.generation) == (GroupState.JOINING, 2)
     assert driven.heartbeat(classic, 2) is errors.RebalanceInProgressError
-    joined = driven.answers[driven.join(classic)]
+    joined = driven.results[driven.join(classic)]
     assert (joined.generation, joined.leader) == (3, classic)
     assert driven.committed() == {0: 4}
 
 
-def test_it_stays_what_it_is_if_the_policy_does_not_allow_more() -> None:
+def test_the_migration_policy_may_prevent_a_downgrade() -> None:
     driven, classic = upgraded(migration_policy="upgrade")
     driven.beat("m", -1)
     assert set(driven.coordinator.consumer.members) == {classic}
@@ -233,36 +233,36 @@ def test_it_stays_what_it_is_if_the_policy_does_not_allow_more() -> None:
     assert driven.heartbeat(classic, 3) is None
 
 
-def test_a_static_member_takes_the_place_of_the_last_kip_848_one() -> None:
+def test_a_classic_static_member_replaces_the_last_kip_848_member() -> None:
     driven = Driven()
     driven.beat("m", 0, instance_id="one")
-    first = driven.answers[driven.join("", new_id="c")]
+    first = driven.results[driven.join("", new_id="c")]
     rejoin(driven, "c")
     kept = driven.beat("m", 1).assigned
     driven.beat("m", 1, owned=kept)
     rejoin(driven, "c")
     assert first.error is None
-    joined = driven.answers[driven.join("", new_id="again", instance_id="one")]
+    joined = driven.results[driven.join("", new_id="again", instance_id="one")]
     group = driven.coordinator.classic
     assert (group.state, group.generation) == (GroupState.STABLE, joined.generation)
-    synced = driven.answers[driven.sync("again", joined.generation)]
+    synced = driven.results[driven.sync("again", joined.generation)]
     assert read_assignment(synced.assignment) == kept
-    assert driven.heartbeat("c", group.generation) is None, "nobody has to join again"
+    assert driven.heartbeat("c", group.generation) is None, "no member has to rejoin"
 
 
-def test_an_empty_group_is_taken_by_either_protocol() -> None:
+def test_an_empty_group_accepts_either_protocol() -> None:
     driven = Driven()
     driven.beat("m", 0)
     assert driven.commit("m", 1, p0=5) is None
     driven.beat("m", -1)
     classic = driven.alone(0)
-    assert driven.heartbeat(classic, 1) is None, "generations begin anew"
+    assert driven.heartbeat(classic, 1) is None, "generations start again"
     driven.ask(LeaveGroup(member_id=classic))
     assert driven.beat("m", 0).epoch == 1, "and epochs"
     assert driven.committed() == {0: 5}
 
 
-def test_what_a_classic_member_may_own_that_is_free_is_noted_until_it_joins_again() -> None:
+def test_stale_ownership_is_known_until_the_member_rejoins() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
     driven.join(first, subscription(0, 1, 2, 3, topics=["orders", "more"]))
@@ -273,9 +273,7 @@ def test_what_a_classic_member_may_own_that_is_free_is_noted_until_it_joins_agai
     assert driven.coordinator.consumer.stale_ownership == {first: frozenset()}
 
 
-def test_what_a_classic_member_may_own_that_is_free_is_noted_over_every_change_of_the_group() -> (
-    None
-):
+def test_stale_ownership_is_known_through_all_conversions() -> None:
     driven = Driven()
     first = driven.alone(0, 1, 2, 3)
     for epoch in (2, 3, 4):

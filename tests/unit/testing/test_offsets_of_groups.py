@@ -1,4 +1,4 @@
-"""Offsets of a group: transactions, retention; and the limits that an operator sets."""
+"""Offsets of a group: transactions and retention; limits of the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETENTION: dict[str, Any] = {
 # --- transactions --------------------------------------------------------------------------------
 
 
-def test_what_a_transaction_commits_counts_when_it_is_over() -> None:
+def test_offsets_of_a_transaction_are_applied_when_it_commits() -> None:
     driven = Driven()
     assert driven.commit("", -1, p0=3, p1=3) is None
     assert driven.commit("", -1, producer_id=7, p0=8) is None
@@ -32,14 +32,14 @@ def test_what_a_transaction_commits_counts_when_it_is_over() -> None:
     assert (driven.committed(), driven.unstable()) == ({0: 8, 1: 3}, set())
 
 
-def test_what_an_aborted_transaction_committed_never_was() -> None:
+def test_offsets_of_an_aborted_transaction_are_dropped() -> None:
     driven = Driven()
     driven.commit("", -1, producer_id=7, p0=8)
     driven.end(7, committed=False)
     assert (driven.committed(), driven.unstable()) == ({}, set())
 
 
-def test_a_commit_outside_of_the_transaction_is_the_newer_one() -> None:
+def test_a_later_commit_outside_the_transaction_wins() -> None:
     driven = Driven()
     driven.commit("", -1, producer_id=7, p0=8, p1=8)
     driven.commit("", -1, p0=5)
@@ -91,13 +91,13 @@ def test_offsets_of_a_simple_consumer_expire_after_the_last_commit() -> None:
     assert not driven.coordinator.log.partitions(object)  # type: ignore[type-var]
 
 
-def test_offsets_of_a_classic_group_expire_when_it_has_been_empty_for_long() -> None:
+def test_offsets_of_an_empty_classic_group_expire() -> None:
     driven = Driven(**RETENTION)
-    classic = driven.answers[driven.join("", session_ms=50 * HOUR_MS)].member_id
+    classic = driven.results[driven.join("", session_ms=50 * HOUR_MS)].member_id
     driven.sync(classic, 1, **{classic: assignment_of(0)})
     driven.commit(classic, 1, p0=3)
     driven.sleep(10 * HOUR_MS)
-    assert driven.committed() == {0: 3}, "there is who subscribes to it"
+    assert driven.committed() == {0: 3}, "the topic has a subscriber"
     driven.ask(LeaveGroup(member_id=classic))
     driven.fail_over()
     driven.sleep(HOUR_MS)
@@ -107,10 +107,10 @@ def test_offsets_of_a_classic_group_expire_when_it_has_been_empty_for_long() -> 
     assert driven.coordinator.classic.generation == 0, "there is no such group any more"
 
 
-def test_offsets_of_a_topic_that_nobody_subscribes_to_expire() -> None:
+def test_offsets_of_a_topic_without_subscribers_expire() -> None:
     driven = Driven(**RETENTION)
     said = subscription(topics=["more"])
-    classic = driven.answers[driven.join("", said, session_ms=50 * HOUR_MS)].member_id
+    classic = driven.results[driven.join("", said, session_ms=50 * HOUR_MS)].member_id
     driven.sync(classic, 1, **{classic: b""})
     driven.commit(classic, 1, p0=3)
     driven.sleep(3 * HOUR_MS)
@@ -161,7 +161,7 @@ def test_offsets_that_a_transaction_may_change_do_not_expire() -> None:
         ({"commit_epochs": "any"}, "commit_epochs='any': must be one of exact, assigned"),
     ],
 )
-def test_a_setting_beyond_its_limits_is_refused(changes: Any, complaint: str) -> None:
+def test_a_setting_beyond_its_limits_is_rejected(changes: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         GroupSettings(**changes)
     driven = Driven()
@@ -175,50 +175,50 @@ def test_a_setting_beyond_its_limits_is_refused(changes: Any, complaint: str) ->
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
 def test_a_classic_session_has_limits(session_ms: int) -> None:
     driven = Driven()
-    refused = driven.join("", session_ms=session_ms)
-    assert driven.answers[refused].error is errors.InvalidSessionTimeoutError
+    rejected = driven.join("", session_ms=session_ms)
+    assert driven.results[rejected].error is errors.InvalidSessionTimeoutError
     driven.beat("m", 0)
-    refused = driven.join("", session_ms=session_ms)
-    assert driven.answers[refused].error is errors.InvalidSessionTimeoutError
+    rejected = driven.join("", session_ms=session_ms)
+    assert driven.results[rejected].error is errors.InvalidSessionTimeoutError
 
 
-def test_a_classic_group_has_room_for_so_many() -> None:
+def test_a_classic_group_has_a_maximum_size() -> None:
     driven = Driven(classic_max_size=1)
     first = driven.alone()
-    refused = driven.join("")
-    assert driven.answers[refused].error is errors.GroupMaxSizeReachedError
+    rejected = driven.join("")
+    assert driven.results[rejected].error is errors.GroupMaxSizeReachedError
     assert driven.heartbeat(first, 1) is None
     driven.coordinator.configure(classic_max_size=2)
     second = driven.join("")
     third = driven.join("")
-    assert third not in driven.answers
-    late = driven.answers[driven.join(first)]
+    assert third not in driven.results
+    late = driven.results[driven.join(first)]
     assert late.error is errors.GroupMaxSizeReachedError, "those that come first have the room"
-    assert second not in driven.answers, "nobody is answered because of that"
+    assert second not in driven.results, "this causes no response"
     driven.sleep(60_000)
-    assert driven.answers[second].generation == driven.answers[third].generation == 2
+    assert driven.results[second].generation == driven.results[third].generation == 2
 
 
 @pytest.mark.design("001", "GROUP_MAX_SIZE_REACHED")
-def test_a_kip_848_group_has_room_for_so_many_of_either_protocol() -> None:
+def test_the_maximum_size_of_a_kip_848_group_includes_classic_members() -> None:
     driven = Driven(consumer_max_size=2)
     driven.beat("a", 0)
     driven.join("", new_id="c")
     assert set(driven.coordinator.consumer.members) == {"a", "c"}
     assert driven.beat("b", 0).error is errors.GroupMaxSizeReachedError
-    refused = driven.join("")
-    assert driven.answers[refused].error is errors.GroupMaxSizeReachedError
+    rejected = driven.join("")
+    assert driven.results[rejected].error is errors.GroupMaxSizeReachedError
     again = driven.join("c")
-    assert driven.answers[again].error is None
+    assert driven.results[again].error is None
 
 
-def test_a_group_that_is_too_big_for_the_other_protocol_stays_what_it_is() -> None:
+def test_a_group_too_big_for_the_other_protocol_is_not_converted() -> None:
     driven = Driven(consumer_max_size=1, classic_max_size=1)
     first = driven.alone()
     driven.coordinator.configure(classic_max_size=2)
     second = driven.join("")
     driven.join(first)
-    assert driven.answers[second].generation == 2
+    assert driven.results[second].generation == 2
     assert driven.beat("m", 0).error is errors.GroupIdNotFoundError
     driven.coordinator.configure(consumer_max_size=3, classic_max_size=1)
     assert driven.beat("m", 0).error is None
@@ -226,8 +226,8 @@ def test_a_group_that_is_too_big_for_the_other_protocol_stays_what_it_is() -> No
     assert len(driven.coordinator.consumer.members) == 2, "two are no classic group"
 
 
-def test_an_id_that_nobody_comes_with_is_forgotten() -> None:
+def test_an_unused_member_id_expires() -> None:
     driven = Driven()
     driven.join("", needs_id=True, new_id="mine", session_ms=10_000)
     driven.sleep(10_000)
-    assert driven.answers[driven.join("mine")].error is errors.UnknownMemberIdError
+    assert driven.results[driven.join("mine")].error is errors.UnknownMemberIdError

@@ -1,4 +1,4 @@
-"""The fixtures for users, run by pytest itself, and the code of docs/how-to/testing.md."""
+"""The fixtures for users, run by pytest, and the code of docs/how-to/testing.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLUGIN = "tandem_kafka.testing.pytest_plugin"
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package, also where it is not installed; and the built-in cluster."""
+    """Make the package importable, and use the embedded cluster."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.delenv("TANDEM_BOOTSTRAP_SERVERS", raising=False)
 
@@ -28,7 +28,7 @@ def passes(pytester: pytest.Pytester, code: str, tests: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "tests"), [(0, 2), (1, 1), (2, 1)])
-def test_the_page_about_testing_is_right(
+def test_the_blocks_of_the_testing_page_run(
     pytester: pytest.Pytester, number: int, tests: int
 ) -> None:
     page = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_the_page_about_testing_is_right(
     passes(pytester, blocks[number], tests)
 
 
-def test_time_passes_links_are_cut_and_nothing_is_lost(pytester: pytest.Pytester) -> None:
+def test_no_record_is_lost_when_connections_are_cut(pytester: pytest.Pytester) -> None:
     passes(
         pytester,
         """
@@ -59,7 +59,7 @@ def test_time_passes_links_are_cut_and_nothing_is_lost(pytester: pytest.Pytester
     )
 
 
-def test_who_waits_in_vain_is_told(pytester: pytest.Pytester) -> None:
+def test_poll_until_raises_after_its_timeout(pytester: pytest.Pytester) -> None:
     passes(
         pytester,
         """
@@ -75,7 +75,7 @@ def test_who_waits_in_vain_is_told(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_the_marker_says_what_the_cluster_is_like(pytester: pytest.Pytester) -> None:
+def test_the_marker_passes_arguments_to_the_cluster(pytester: pytest.Pytester) -> None:
     passes(
         pytester,
         """
@@ -113,7 +113,7 @@ def test_the_marker_says_what_the_cluster_is_like(pytester: pytest.Pytester) -> 
     )
 
 
-def test_a_release_that_is_not_simulated_is_named(pytester: pytest.Pytester) -> None:
+def test_an_unknown_release_in_the_marker_is_rejected(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

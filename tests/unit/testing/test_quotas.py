@@ -1,4 +1,4 @@
-"""Throttled answers of a simulated broker, and when it goes on reading."""
+"""Throttled responses of a simulated broker, and muted connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def heartbeat() -> Any:
     return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-def test_the_answer_comes_at_once_and_the_connection_is_not_read_for_a_while() -> None:
+def test_a_throttled_response_is_sent_at_once_and_the_connection_is_muted() -> None:
     with Simulation(kafka="2.8") as simulation:
         simulation.cluster.brokers[1].quotas.throttle(HeartbeatRequest, 700)
         client, other = Client(simulation), Client(simulation)
@@ -42,7 +42,7 @@ def test_the_answer_comes_at_once_and_the_connection_is_not_read_for_a_while() -
         assert 700 <= simulation.clock.now_ms() - began_ms < 720
 
 
-def test_before_2_0_the_answer_itself_is_late() -> None:
+def test_before_2_0_throttled_responses_are_delayed() -> None:
     with Simulation(kafka="0.11") as simulation:
         simulation.cluster.create_topic("orders")
         simulation.cluster.produce(TP, b"one")
@@ -55,7 +55,7 @@ def test_before_2_0_the_answer_itself_is_late() -> None:
         assert answer.responses[0].partitions[0].records, "and brings what was asked for"
 
 
-def test_a_throttled_fetch_brings_nothing_and_opens_no_session() -> None:
+def test_a_throttled_fetch_returns_nothing_and_opens_no_session() -> None:
     with Simulation(kafka="2.8") as simulation:
         simulation.cluster.create_topic("orders")
         simulation.cluster.produce(TP, b"one")
@@ -73,13 +73,13 @@ def test_a_throttled_fetch_brings_nothing_and_opens_no_session() -> None:
         assert last.responses[0].partitions[0].records
 
 
-def test_who_is_over_its_rate_waits_until_it_is_within_again() -> None:
+def test_a_client_above_its_rate_waits_until_it_is_below() -> None:
     clock = SimClock()
     quotas = Quotas(clock)
     quotas.limit_fetches("greedy", 100)
     assert quotas.throttle_ms(FETCH, "greedy", 600) == 0
     assert quotas.throttle_ms(FETCH, "greedy", 500) == 1_000, "a tenth too much of ten seconds"
-    assert quotas.throttle_ms(FETCH, "greedy", 400) == 0, "what was not handed out does not count"
+    assert quotas.throttle_ms(FETCH, "greedy", 400) == 0, "dropped records do not count"
     assert quotas.throttle_ms(FETCH, "other", 10**9) == 0
     assert quotas.throttle_ms(HeartbeatRequest.API_KEY, "greedy", 0) == 0
     clock.advance_to(clock.now_ms() + 10_000)
@@ -88,7 +88,7 @@ def test_who_is_over_its_rate_waits_until_it_is_within_again() -> None:
     assert quotas.most_fetched("other") is None
 
 
-def test_what_is_delivered_late_counts() -> None:
+def test_delayed_records_count_for_the_rate() -> None:
     quotas = Quotas(SimClock())
     quotas.limit_fetches("greedy", 100)
     assert quotas.throttle_ms(FETCH, "greedy", 1_100, delivered=True) == 1_000

@@ -1,4 +1,4 @@
-"""Where members stand: what they say of it reaches who computes, and the next coordinator."""
+"""Racks of members: sent to the computing member, and kept in a failover."""
 
 from __future__ import annotations
 
@@ -14,18 +14,22 @@ def racks(world: Coordinated) -> dict[str, str | None]:
 
 
 @pytest.mark.design("001", "RackId of a member")
-def test_the_rack_is_described_and_told_to_who_computes() -> None:
+def test_racks_are_described_and_sent_to_the_computing_member() -> None:
     world = Coordinated()
     world.join("a", assignor(), rack_id="east")
     world.compute("a")
     world.join("b", assignor(), rack_id="west")
     world.join("c", assignor())
     assert racks(world) == {"a": "east", "b": "west", "c": None}
-    told = world.prepare("a").members
-    assert {each.member_id: each.rack_id for each in told} == {"a": "east", "b": "west", "c": None}
+    prepared = world.prepare("a").members
+    assert {each.member_id: each.rack_id for each in prepared} == {
+        "a": "east",
+        "b": "west",
+        "c": None,
+    }
 
 
-def test_a_heartbeat_without_a_rack_changes_none() -> None:
+def test_a_heartbeat_without_a_rack_keeps_the_rack() -> None:
     world = Coordinated()
     world.join("a", rack_id="east")
     world.beat("a")
@@ -36,7 +40,7 @@ def test_a_heartbeat_without_a_rack_changes_none() -> None:
 
 
 @pytest.mark.design("001", "RackId of a member")
-def test_another_coordinator_knows_the_racks() -> None:
+def test_racks_survive_a_failover() -> None:
     world = Coordinated()
     world.join("a", rack_id="east")
     world.join("b")
@@ -44,7 +48,7 @@ def test_another_coordinator_knows_the_racks() -> None:
     assert racks(world) == {"a": "east", "b": None}
 
 
-def test_who_takes_the_place_of_a_static_member_stands_where_that_stood() -> None:
+def test_a_replaced_static_member_keeps_its_rack() -> None:
     world = Coordinated()
     world.join("a", rack_id="east", instance_id="one")
     world.beat("a", -2, instance_id="one")
@@ -52,14 +56,14 @@ def test_who_takes_the_place_of_a_static_member_stands_where_that_stood() -> Non
     assert racks(world) == {"b": "east"}
 
 
-def test_classic_members_say_it_in_their_subscription() -> None:
+def test_classic_members_send_their_rack_in_the_subscription() -> None:
     driven = Driven()
-    first = driven.answers[driven.join("", subscription(rack="east"))].member_id
+    first = driven.results[driven.join("", subscription(rack="east"))].member_id
     driven.sync(first, 1)
     driven.beat("m", 0, rack="west")
     members = driven.coordinator.consumer.members
     assert {each: members[each].rack for each in members} == {first: "east", "m": "west"}
-    second = driven.answers[driven.join("", subscription(rack="north"))].member_id
+    second = driven.results[driven.join("", subscription(rack="north"))].member_id
     driven.join(first, subscription(rack="south"))
     assert (members[second].rack, members[first].rack) == ("north", "south")
     driven.join(first, subscription())

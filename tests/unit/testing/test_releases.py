@@ -1,4 +1,4 @@
-"""Brokers that pretend to be of a Kafka release: what they offer, and what they refuse."""
+"""Brokers that simulate a Kafka release: offered versions and rejections."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_what_changed_between_the_releases() -> None:
 
 
 @pytest.mark.parametrize("kafka", NAMES)
-def test_an_unknown_version_of_api_versions_is_answered_as_version_0(kafka: str) -> None:
-    """Since 2.4 with the versions of that one request; before, with nothing."""
+def test_an_unsupported_api_versions_request_gets_a_version_0_response(kafka: str) -> None:
+    """Since 2.4 with the versions of this request; before, without any."""
     with Simulation(kafka=kafka) as simulation:
         client = Client(simulation)
         _, highest = RELEASES[kafka].versions[ApiVersionsRequest.API_KEY]
@@ -65,7 +65,7 @@ def test_an_unknown_version_of_api_versions_is_answered_as_version_0(kafka: str)
 
 
 @pytest.mark.parametrize("kafka", NAMES)
-def test_any_other_version_that_is_not_offered_ends_the_connection(kafka: str) -> None:
+def test_other_unsupported_versions_end_the_connection(kafka: str) -> None:
     with Simulation(kafka=kafka) as simulation:
         _, highest = RELEASES[kafka].versions[HeartbeatRequest.API_KEY]
         message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -73,12 +73,12 @@ def test_any_other_version_that_is_not_offered_ends_the_connection(kafka: str) -
         assert Client(simulation).say(message, highest + 1) is None
 
 
-def test_a_request_that_no_broker_knows_ends_the_connection() -> None:
+def test_an_unknown_request_ends_the_connection() -> None:
     with Simulation() as simulation:
         assert Client(simulation).send(struct.pack(">hhih", 999, 0, 1, -1)) is None
 
 
-def test_a_version_that_is_offered_and_not_simulated_is_an_error_of_the_test() -> None:
+def test_a_version_that_is_not_simulated_fails_the_test() -> None:
     with Simulation(kafka="0.11") as simulation, pytest.raises(NotImplementedError) as raised:
         Client(simulation).say(FetchRequest(topics=[]), 3)
     assert str(raised.value) == "FetchRequest v3 is not simulated"
@@ -90,13 +90,13 @@ def test_3_9_announces_kip_848_and_rejects_it() -> None:
         heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
         frame = client.say(heartbeat, 0)
         assert frame is not None
-        # Behind the correlation id and no tags: the throttle time, the error.
+        # After the correlation id, without tags: the throttle time, the error.
         assert frame[9:11] == struct.pack(">h", UNSUPPORTED_VERSION)
         described = client.say(ConsumerGroupDescribeRequest(group_ids=["g"]), 0)
         assert described is not None
         assert described[10:12] == struct.pack(">h", UNSUPPORTED_VERSION)
 
 
-def test_an_unknown_release_is_refused() -> None:
+def test_an_unknown_release_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"'1\.0' is not simulated; there are '0\.11', '2\.8'"):
         Simulation(kafka="1.0")

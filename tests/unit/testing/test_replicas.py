@@ -1,4 +1,4 @@
-"""Replicas of a simulated partition: where they are, which are in sync, what they have."""
+"""Replicas of a simulated partition: racks, in-sync replicas, offsets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def cluster_of(brokers: int, **more: object) -> SimCluster:
     return cluster
 
 
-def test_brokers_stand_in_the_racks_in_turns() -> None:
+def test_brokers_are_spread_over_the_racks() -> None:
     racks = [broker.rack for broker in cluster_of(3, racks=["a", "b"]).brokers.values()]
     assert racks == ["a", "b", "a"]
     assert cluster_of(1).brokers[1].rack is None
 
 
-def test_a_topic_has_as_many_replicas_as_it_was_given() -> None:
+def test_a_topic_has_the_requested_number_of_replicas() -> None:
     cluster = cluster_of(3)
     cluster.create_topic("two", 3, replicas=2)
     found = [partition.replicas for partition in cluster.topics["two"].partitions]
@@ -35,7 +35,7 @@ def test_a_topic_has_as_many_replicas_as_it_was_given() -> None:
         cluster.create_topic("four", replicas=4)
 
 
-def test_who_is_down_or_lags_behind_is_not_in_sync() -> None:
+def test_a_replica_that_is_down_or_lagging_is_not_in_sync() -> None:
     cluster = cluster_of(3)
     partition = cluster.at(TP)
     cluster.produce(TP, b"a")
@@ -57,12 +57,12 @@ def test_only_a_follower_falls_behind(node_id: int) -> None:
         cluster.fall_behind(TopicPartition("two", 0), node_id)
 
 
-def test_a_follower_answers_consumers_that_can_say_where_they_are() -> None:
+def test_a_follower_serves_fetches_with_a_rack() -> None:
     with Simulation(brokers=2) as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")
         cluster.produce(TP, b"a")
-        cluster.move_leader(TP, 2)  # broker 1, which the client asks, is the follower
+        cluster.move_leader(TP, 2)  # broker 1, which gets the fetch, is the follower
         client = Client(simulation)
 
         def ask(version: int) -> FetchResponse:
@@ -77,7 +77,7 @@ def test_a_follower_answers_consumers_that_can_say_where_they_are() -> None:
         assert (ask(11).high_watermark, ask(11).last_stable_offset) == (1, 1)
 
 
-def test_what_a_follower_lacks_is_out_of_its_range() -> None:
+def test_offsets_that_a_follower_lacks_are_out_of_range() -> None:
     with Simulation(brokers=2) as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")

@@ -1,4 +1,4 @@
-"""The embedded cluster over TCP: what closing it gives back."""
+"""The embedded cluster over TCP: close() releases its resources."""
 
 from __future__ import annotations
 

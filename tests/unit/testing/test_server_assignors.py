@@ -1,4 +1,4 @@
-"""The assignors of a simulated coordinator, and which of them a group takes."""
+"""The server-side assignors of a simulated coordinator, and their selection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNIFORM, RANGE = UniformAssignor(), RangeAssignor()
 def shares(
     kind: PartitionAssignor, topics: dict[str, int], **members: MemberSpec | str
 ) -> dict[str, str]:
-    """Assign and write partitions as `a0 a1 b0`; members may be given as the topics they want."""
+    """Assign, and format partitions as `a0 a1 b0`; a member may be given by its topics."""
     specs = {
         name: each if isinstance(each, MemberSpec) else MemberSpec(topics=frozenset(each.split()))
         for name, each in members.items()
@@ -63,7 +63,7 @@ def test_range_gives_a_member_the_same_numbers_of_each_topic() -> None:
     }
 
 
-def test_range_leaves_who_is_too_many_without_any() -> None:
+def test_range_leaves_surplus_members_without_partitions() -> None:
     assert shares(RANGE, {"a": 2}, x="a", y="a", z="a") == {"x": "a0", "y": "a1", "z": ""}
 
 
@@ -75,7 +75,7 @@ def test_range_counts_for_each_topic_its_subscribers() -> None:
     }
 
 
-def test_range_has_static_members_first_by_the_names_they_keep() -> None:
+def test_range_orders_static_members_first_by_instance_id() -> None:
     topics = frozenset("a")
     assert shares(
         RANGE,
@@ -86,7 +86,7 @@ def test_range_has_static_members_first_by_the_names_they_keep() -> None:
     ) == {"y": "a0 a1", "x": "a2 a3", "m": "a4"}
 
 
-def test_range_goes_by_the_ids_and_not_by_what_there_was() -> None:
+def test_range_ignores_previous_assignments() -> None:
     had = MemberSpec(topics=frozenset({"orders"}), target=tps(0, 1))
     assert shares(RANGE, {"orders": 2}, y=had, x="orders") == {"x": "orders0", "y": "orders1"}
 
@@ -100,7 +100,7 @@ def test_a_group_without_members_or_topics_is_assigned_nothing(kind: PartitionAs
 # --- uniform -------------------------------------------------------------------------------------
 
 
-def test_uniform_leaves_what_it_can_where_it_was() -> None:
+def test_uniform_keeps_existing_assignments_where_possible() -> None:
     had = MemberSpec(topics=frozenset({"orders"}), target=tps(1, 2, 3))
     assert shares(UNIFORM, {"orders": 4}, x="orders", y=had) == {
         "x": "orders0 orders3",
@@ -108,7 +108,7 @@ def test_uniform_leaves_what_it_can_where_it_was() -> None:
     }
 
 
-def test_uniform_counts_over_all_topics() -> None:
+def test_uniform_balances_over_all_topics() -> None:
     assert shares(UNIFORM, {"a": 1, "b": 1}, x="a b", y="a b") == {"x": "a0", "y": "b0"}
 
 
@@ -126,13 +126,13 @@ def test_uniform_counts_over_all_topics() -> None:
         (["gone", "gone", "range"], "range"),
     ],
 )
-def test_most_members_have_it_and_among_equals_the_first(
+def test_the_most_requested_assignor_wins_and_with_equal_votes_the_first(
     choices: list[str | None], name: str
 ) -> None:
     assert most_requested(choices, (UNIFORM, RANGE)).name == name
 
 
-def test_the_first_that_is_configured_is_for_who_asks_for_none() -> None:
+def test_without_a_request_the_first_configured_assignor_is_used() -> None:
     assert most_requested([None], (RANGE, UNIFORM)) is RANGE
 
 
@@ -145,7 +145,7 @@ def in_range(world: Coordinated, *members: str, **fields: Any) -> None:
 
 
 @pytest.mark.design("001", "PartitionAssignor")
-def test_the_group_takes_what_most_members_ask_for() -> None:
+def test_the_group_uses_the_most_requested_assignor() -> None:
     world = Coordinated()
     world.join("b")
     assert world.describe().assignor_name == "uniform"
@@ -156,8 +156,8 @@ def test_the_group_takes_what_most_members_ask_for() -> None:
     assert world.describe().assignor_name == "uniform", "one each"
 
 
-def test_a_choice_counts_for_the_next_target_only() -> None:
-    """As in Kafka, where a choice that changes is written and nothing is assigned anew."""
+def test_a_request_applies_from_the_next_target_on() -> None:
+    """As in Kafka: a changed request is stored, without a new target."""
     world = Coordinated()
     world.join("b")
     world.join("a")
@@ -170,7 +170,7 @@ def test_a_choice_counts_for_the_next_target_only() -> None:
     assert world.targets() == {"a": [0, 1], "b": [2], "c": [3]}
 
 
-def test_a_heartbeat_without_a_choice_changes_none() -> None:
+def test_a_heartbeat_without_an_assignor_keeps_the_request() -> None:
     world = Coordinated()
     in_range(world, "a")
     world.beat("a")
@@ -179,7 +179,7 @@ def test_a_heartbeat_without_a_choice_changes_none() -> None:
     assert world.describe().assignor_name == "range"
 
 
-def test_who_leaves_takes_its_vote_along() -> None:
+def test_a_leaving_member_loses_its_vote() -> None:
     world = Coordinated()
     world.join("b")
     in_range(world, "a")
@@ -188,7 +188,7 @@ def test_who_leaves_takes_its_vote_along() -> None:
 
 
 @pytest.mark.design("001", "PartitionAssignor")
-def test_another_coordinator_knows_the_choices() -> None:
+def test_requested_assignors_survive_a_failover() -> None:
     world = Coordinated()
     in_range(world, "a")
     world.join("b")
@@ -200,7 +200,7 @@ def test_another_coordinator_knows_the_choices() -> None:
     assert world.targets() == {"a": [0, 1], "b": [2], "c": [3]}
 
 
-def test_who_takes_the_place_of_a_static_member_wants_what_that_wanted() -> None:
+def test_a_replaced_static_member_keeps_its_requested_assignor() -> None:
     world = Coordinated()
     in_range(world, "a", instance_id="one")
     world.beat("a", -2, instance_id="one")
@@ -209,9 +209,9 @@ def test_who_takes_the_place_of_a_static_member_wants_what_that_wanted() -> None
     assert world.describe().assignor_name == "range"
 
 
-def test_a_classic_member_keeps_the_choice_that_it_had_before() -> None:
+def test_a_member_that_becomes_classic_keeps_its_requested_assignor() -> None:
     driven = Driven()
-    first = driven.answers[driven.join("", subscription())].member_id
+    first = driven.results[driven.join("", subscription())].member_id
     driven.sync(first, 1)
     driven.beat("m", 0, server_assignor="range")
     members = driven.coordinator.consumer.members
@@ -225,29 +225,29 @@ def test_a_classic_member_keeps_the_choice_that_it_had_before() -> None:
     assert members[first].server_assignor == "range"
 
 
-def test_an_assignor_that_is_not_there_is_refused_at_any_time() -> None:
+def test_an_unknown_assignor_is_always_rejected() -> None:
     world = Coordinated()
-    refused = code(errors.UnsupportedAssignorError)
+    rejected = code(errors.UnsupportedAssignorError)
     for name in ("nobody", ""):
-        assert world.join("a", server_assignor=name).error_code == refused
+        assert world.join("a", server_assignor=name).error_code == rejected
         assert not world.group.exists
     world.join("a")
-    assert world.beat("a", server_assignor="nobody").error_code == refused
-    assert world.beat("a", 77, server_assignor="nobody").error_code == refused, "before its epoch"
-    assert world.beat("a", -1, server_assignor="nobody").error_code == refused
+    assert world.beat("a", server_assignor="nobody").error_code == rejected
+    assert world.beat("a", 77, server_assignor="nobody").error_code == rejected, "before its epoch"
+    assert world.beat("a", -1, server_assignor="nobody").error_code == rejected
     assert world.group.members["a"].server_assignor is None
     assert world.beat("a").error_code == 0
 
 
-def test_who_is_refused_does_not_upgrade_a_classic_group() -> None:
+def test_a_rejected_member_does_not_upgrade_a_classic_group() -> None:
     driven = Driven()
-    driven.sync(driven.answers[driven.join("", subscription())].member_id, 1)
+    driven.sync(driven.results[driven.join("", subscription())].member_id, 1)
     driven.beat("m", 0, server_assignor="nobody")
     assert driven.coordinator.classic.members
     assert not driven.coordinator.consumer.members
 
 
-def test_assignors_that_members_bring_come_before_those_of_the_coordinator() -> None:
+def test_client_side_assignors_precede_server_side_ones() -> None:
     world = Coordinated()
     world.join("a", assignor())
     assert world.computes == "a"
@@ -259,29 +259,29 @@ def test_assignors_that_members_bring_come_before_those_of_the_coordinator() -> 
 
 
 class Hoarding(PartitionAssignor):
-    """Everything to the first member; notes what it was told."""
+    """Assigns everything to the first member, and records its input."""
 
     name = "hoarding"
 
     def __init__(self, twice: bool = False) -> None:
         self.twice = twice
-        self.told: list[AssignmentSpec] = []
+        self.specs: list[AssignmentSpec] = []
 
     def assign(self, spec: AssignmentSpec) -> Mapping[str, AbstractSet[TopicPartition]]:
-        self.told.append(spec)
+        self.specs.append(spec)
         first = next(iter(spec.members))
         who = spec.members if self.twice else [first]
         return {member_id: spec.wanted(first) for member_id in who}
 
 
 @pytest.mark.design("001", "PartitionAssignor")
-def test_one_of_ones_own_is_told_of_the_group() -> None:
+def test_a_custom_assignor_gets_the_group() -> None:
     world, own = Coordinated(), Hoarding()
     world.cluster.configure_group(GROUP, assignors=(UNIFORM, own))
     world.join("a", instance_id="one", rack_id="east", server_assignor="hoarding")
     world.join("b", subscribed_topic_names=["orders", "more", "missing"])
     assert world.targets() == {"a": [0, 1, 2, 3], "b": []}
-    assert own.told[-1] == AssignmentSpec(
+    assert own.specs[-1] == AssignmentSpec(
         {
             "a": MemberSpec("one", "east", frozenset({"orders"}), tps(0, 1, 2, 3)),
             "b": MemberSpec(topics=frozenset({"orders", "more"})),
@@ -293,7 +293,7 @@ def test_one_of_ones_own_is_told_of_the_group() -> None:
     )
 
 
-def test_one_that_assigns_a_partition_twice_is_told_so() -> None:
+def test_an_assignor_that_assigns_a_partition_twice_is_rejected() -> None:
     world = Coordinated()
     world.cluster.configure_group(GROUP, assignors=(Hoarding(twice=True),))
     world.join("a")
@@ -302,6 +302,6 @@ def test_one_that_assigns_a_partition_twice_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(("assignors", "named"), [((), "\\[\\]"), ((RANGE, RANGE), "'range'")])
-def test_there_is_one_at_least_and_one_of_a_name(assignors: Any, named: str) -> None:
+def test_settings_need_at_least_one_assignor_and_unique_names(assignors: Any, named: str) -> None:
     with pytest.raises(ValueError, match=f"assignors=.*{named}.*one or more"):
         GroupSettings(assignors=assignors)

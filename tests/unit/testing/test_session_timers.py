@@ -1,4 +1,4 @@
-"""Sessions of members end when they are to, and are looked at no more often than that takes."""
+"""Sessions of members end on time, with few timers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.testing.coordinated import GROUP, Coordinated
 
 
 def until(group: Coordinated, when_ms: int) -> int:
-    """Let time pass; returns how many moments there were at which something was due."""
+    """Let time pass; returns the number of times at which a timer was due."""
     clock, network = group.simulation.clock, group.simulation.network
     moments = 0
     while clock.now_ms() < when_ms:
@@ -27,7 +27,7 @@ def group() -> Coordinated:
     return group
 
 
-def test_a_session_ends_when_the_last_heartbeat_is_so_long_ago(group: Coordinated) -> None:
+def test_a_session_ends_at_its_timeout_after_the_last_heartbeat(group: Coordinated) -> None:
     clock = group.simulation.clock
     for _ in range(20):
         until(group, clock.now_ms() + 1_700)
@@ -39,7 +39,7 @@ def test_a_session_ends_when_the_last_heartbeat_is_so_long_ago(group: Coordinate
     assert "m" not in group.group.members
 
 
-def test_heartbeats_do_not_leave_a_timer_each(group: Coordinated) -> None:
+def test_heartbeats_share_one_timer(group: Coordinated) -> None:
     clock = group.simulation.clock
     moments = 0
     for _ in range(600):
@@ -48,7 +48,7 @@ def test_heartbeats_do_not_leave_a_timer_each(group: Coordinated) -> None:
     assert moments <= 60_000 / 6_000 + 1
 
 
-def test_a_session_that_is_made_shorter_ends_sooner(group: Coordinated) -> None:
+def test_a_shortened_session_ends_earlier(group: Coordinated) -> None:
     clock = group.simulation.clock
     group.cluster.configure_group(GROUP, session_timeout_ms=45_000)
     group.beat("m")
@@ -66,7 +66,7 @@ def test_a_session_that_is_made_shorter_ends_sooner(group: Coordinated) -> None:
     assert group.simulation.network.next_ms == NEVER_MS
 
 
-def test_a_coordinator_that_takes_over_gives_everybody_a_new_session(group: Coordinated) -> None:
+def test_sessions_begin_again_after_a_failover(group: Coordinated) -> None:
     clock = group.simulation.clock
     until(group, clock.now_ms() + 4_000)
     group.cluster.fail_over(GROUP, 2)

@@ -1,4 +1,4 @@
-"""Transactions in a simulated log: markers, the last stable offset, what was aborted."""
+"""Transactions in a simulated log: markers, last stable offset, aborted transactions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_marker_is_a_control_batch_that_kafka_python_reads() -> None:
     assert control.commit
 
 
-def test_the_first_open_transaction_is_where_the_stable_part_ends() -> None:
+def test_the_last_stable_offset_is_the_start_of_the_first_open_transaction() -> None:
     log = PartitionLog()
     log.append([b"plain"], 0, NOW)
     assert log.last_stable_offset == 1
@@ -53,7 +53,7 @@ def test_the_first_open_transaction_is_where_the_stable_part_ends() -> None:
     assert log.last_stable_offset == log.end_offset == 6
 
 
-def test_the_aborted_that_reach_into_what_is_read_are_told() -> None:
+def test_a_read_returns_the_aborted_transactions_in_its_range() -> None:
     log = PartitionLog()
     log.append([b"a", b"a"], 0, NOW, producer_id=7)
     log.end_transaction(7, "abort", 0, NOW)
@@ -78,7 +78,7 @@ def test_a_marker_without_records_ends_nothing() -> None:
     assert log.last_stable_offset == 1
 
 
-def test_what_is_truncated_is_not_decided_any_more() -> None:
+def test_a_truncated_marker_leaves_its_transaction_open() -> None:
     log = PartitionLog()
     log.append([b"a"], 0, NOW, producer_id=7)
     log.end_transaction(7, "abort", 0, NOW)
@@ -96,7 +96,7 @@ def test_retention_drops_records_of_open_transactions_too() -> None:
     assert log.last_stable_offset == 1
 
 
-def test_a_transaction_goes_to_several_partitions_and_ends_once() -> None:
+def test_a_transaction_spans_partitions_and_ends_once() -> None:
     with Simulation() as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders", 2)
@@ -112,7 +112,7 @@ def test_a_transaction_goes_to_several_partitions_and_ends_once() -> None:
                 call()
 
 
-def test_an_exception_aborts_what_was_begun() -> None:
+def test_an_exception_aborts_the_transaction() -> None:
     with Simulation() as simulation:
         cluster = simulation.cluster
         cluster.create_topic("orders")

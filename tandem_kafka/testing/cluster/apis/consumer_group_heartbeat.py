@@ -54,7 +54,7 @@ def _handle(call: Call) -> Any:
         call,
         request.group_id,
         forwarded,
-        lambda answer: _response(call, answer, forwarded.member_id),
+        lambda result: _response(call, result, forwarded.member_id),
     )
 
 
@@ -112,19 +112,19 @@ def _assignment(
     )
 
 
-def _response(call: Call, answer: ConsumerHeartbeatResult, member_id: str | None = None) -> Any:
+def _response(call: Call, result: ConsumerHeartbeatResult, member_id: str | None = None) -> Any:
     fields = {
         "throttle_time_ms": 0,
-        "error_code": error_code(answer.error),
+        "error_code": error_code(result.error),
         "error_message": None,
-        "member_id": member_id if answer.error is None else None,
-        "member_epoch": answer.epoch,
-        "heartbeat_interval_ms": answer.interval_ms,
-        "should_compute_assignment": answer.compute,
+        "member_id": member_id if result.error is None else None,
+        "member_epoch": result.epoch,
+        "heartbeat_interval_ms": result.interval_ms,
+        "should_compute_assignment": result.compute,
     }
-    if answer.assigned is None:
+    if result.assigned is None:
         return Plain(ConsumerGroupHeartbeatResponse, assignment=None, **fields)
-    assignment = _assignment(call, answer.assigned, answer.assignor_metadata)
+    assignment = _assignment(call, result.assigned, result.assignor_metadata)
     return ConsumerGroupHeartbeatResponse(assignment=assignment, **fields)
 
 

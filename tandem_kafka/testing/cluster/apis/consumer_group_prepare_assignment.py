@@ -27,28 +27,28 @@ def _handle(call: Call) -> Any:
     request = call.request
     error = coordinator_error(call)
     if error is not None:
-        return _answer(error_code(error))
+        return _respond(error_code(error))
     forwarded = PrepareAssignment(member_id=request.member_id, epoch=request.member_epoch)
     return call.cluster.coordination.forward(
-        call, request.group_id, forwarded, lambda answer: _response(call, answer)
+        call, request.group_id, forwarded, lambda result: _response(call, result)
     )
 
 
-def _response(call: Call, answer: PrepareResult) -> Any:
-    computation = answer.computation
+def _response(call: Call, result: PrepareResult) -> Any:
+    computation = result.computation
     if computation is None:
-        return _answer(error_code(answer.error))
+        return _respond(error_code(result.error))
     group = call.cluster.consumer_group(call.request.group_id)
-    told = computation.prepared_for or ()
-    return _answer(
+    prepared = computation.prepared_for or ()
+    return _respond(
         0,
         epoch=computation.epoch,
         assignor=computation.assignor,
         members=[
             _member(call, group, member_id, computation.assignor, wanted)
-            for member_id, wanted in told
+            for member_id, wanted in prepared
         ],
-        topics=_topics(call, frozenset().union(*(wanted for _, wanted in told))),
+        topics=_topics(call, frozenset().union(*(wanted for _, wanted in prepared))),
     )
 
 
@@ -85,7 +85,7 @@ def _topics(call: Call, wanted: frozenset[TopicPartition]) -> list[Any]:
     ]
 
 
-def _answer(
+def _respond(
     error: int, *, epoch: int = -1, assignor: str = "", members: Any = (), topics: Any = ()
 ) -> Any:
     return ConsumerGroupPrepareAssignmentResponse(

@@ -38,8 +38,8 @@ def _described(call: Call, group_id: str) -> Any:
         return _GROUP(group_id=group_id, error_code=error_code(error))
     known = call.cluster.coordination.coordinators.get(group_id)
     if known is None or not known.exists or known.consumer.exists:
-        told = call.version >= _FIRST_WITH_NOT_FOUND
-        error = errors.GroupIdNotFoundError if told else None
+        reports_unknown = call.version >= _FIRST_WITH_NOT_FOUND
+        error = errors.GroupIdNotFoundError if reports_unknown else None
         return _GROUP(group_id=group_id, error_code=error_code(error), group_state=_NO_GROUP)
     group = known.classic
     return _GROUP(

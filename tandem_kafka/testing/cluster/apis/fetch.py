@@ -52,7 +52,7 @@ def _handle(call: Call) -> Any:
     incremental = call.request.session_epoch > 0
     found = _look(call, wanted)
     if any(fetched.has_news for fetched in found) or not call.request.max_wait_ms or not wanted:
-        return _answer(call, session_id, found, incremental=incremental)
+        return _respond(call, session_id, found, incremental=incremental)
     _park(call, session_id, wanted, incremental=incremental)
     return None
 
@@ -99,9 +99,9 @@ def _look_into(call: Call, wanted: Wanted, left: int) -> _Fetched:
     error = epoch_error(partition, wanted.epoch)
     if error is None and not may_serve(call, partition):
         error = errors.NotLeaderForPartitionError
-    elsewhere = nearer_replica(call, partition, wanted.offset)
-    if error is None and elsewhere is not None:
-        return _Fetched(wanted, partition, replica=elsewhere)
+    nearer = nearer_replica(call, partition, wanted.offset)
+    if error is None and nearer is not None:
+        return _Fetched(wanted, partition, replica=nearer)
     log = partition.log
     if error is None and not log.start_offset <= wanted.offset <= partition.end_at(me):
         error = errors.OffsetOutOfRangeError
@@ -128,12 +128,12 @@ def _park(
     call: Call, session_id: int, wanted: dict[tuple[str, int], Wanted], *, incremental: bool
 ) -> None:
     def look_again(*, late: bool = False) -> bool:
-        if call.answered:
+        if call.responded:
             return True
         found = _look(call, wanted)
         if not late and not any(fetched.has_news for fetched in found):
             return False
-        call.answer_later(_answer(call, session_id, found, incremental=incremental))
+        call.respond_later(_respond(call, session_id, found, incremental=incremental))
         return True
 
     call.cluster.wait_for_change(look_again)
@@ -141,20 +141,20 @@ def _park(
     call.cluster.network.at(when_ms, lambda: look_again(late=True))
 
 
-def _answer(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
-    topics: dict[str, list[_Fetched]] = {}
+def _respond(call: Call, session_id: int, found: list[_Fetched], *, incremental: bool) -> Any:
+    by_topic: dict[str, list[_Fetched]] = {}
     for fetched in found:
         if fetched.has_news or not incremental:
-            topics.setdefault(fetched.wanted.topic, []).append(fetched)
-    answered = [
+            by_topic.setdefault(fetched.wanted.topic, []).append(fetched)
+    topics = [
         _TOPIC(
             topic=name,
             topic_id=group[0].wanted.topic_id,
             partitions=[_describe(call, fetched) for fetched in group],
         )
-        for name, group in topics.items()
+        for name, group in by_topic.items()
     ]
-    return _response(session_id, answered, 0, call)
+    return _response(session_id, topics, 0, call)
 
 
 def _describe(call: Call, fetched: _Fetched) -> Any:

@@ -46,21 +46,21 @@ def _rebalance_ms(call: Call) -> int:
     return int(request.rebalance_timeout_ms if named else request.session_timeout_ms)
 
 
-def join_response(answer: JoinResult) -> JoinGroupResponse:
+def join_response(result: JoinResult) -> JoinGroupResponse:
     """Return the response message."""
     entry = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
         throttle_time_ms=0,
-        error_code=error_code(answer.error),
-        generation_id=answer.generation,
-        protocol_type=answer.protocol_type,
-        protocol_name=answer.protocol,
-        leader=answer.leader,
-        skip_assignment=answer.skip_assignment,
-        member_id=answer.member_id,
+        error_code=error_code(result.error),
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
         members=[
             entry(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
-            for member_id, instance_id, metadata in answer.members
+            for member_id, instance_id, metadata in result.members
         ],
     )
 

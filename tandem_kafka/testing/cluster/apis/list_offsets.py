@@ -22,13 +22,15 @@ _NOTHING = (-1, -1, -1)
 
 def _handle(call: Call) -> Any:
     topics = [
-        _TOPIC(name=topic.name, partitions=[_answer(call, topic.name, p) for p in topic.partitions])
+        _TOPIC(
+            name=topic.name, partitions=[_respond(call, topic.name, p) for p in topic.partitions]
+        )
         for topic in call.request.topics
     ]
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
-def _answer(call: Call, topic: str, wanted: Any) -> Any:
+def _respond(call: Call, topic: str, wanted: Any) -> Any:
     partition = call.cluster.partition(TopicPartition(topic, wanted.partition_index))
     error = leadership_error(call, partition, wanted.current_leader_epoch)
     if error is not None or partition is None:

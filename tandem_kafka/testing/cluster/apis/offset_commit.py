@@ -68,10 +68,10 @@ def _response(call: Call, error: Any) -> OffsetCommitResponse:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
         code = error_code(error or (unknown if found is None else None))
         entry = _TOPIC.OffsetCommitResponsePartition
-        answered = [
+        partitions = [
             entry(partition_index=p.partition_index, error_code=code) for p in topic.partitions
         ]
-        topics.append(_TOPIC(name=topic.name, topic_id=topic.topic_id, partitions=answered))
+        topics.append(_TOPIC(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return OffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
 

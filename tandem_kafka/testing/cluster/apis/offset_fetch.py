@@ -25,7 +25,7 @@ _NOTHING = OffsetCommit(-1, -1, "", 0)
 
 def _handle(call: Call) -> Any:
     if call.version < _FIRST_WITH_GROUPS:
-        code, topics = _answer(
+        code, topics = _respond(
             call,
             call.request,
             OffsetFetchResponse.OffsetFetchResponseTopic,
@@ -34,7 +34,7 @@ def _handle(call: Call) -> Any:
         return OffsetFetchResponse(throttle_time_ms=0, error_code=code, topics=topics)
     groups = []
     for group in call.request.groups:
-        code, topics = _answer(
+        code, topics = _respond(
             call,
             group,
             _GROUP.OffsetFetchResponseTopics,
@@ -44,7 +44,7 @@ def _handle(call: Call) -> Any:
     return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
 
 
-def _answer(
+def _respond(
     call: Call, group: Any, topic_entry: Any, partition_entry: Any
 ) -> tuple[int, list[Any]]:
     group_id = group.group_id
@@ -58,7 +58,7 @@ def _answer(
     fetched: FetchedOffsets = call.cluster.coordination.execute(group_id, forwarded)
     if fetched.error is not None:
         return error_code(fetched.error), []
-    answered = []
+    found_topics = []
     for topic in group.topics or ():
         found = call.cluster.topic_named(topic.name, topic.topic_id if call.version >= 10 else None)
         entries = []
@@ -81,8 +81,8 @@ def _answer(
                 )
             )
         identity = {"topic_id": topic.topic_id} if call.version >= 10 else {"name": topic.name}
-        answered.append(topic_entry(partitions=entries, **identity))
-    return 0, answered
+        found_topics.append(topic_entry(partitions=entries, **identity))
+    return 0, found_topics
 
 
 API = Api(OffsetFetchRequest, (1, 10), _handle)

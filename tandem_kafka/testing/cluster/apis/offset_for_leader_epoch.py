@@ -18,14 +18,14 @@ _TOPIC = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 def _handle(call: Call) -> Any:
     topics = [
         _TOPIC(
-            topic=topic.topic, partitions=[_answer(call, topic.topic, p) for p in topic.partitions]
+            topic=topic.topic, partitions=[_respond(call, topic.topic, p) for p in topic.partitions]
         )
         for topic in call.request.topics
     ]
     return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
 
-def _answer(call: Call, topic: str, wanted: Any) -> Any:
+def _respond(call: Call, topic: str, wanted: Any) -> Any:
     partition = call.cluster.partition(TopicPartition(topic, wanted.partition))
     error = leadership_error(call, partition, wanted.current_leader_epoch)
     epoch, end_offset = -1, -1

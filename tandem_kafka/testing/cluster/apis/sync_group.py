@@ -28,13 +28,13 @@ def _handle(call: Call) -> Any:
     return call.cluster.coordination.forward(call, request.group_id, forwarded, _response)
 
 
-def _response(answer: SyncResult) -> SyncGroupResponse:
+def _response(result: SyncResult) -> SyncGroupResponse:
     return SyncGroupResponse(
         throttle_time_ms=0,
-        error_code=error_code(answer.error),
-        protocol_type=None if answer.protocol is None else "consumer",
-        protocol_name=answer.protocol,
-        assignment=answer.assignment,
+        error_code=error_code(result.error),
+        protocol_type=None if result.protocol is None else "consumer",
+        protocol_name=result.protocol,
+        assignment=result.assignment,
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers whose bytes are wrong: an error where it belongs, and a consumer that goes on."""
+"""Responses with damaged bytes cause errors in time; the consumer then continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMIT_MS = 2_000
 
 
 def do_something(simulation: Simulation, consumer: KafkaConsumer, tp: TopicPartition) -> None:
-    """Call something that takes a deadline, poll() rather often."""
+    """Make a random call with a timeout, often poll()."""
     match simulation.random.randrange(9):
         case 0:
             consumer.commit(timeout_ms=_LIMIT_MS)
@@ -38,7 +38,7 @@ def do_something(simulation: Simulation, consumer: KafkaConsumer, tp: TopicParti
 
 
 def join(consumer: KafkaConsumer, way: str, tps: list[TopicPartition]) -> None:
-    """Read these partitions from their beginning, whatever was before."""
+    """Assign or subscribe again."""
     consumer.unsubscribe()
     if way == "assigned":
         consumer.assign(tps)
@@ -47,7 +47,7 @@ def join(consumer: KafkaConsumer, way: str, tps: list[TopicPartition]) -> None:
 
 
 def use(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPartition]) -> None:
-    """Call what there is; what fails fails in time, with an error of Kafka's."""
+    """Make calls; each ends in time, with a result or a Kafka error."""
     for _ in range(30):
         began_ms = simulation.clock.now_ms()
         with contextlib.suppress(KafkaError):
@@ -58,7 +58,7 @@ def use(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPartitio
 
 
 def read_all(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPartition]) -> None:
-    """Every record there is, as it was written."""
+    """Read every record, with its original value."""
     got: dict[TopicPartition, list[bytes]] = {tp: [] for tp in tps}
     healed_ms, rewound = simulation.clock.now_ms(), False
 
@@ -84,7 +84,7 @@ def read_all(simulation: Simulation, consumer: KafkaConsumer, tps: list[TopicPar
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_answers_that_make_no_sense_end_in_errors_and_nothing_else(seed: int, way: str) -> None:
+def test_garbled_responses_cause_errors_and_nothing_else(seed: int, way: str) -> None:
     with Simulation(f"{way} {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 4)
         for tp in tps:
@@ -102,7 +102,7 @@ def test_answers_that_make_no_sense_end_in_errors_and_nothing_else(seed: int, wa
         use(simulation, consumer, tps)
         simulation.network.heal()
         for broker in simulation.cluster.brokers.values():
-            simulation.network.cut(broker.address)  # what was negotiated may be wrong, too
-        simulation.sleep(10_000)  # and what was assigned, by partitions that never were
+            simulation.network.cut(broker.address)  # the negotiated versions may be wrong
+        simulation.sleep(10_000)  # and so may the assignment
         join(consumer, way, tps)
         read_all(simulation, consumer, tps)

@@ -1,4 +1,4 @@
-"""Answers whose bytes a simulated broker keeps."""
+"""Responses whose bytes a simulated broker caches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tandem_kafka.wire.messages import (
 from tests.unit.testing.bare_client import Client
 
 
-def test_a_plain_answer_has_the_bytes_of_its_message_also_when_it_is_changed() -> None:
+def test_a_plain_response_has_the_bytes_of_its_message_even_if_changed() -> None:
     plain = Plain(HeartbeatResponse, throttle_time_ms=0, error_code=0)
     for version in range(HeartbeatResponse.max_version + 1):
         for code in (0, 27):
@@ -34,7 +34,7 @@ def test_a_plain_answer_has_the_bytes_of_its_message_also_when_it_is_changed() -
             assert plain.flexible_version_q(version) == message.flexible_version_q(version)
 
 
-def test_answers_that_differ_in_one_field_differ() -> None:
+def test_responses_that_differ_in_one_field_have_different_bytes() -> None:
     fields = {
         "throttle_time_ms": 0,
         "error_code": 0,
@@ -59,7 +59,7 @@ def test_latencies_are_drawn_as_randint_draws_them(latency_ms: tuple[int, int]) 
         assert network.arrival_ms(("h", 1)) == clock.now_ms() + other.randint(*latency_ms)
 
 
-def test_a_trace_is_the_same_whenever_it_is_looked_at() -> None:
+def test_reading_a_trace_does_not_change_its_digest() -> None:
     clock = SimClock()
     looked_at, left_alone = Trace(clock, keep=300), Trace(clock, keep=300)
     for number in range(1_000):
@@ -74,7 +74,7 @@ def test_a_trace_is_the_same_whenever_it_is_looked_at() -> None:
     assert len(left_alone.lines) == 300
 
 
-def test_metadata_tell_of_today_and_a_test_may_change_them() -> None:
+def test_cached_metadata_is_current_and_tests_may_change_it() -> None:
     def changed(call: Call) -> Any:
         answer = call.default()
         answer.cluster_id = "another"
@@ -108,7 +108,7 @@ def test_metadata_tell_of_today_and_a_test_may_change_them() -> None:
             kept, _ = told()
             assert told()[0] == kept
             cluster.script(MetadataRequest, lambda call: call.default(), changed)
-            assert told()[0] == kept, "made anew it is the same"
+            assert told()[0] == kept, "a new message has the same bytes"
             assert told()[1].cluster_id == "another"
             assert told()[0] == kept
             answers.append(kept)

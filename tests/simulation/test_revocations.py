@@ -1,4 +1,4 @@
-"""What may go wrong while partitions are given back."""
+"""Faults during revocations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONSUMER = {"group_protocol": "consumer"}
 
 
 class Listener:
-    """Writes down what it is told; `interruption` is run inside of revoked and lost."""
+    """Records its calls; `interruption` runs inside revoked and lost."""
 
     def __init__(self) -> None:
         self.calls: Calls = []
@@ -68,7 +68,7 @@ def listener_of(member: KafkaConsumer) -> Listener:
 
 
 def forget(simulation: Simulation, member: KafkaConsumer) -> None:
-    """The coordinator forgets a member, and the member hears of it."""
+    """The coordinator removes a member, and the member notices it."""
     member_id = member.group_metadata().member_id
     assert simulation.cluster.expel("readers", member_id)
     simulation.sleep(2_000)
@@ -76,7 +76,7 @@ def forget(simulation: Simulation, member: KafkaConsumer) -> None:
 
 
 def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: Any) -> None:
-    """Have another member come, so that this one has to give partitions back."""
+    """Let another member join, so that this one must revoke partitions."""
     other = simulation.consumer("orders", group_id="readers", **options)
     while True:
         other.poll(200)
@@ -85,7 +85,7 @@ def poll_with_another(simulation: Simulation, member: KafkaConsumer, options: An
 
 @pytest.mark.behaviour(94, 95)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) -> None:
+def test_every_poll_raises_an_error_that_only_the_user_can_fix(options: dict[str, Any]) -> None:
     with Simulation("fatal") as simulation:
         topic(simulation, "orders", 4)
         static = {"group_id": "readers", "group_instance_id": "one", **options}
@@ -110,7 +110,7 @@ def test_every_poll_raises_what_only_the_user_can_mend(options: dict[str, Any]) 
 @pytest.mark.behaviour(104)
 @pytest.mark.design("003", "Poll")
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, Any]) -> None:
+def test_revoked_partitions_are_not_also_lost_in_close(options: dict[str, Any]) -> None:
     with Simulation("interrupted") as simulation:
         member = member_with_all(simulation, options)
         listener = listener_of(member)
@@ -130,7 +130,7 @@ def test_what_was_given_back_is_not_lost_on_top_when_closing(options: dict[str, 
 @pytest.mark.behaviour(104, 115)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("fenced", [True, False])
-def test_closing_while_giving_back_tells_only_the_rest(
+def test_close_during_a_revocation_reports_only_the_rest(
     options: dict[str, Any], fenced: bool
 ) -> None:
     with Simulation("closed") as simulation:
@@ -154,7 +154,7 @@ def test_closing_while_giving_back_tells_only_the_rest(
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("end", ["unsubscribe", "close"])
 @pytest.mark.parametrize("how", ["lost", "revoked"])
-def test_a_listener_that_ends_the_membership_itself_hears_of_it_once(
+def test_a_listener_that_ends_the_membership_is_called_once(
     options: dict[str, Any], end: str, how: str
 ) -> None:
     with Simulation("ended by the listener") as simulation:
@@ -174,7 +174,7 @@ def test_a_listener_that_ends_the_membership_itself_hears_of_it_once(
             member.unsubscribe()
         assert [what for what, _ in listener.calls] == ["assigned", how]
         if end == "unsubscribe":
-            # Membership begins anew, and so does what the listener hears of it.
+            # A new membership begins, with new listener calls.
             listener.interruption = None
             member.subscribe(["orders"], listener=listener)
             while len(member.assignment()) < 4:
@@ -185,7 +185,7 @@ def test_a_listener_that_ends_the_membership_itself_hears_of_it_once(
 
 
 @pytest.mark.behaviour(81)
-def test_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_moment() -> None:
+def test_a_topic_briefly_unknown_to_a_broker_causes_no_revocation() -> None:
     with Simulation("lagging") as simulation:
         topic(simulation, "more", 2)
         member = member_with_all(simulation, {**CONSUMER, "metadata_max_age_ms": 1_000})
@@ -215,7 +215,7 @@ def test_nothing_is_given_back_because_a_broker_does_not_know_its_topic_for_a_mo
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 @pytest.mark.parametrize("polled", [True, False])
 @pytest.mark.parametrize("end", ["unsubscribe", "close"])
-def test_what_a_fenced_static_member_held_is_lost(
+def test_partitions_of_a_fenced_static_member_are_lost(
     options: dict[str, Any], polled: bool, end: str
 ) -> None:
     with Simulation("fenced instance") as simulation:
@@ -238,18 +238,18 @@ def test_what_a_fenced_static_member_held_is_lost(
 
 
 def check(calls: Calls, rest: set[str]) -> None:
-    """All was assigned, some of it revoked, and of the rest the listener heard in that way."""
+    """Check the calls: all assigned, some revoked, and the rest as expected."""
     (first, everything), (second, given_back), *others = calls
     assert (first, second) == ("assigned", "revoked")
     assert {what for what, _ in others} == rest
-    told = [tp for _, partitions in (calls[1], *others) for tp in partitions]
-    assert sorted(told) == sorted(everything), "each once"
+    reported = [tp for _, partitions in (calls[1], *others) for tp in partitions]
+    assert sorted(reported) == sorted(everything), "each once"
     assert bool(rest) == (given_back < everything)
 
 
 @pytest.mark.behaviour(71)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
+def test_subscribing_again_hands_out_no_revoked_records(
     options: dict[str, Any],
 ) -> None:
     with Simulation("subscribed again") as simulation:
@@ -279,7 +279,7 @@ def test_subscribing_again_hands_out_nothing_of_what_is_being_revoked(
 
 @pytest.mark.behaviour(73)
 @pytest.mark.parametrize("options", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_a_commit_that_fails_does_not_stop_giving_back(options: dict[str, Any]) -> None:
+def test_a_failed_commit_does_not_stop_a_revocation(options: dict[str, Any]) -> None:
     with Simulation("refused") as simulation:
         options = {**options, "enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
         member = member_with_all(simulation, options)

@@ -1,4 +1,4 @@
-"""Members that are polled in turn, and what they read; for scenarios that a test scripts."""
+"""A group whose members are polled one after another, and the records that they have read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
-__all__ = ["OPTIONS", "Listener", "Team", "filled"]
+__all__ = ["OPTIONS", "Listener", "Readers", "filled"]
 
 OPTIONS: dict[str, Any] = {
     "group_id": "readers",
@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class Listener:
-    """Writes down what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
@@ -35,8 +35,8 @@ class Listener:
         self.calls.append(("lost", frozenset(partitions)))
 
 
-class Team:
-    """Members that are polled in turn, and what they read."""
+class Readers:
+    """The members of one group, polled one after another, and the records that they have read."""
 
     def __init__(self, simulation: Simulation, tps: list[TopicPartition]) -> None:
         self.simulation = simulation
@@ -70,7 +70,7 @@ class Team:
 
     def settle(self, within_ms: int = 120_000) -> None:
         until_ms = self.simulation.clock.now_ms() + within_ms
-        self.poll(10)  # news of the group comes with a heartbeat
+        self.poll(10)  # heartbeats report changes of the group
         while not (self.settled() and self.all_read()):
             assert self.simulation.clock.now_ms() < until_ms, "the group does not settle"
             self.poll()
