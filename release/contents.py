@@ -80,7 +80,7 @@ def _of_sdist(path: Path) -> Iterator[str]:
 
 
 def _tracked() -> set[str]:
-    """The files of the packages that git knows."""
+    """The files of the packages that are tracked by git."""
     command = ["git", "-C", str(ROOT), "ls-files", *PACKAGES]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return set(listed.splitlines())

@@ -24,8 +24,8 @@ def _measure(name: str, title: str, method: str) -> Measure:
         "plain": {"poll", "loop", "lists", "unpacked", "same", "consume", "kafka"},
         "json": {"json"},
     }
-    wanted = kinds.get(name, {name})
-    readers = tuple(way for way in WAYS if way.split("-")[1] in wanted)
+    selected = kinds.get(name, {name})
+    readers = tuple(way for way in WAYS if way.split("-")[1] in selected)
     text = f"{method} {_METHOD}"
     return Measure(f"ways-{name}", title, "records_per_s", True, text, readers)
 
