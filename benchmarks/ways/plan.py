@@ -14,8 +14,8 @@ WAYS_PLAN: Final = replace(FULL, runs=5, records={100: 2_000_000}, documents=300
 WAYS_QUICK: Final = replace(QUICK, runs=1, records={100: 1_000_000}, documents=200_000)
 
 _METHOD: Final = (
-    "The clock runs from the first turn of the application's loop to the last, as in "
-    "“Throughput”. Every value is taken."
+    "The clock runs from the first iteration of the application's loop to the last, as in "
+    "“Throughput”. Every value is read."
 )
 
 
