@@ -1,4 +1,4 @@
-"""Builds the native extension (rust/) if a Rust toolchain is there; the rest is in pyproject.toml.
+"""Builds the native extension (rust/) if a Rust toolchain exists; the rest is in pyproject.toml.
 
 `TANDEM_KAFKA_NATIVE` in the environment decides:
 

@@ -47,15 +47,15 @@ class Measure:
 
 
 _CLOCK = (
-    "The clock runs from the first batch handed to the application to the last; the records of the "
-    "first batch are not counted, so connecting is left out. CPU is that of the whole process "
-    "between the same two moments, memory the peak of the process since its start."
+    "The clock runs from the first batch that the application receives to the last. The records of "
+    "the first batch are not counted, which excludes connecting. CPU is that of the whole process "
+    "between these two moments; memory is the peak of the process since its start."
 )
 _JAVA = (
-    "The Java client is measured by Kafka's ConsumerPerformance: the tool's own rate for the time "
-    "it fetched; CPU less that of a run that reads one batch."
+    "The Java client is measured with Kafka's ConsumerPerformance: the rate is the tool's own for "
+    "fetching; CPU is that of the process minus that of a run that reads one batch."
 )
-_VALUES = "Every value is taken and its length added up; of `poll_arrow` the column is looked at."
+_VALUES = "The lengths of all values are summed; for `poll_arrow`, they are read from the column."
 _EVERYONE = (
     *(OURS, ARROW, PYTHON, CONFLUENT, TUNED, JAVA),
     *("aiokafka", "kafka-python", "kafka-python-crc32c", DRAIN),
@@ -69,8 +69,8 @@ MEASURES: Final = (
             "records_per_s",
             higher_is_better=True,
             method=(
-                f"{_VALUES} {_CLOCK} {_JAVA} The bare socket sends one fetch at a time and throws "
-                "the answers away."
+                f"{_VALUES} {_CLOCK} {_JAVA} The bare socket has one fetch in flight, and discards "
+                "the responses."
             ),
             readers=_EVERYONE,
         )
@@ -82,7 +82,7 @@ MEASURES: Final = (
             f"Throughput, values of {size} bytes, {codec}",
             "records_per_s",
             higher_is_better=True,
-            method=f"The values are text that can be compressed. {_VALUES} {_CLOCK}",
+            method=f"The values are compressible text. {_VALUES} {_CLOCK}",
             readers=(OURS, TUNED),
         )
         for codec in CODECS
@@ -94,7 +94,7 @@ MEASURES: Final = (
         "records_per_s",
         higher_is_better=True,
         method=(
-            "The handler takes the same number of empty turns for every reader; “the handler "
+            "The handler runs the same number of empty iterations for every reader; “the handler "
             f"alone” gets its values from memory. {_CLOCK}"
         ),
         readers=(OURS, PYTHON, CONFLUENT, TUNED, "aiokafka", ALONE),
@@ -121,10 +121,10 @@ MEASURES: Final = (
         "p50_ms",
         higher_is_better=False,
         method=(
-            "A process of its own writes at an even pace, without lingering. The time runs from "
-            "before `produce()` to the record in the application's hands; the producer's part is "
-            "the same for all. confluent-kafka reads with `poll()` here, because `consume()` waits "
-            "to fill its batch."
+            "A separate process writes at an even pace, without lingering. The time runs from "
+            "before `produce()` until the application has the record; the producer's part is the "
+            "same for all readers. confluent-kafka reads with `poll()` here, because `consume()` "
+            "waits for a full batch."
         ),
         readers=(OURS, CONFLUENT, TUNED),
     ),
@@ -134,15 +134,15 @@ MEASURES: Final = (
         "above_idle_mb",
         higher_is_better=False,
         method=(
-            "Values of {backlog_size:,} bytes, {backlog_mb:,} MB in all, and a handler that is "
-            "slower than any of the readers. “above idle” is the peak of the process less what it "
-            "held with an idle reader before."
+            "Values of {backlog_size:,} bytes, {backlog_mb:,} MB in total, and a handler that is "
+            "slower than any of the readers. “above idle” is the peak of the process minus its "
+            "memory with an idle reader before."
         ),
         readers=(OURS, TUNED),
     ),
     Measure(
         "idle",
-        "CPU while nothing comes, in percent of one core",
+        "CPU without records, in percent of one core",
         "cpu_percent",
         higher_is_better=False,
         method="Polling four empty partitions with a timeout of a second, after two seconds.",
@@ -150,12 +150,12 @@ MEASURES: Final = (
     ),
     Measure(
         "many-idle",
-        "CPU while nothing comes, one member of a group with many partitions",
+        "CPU without records, one member of a group with many partitions",
         "cpu_percent",
         higher_is_better=False,
         method=(
-            "The only member of a group is assigned {many:,} empty partitions; as above, from two "
-            "seconds and one more for every thousand of them after it has them all."
+            "The only member of a group has {many:,} empty partitions. Measured as above, after "
+            "two seconds plus one second per thousand partitions since their assignment."
         ),
         readers=(OURS, CONFLUENT),
     ),
@@ -165,9 +165,9 @@ MEASURES: Final = (
         "records_per_s",
         higher_is_better=True,
         method=(
-            "Values of 1000 bytes in 8 of {many:,} partitions, which are assigned all, or only "
-            "those 8. Among the others, all positions are known and the fetches have gone on for "
-            f"three seconds before it begins. {_CLOCK}"
+            "Values of 1000 bytes in 8 of {many:,} partitions. The reader is assigned all of them, "
+            "or only those 8. With all of them, the measurement starts after all positions are "
+            f"known and fetches have run for three seconds. {_CLOCK}"
         ),
         readers=(OURS, AMONG),
     ),

@@ -39,12 +39,12 @@ _COLUMNS = {
     "moved_ms": ("moved ms", "{:.0f}"),
 }
 _METHOD = (
-    "One broker and one reader at a time share the machine. Medians of {runs} runs, the readers "
-    "in turns. Every reader has a process of its own and reads four partitions without a group, "
-    "with the defaults of its client. Records are uncompressed, in batches of up to "
-    "{batch_bytes:,} bytes. “times” compares the deciding figure with that of {ours}: above 1, "
-    "{ours} is so many times ahead. confluent-kafka does not check the CRC of batches unless told "
-    "to; all the others do."
+    "One broker and one reader at a time share the machine. Medians of {runs} runs, with the "
+    "readers taking turns. Every reader has a separate process and reads four partitions without a "
+    "group, with the defaults of its client. Records are uncompressed, in batches of up to "
+    "{batch_bytes:,} bytes. “times” compares the figure that orders the table with that of {ours}: "
+    "above 1, {ours} is better by this factor. By default, confluent-kafka does not check the CRC "
+    "of batches; all the others do."
 )
 _LIBRARIES = ("tandem-kafka", "kafka-python", "confluent-kafka", "aiokafka", "crc32c")
 
@@ -92,12 +92,12 @@ class Results:
 
     def failures(self) -> list[str]:
         """The failures, each once."""
-        told = (
+        found = (
             f"{sample.measure}, {sample.reader}: {sample.failure}"
             for sample in self.samples
             if sample.failure
         )
-        return list(dict.fromkeys(told))
+        return list(dict.fromkeys(found))
 
     def content(self, plan: Mapping[str, object]) -> dict[str, object]:
         """All samples, the medians, and the conditions of the run."""

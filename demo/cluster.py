@@ -36,8 +36,8 @@ class Cluster:
         """Return the group's committed offsets by partition, as reported by the cluster."""
         client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
         try:
-            asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-            found = client.committed(asked, timeout=_TIMEOUT_S)
+            partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+            found = client.committed(partitions, timeout=_TIMEOUT_S)
             return {each.partition: max(0, each.offset) for each in found}
         finally:
             client.close()

@@ -49,18 +49,18 @@ def _of_orders(expected: Expected, found: Found) -> list[Line]:
     surplus = len(found.rows) - len(ids)
     late, too_late = expected.ids[Kind.LATE], expected.ids[Kind.TOO_LATE]
     copies = expected.kinds[Kind.COPY]
-    wanted = expected.rows.values()
+    expected_rows = expected.rows.values()
     return [
         Line("orders in Parquet", len(expected.rows), len(found.rows)),
         Line("  of them late, within the watermark", len(late), len(late & ids)),
         Line(
             "  of them from unknown customers",
-            sum(row.country == UNKNOWN for row in wanted),
+            sum(row.country == UNKNOWN for row in expected_rows),
             sum(row.country == UNKNOWN for _, row in found.rows),
         ),
         Line(
             "  sum of cents",
-            sum(row.cents for row in wanted),
+            sum(row.cents for row in expected_rows),
             sum(row.cents for _, row in found.rows),
         ),
         Line("  rows that differ", 0, _differing(expected.rows, found.rows)),
@@ -70,21 +70,27 @@ def _of_orders(expected: Expected, found: Found) -> list[Line]:
 
 
 def _of_dead_letters(expected: Expected, found: Found) -> list[Line]:
-    wanted = Counter(letter.reason for letter in expected.dead_letters.values())
-    there = Counter(letter.reason for letter in dict(found.dead_letters).values())
-    reasons = dict.fromkeys([*wanted, *there])
+    expected_counts = Counter(letter.reason for letter in expected.dead_letters.values())
+    actual = Counter(letter.reason for letter in dict(found.dead_letters).values())
+    reasons = dict.fromkeys([*expected_counts, *actual])
     return [
-        *(Line(f"dead letters: {each}", wanted[each], there[each]) for each in reasons),
+        *(Line(f"dead letters: {each}", expected_counts[each], actual[each]) for each in reasons),
         Line("  letters that differ", 0, _differing(expected.dead_letters, found.dead_letters)),
     ]
 
 
 def _of_totals(expected: Expected, found: Found) -> list[Line]:
-    wanted, there = expected.totals.values(), dict(found.totals).values()
+    expected_totals, actual = expected.totals.values(), dict(found.totals).values()
     return [
-        Line("totals, by window and country", len(wanted), len(there)),
-        Line("  orders in them", sum(t.orders for t in wanted), sum(t.orders for t in there)),
-        Line("  cents in them", sum(t.cents for t in wanted), sum(t.cents for t in there)),
+        Line("totals, by window and country", len(expected_totals), len(actual)),
+        Line(
+            "  orders in them",
+            sum(t.orders for t in expected_totals),
+            sum(t.orders for t in actual),
+        ),
+        Line(
+            "  cents in them", sum(t.cents for t in expected_totals), sum(t.cents for t in actual)
+        ),
         Line("  totals that differ", 0, _differing(expected.totals, found.totals)),
     ]
 

@@ -115,10 +115,10 @@ class Run:
         self._report.event("each query has continued from its checkpoint")
         total = self._expected.kinds.total()
         self.orders.up_to((total - 1) / total)
-        self._until(lambda: self._lag_is_gone(total - 1), "all but the last order are processed")
+        self._until(lambda: self._is_processed(total - 1), "all but the last order are processed")
         # The last order moves the watermark far ahead: no other order may be read after it.
         self.orders.up_to(1)
-        self._until(lambda: self._lag_is_gone(total) and self._is_final(), "the windows are final")
+        self._until(lambda: self._is_processed(total) and self._is_final(), "the windows are final")
         self._report.event("everything is processed, the windows are final")
         self._jobs[-1].stop()
         self._report.event("job stopped")
@@ -164,7 +164,7 @@ class Run:
             began > done for began, done in states
         )
 
-    def _lag_is_gone(self, total: int) -> bool:
+    def _is_processed(self, total: int) -> bool:
         return self.orders.written == total and not any(self.lags().values())
 
     def _is_final(self) -> bool:

@@ -18,7 +18,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** The Java client as a member: the twin of member.py, with the same arguments and output. */
+/** The Java client as a member: the counterpart of member.py, with the same arguments and output. */
 public final class Member {
     private static final Duration POLL = Duration.ofSeconds(1);
     private static final long PATIENCE_NS = 30_000_000_000L;

@@ -22,19 +22,18 @@ BROKER: Final = {
 }
 
 _FIRST = (
-    "From the call of `subscribe` to the first record in the application's hands: a new group with "
-    "one member, records waiting in every partition, `poll` with a timeout of a second. “first "
-    "record ms” is that of a process that has done it before; “cold ms” that of a process that "
-    "does it for the first time. “with construction ms” counts from before the constructor, in a "
-    "warm process: that of tandem-kafka waits for the cluster, those of the others do not. A "
-    "process does it several times and its median counts."
+    "From the call of `subscribe` until the application has the first record: a new group with one "
+    "member, records in every partition, `poll` with a timeout of a second. “first record ms” is "
+    "measured in a process that has read before, “cold ms” in a new process. “with construction "
+    "ms” starts before the constructor, in a warm process: the constructor of tandem-kafka waits "
+    "for the cluster, the others do not. Each process measures several times; the median is used."
 )
 _PAUSE = (
     "One member reads a steady stream from all partitions, and a second one joins. “pause ms” is "
-    "the longest time between two polls that brought records of a partition that the first member "
-    "keeps, from the second one's `subscribe` until both read; “before ms” the same in the seconds "
-    "before. “moved ms” is how long nobody read a partition that moved; it contains waiting for "
-    "the next heartbeat, which is due every second for all. Auto-commit is on."
+    "the longest time between two polls with records of a partition that the first member keeps, "
+    "from the second one's `subscribe` until both read. “before ms” is the same for the seconds "
+    "before. “moved ms” is the time in which a moved partition was not read. It includes the wait "
+    "for the next heartbeat, which is due every second for all clients. Auto-commit is on."
 )
 
 #: Named after the measurement and the protocol (`benchmarks.groups.member.PROTOCOLS`).

@@ -14,12 +14,11 @@ __all__ = ["write_groups"]
 
 _METHOD = (
     "One broker with the settings of `tests/kafka/settings.py` and {settings}. Every member has a "
-    "process of its own and the defaults of its client, but for a heartbeat interval of a second "
-    "in the classic protocol. "
-    "Medians of {runs} runs for the first record and of {pauses} for the pause, the clients in "
-    "turns; topics of {partitions} partitions, the steady stream {per_second:,.0f} records a "
-    "second. “times” compares the deciding figure, the one that orders the table, with that of "
-    "{ours}: above 1, {ours} is so many times ahead."
+    "separate process and the defaults of its client, except for a heartbeat interval of a second "
+    "in the classic protocol. Medians of {runs} runs for the first record and of {pauses} for the "
+    "pause, with the clients taking turns. Topics have {partitions} partitions, and the steady "
+    "stream has {per_second:,.0f} records a second. “times” compares the figure that orders the "
+    "table with that of {ours}: above 1, {ours} is better by this factor."
 )
 
 

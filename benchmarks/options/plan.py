@@ -19,7 +19,7 @@ _ROWS: Final = [name for name, variant in VARIANTS.items() if variant.arrow is N
 OPTION_MEASURES: Final = (
     Measure(
         "options-idle",
-        "An application that only takes the values",
+        "An application that only reads the values",
         "records_per_s",
         higher_is_better=True,
         method="Values of 1000 bytes without compression, as in “Throughput”.",
@@ -30,7 +30,7 @@ OPTION_MEASURES: Final = (
         "An application that spends about 2 µs of Python on each value",
         "records_per_s",
         higher_is_better=True,
-        method="The same topic; the handler never gives the GIL up by itself.",
+        method="The same topic; the handler never releases the GIL by itself.",
         readers=(OURS, *_ROWS),
     ),
 )

@@ -50,7 +50,7 @@ def read_with_confluent(bootstrap: str, topic: str, partitions: int, password: s
         "sasl.mechanism": "PLAIN",
         "sasl.username": "admin",
         "sasl.password": password,
-        "group.id": "nobody",
+        "group.id": "unused",
         "enable.auto.commit": False,
         "auto.offset.reset": "latest",
         "log_level": 0,

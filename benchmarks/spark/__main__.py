@@ -269,11 +269,11 @@ def _heading(version: str, arguments: argparse.Namespace) -> str:
     return (
         f"Spark {version} `{arguments.master}`, `{daemon}`, Python processes that import "
         f"{imported}, connector {connector_version()}, "
-        f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores; medians of "
-        f"{arguments.rounds} rounds, the sources in turns, after some to warm up; Python keeps "
+        f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores. Medians of "
+        f"{arguments.rounds} rounds after a warm-up, with the sources taking turns; Python writes "
         "bytecode. Children are Python's processes, and the shell commands of Hadoop's file "
-        f"system. Load averages at the beginning: {_load()}. “times” compares with tandem: above "
-        "1, tandem is so many times faster."
+        f"system. Load averages at the start: {_load()}. “times” compares with tandem: above 1, "
+        "tandem is faster by this factor."
     )
 
 

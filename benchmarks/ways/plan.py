@@ -14,8 +14,8 @@ WAYS_PLAN: Final = replace(FULL, runs=5, records={100: 2_000_000}, documents=300
 WAYS_QUICK: Final = replace(QUICK, runs=1, records={100: 1_000_000}, documents=200_000)
 
 _METHOD: Final = (
-    "The clock runs from the first turn of the application's loop to the last, as in "
-    "“Throughput”. Every value is taken."
+    "The clock runs from the first iteration of the application's loop to the last, as in "
+    "“Throughput”. Every value is read."
 )
 
 
@@ -24,8 +24,8 @@ def _measure(name: str, title: str, method: str) -> Measure:
         "plain": {"poll", "loop", "lists", "unpacked", "same", "consume", "kafka"},
         "json": {"json"},
     }
-    wanted = kinds.get(name, {name})
-    readers = tuple(way for way in WAYS if way.split("-")[1] in wanted)
+    selected = kinds.get(name, {name})
+    readers = tuple(way for way in WAYS if way.split("-")[1] in selected)
     text = f"{method} {_METHOD}"
     return Measure(f"ways-{name}", title, "records_per_s", True, text, readers)
 

@@ -17,8 +17,8 @@ from benchmarks.ways.plan import GOALS
 __all__ = ["goals", "write_ways"]
 
 _METHOD: Final = (
-    "Medians of {runs} runs, the rows in turns, one reader and one broker at a time on the "
-    "machine. Every reader has a process of its own and reads four partitions without a group. "
+    "Medians of {runs} runs, with the rows taking turns. One broker and one reader at a time share "
+    "the machine. Every reader has a separate process and reads four partitions without a group. "
     "confluent-kafka is tuned as in “Throughput”. kafka-python has the crc32c package."
 )
 

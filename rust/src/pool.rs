@@ -91,7 +91,7 @@ pub fn put_back(mut bytes: Vec<u8>) {
             for slot in &SLOTS {
                 match slot.put(bytes, stamp) {
                     Ok(()) => return,
-                    Err(refused) => bytes = refused,
+                    Err(rejected) => bytes = rejected,
                 }
             }
         }

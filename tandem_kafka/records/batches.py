@@ -149,7 +149,7 @@ def walk_batches(records: memoryview, high_watermark: int) -> BatchWalk:
         return found._replace(problem=str(error))
     if total and not found.end:
         problem = (
-            f"{total} bytes hold no complete batch, so there is no going on; "
+            f"{total} bytes hold no complete batch, so no record can be read; "
             "raise max_partition_fetch_bytes above the size of the largest batch"
         )
         return found._replace(problem=problem)

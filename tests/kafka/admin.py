@@ -117,8 +117,8 @@ class ClusterAdmin:
 
     def committed(self, group: str, topic: str) -> int:
         """Return the sum of the offsets that a group has committed for a topic."""
-        asked = self.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = asked[group].result(_TIMEOUT_S).topic_partitions
+        results = self.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = results[group].result(_TIMEOUT_S).topic_partitions
         return sum(each.offset for each in found if each.topic == topic and each.offset > 0)
 
     def produce(

@@ -12,11 +12,11 @@ __all__ = ["PROGRAMS"]
 
 def callbacks_of_rebalances(world: World) -> Any:
     """on_assign and on_revoke receive the consumer and partitions, and can read positions."""
-    told: list[Any] = []
+    calls: list[Any] = []
 
     def note(what: str) -> Any:
         def noted(its: Any, partitions: list[Any]) -> None:
-            told.append((what, its is consumer, shown(partitions)))
+            calls.append((what, its is consumer, shown(partitions)))
 
         return noted
 
@@ -25,7 +25,7 @@ def callbacks_of_rebalances(world: World) -> Any:
     consumer.subscribe([world.topic], on_assign=note("assign"), on_revoke=note("revoke"))
     found = shown(world.read(consumer, 1))
     consumer.close()
-    return found, told
+    return found, calls
 
 
 def offsets_chosen_in_on_assign(world: World) -> Any:
@@ -118,15 +118,15 @@ def a_pattern(world: World) -> Any:
 
 def unsubscribed(world: World) -> Any:
     """The partitions are revoked, and poll() returns nothing any more."""
-    told: list[Any] = []
+    calls: list[Any] = []
     world.produce(b"a", b"b")
     consumer = world.consumer()
-    consumer.subscribe([world.topic], on_revoke=lambda _, ps: told.append(shown(ps)))
+    consumer.subscribe([world.topic], on_revoke=lambda _, ps: calls.append(shown(ps)))
     world.read(consumer, 1)
     consumer.unsubscribe()
     quiet = consumer.poll(0.5)
-    world.poll_until(consumer, lambda: told)
-    return told, quiet, consumer.assignment()
+    world.poll_until(consumer, lambda: calls)
+    return calls, quiet, consumer.assignment()
 
 
 def the_new_protocol(world: World) -> Any:
@@ -135,8 +135,8 @@ def the_new_protocol(world: World) -> Any:
     consumer = world.consumer(world.topic, group_protocol="consumer", session_timeout_ms=None)
     found = shown(world.read(consumer, 2))
     consumer.close()
-    refused = outcome(lambda: world.consumer(group_protocol="consumer", session_timeout_ms=6000))
-    return found, refused
+    rejected = outcome(lambda: world.consumer(group_protocol="consumer", session_timeout_ms=6000))
+    return found, rejected
 
 
 def who_is_in_the_group(world: World) -> Any:

@@ -88,22 +88,22 @@ def commits_and_what_they_return(world: World) -> Any:
 
 def callbacks_of_commits(world: World) -> Any:
     """on_commit is called inside poll(), even without offsets."""
-    told: list[Any] = []
+    calls: list[Any] = []
     world.produce(b"a", b"b")
     consumer = world.consumer(
         world.topic,
         enable_auto_commit=False,
-        on_commit=lambda error, partitions: told.append(
+        on_commit=lambda error, partitions: calls.append(
             (shown(error), [each for each in shown(partitions) if each[2] >= 0])
         ),
     )
     world.read(consumer, 2)
     consumer.commit()
-    before = list(told)
-    world.poll_until(consumer, lambda: len(told) == 1)
+    before = list(calls)
+    world.poll_until(consumer, lambda: len(calls) == 1)
     consumer.commit()
-    world.poll_until(consumer, lambda: len(told) == 2)
-    return before, told
+    world.poll_until(consumer, lambda: len(calls) == 2)
+    return before, calls
 
 
 def a_commit_by_the_interval(world: World) -> Any:
@@ -274,7 +274,7 @@ def no_offset_to_begin_at(world: World) -> Any:
 def a_topic_that_is_not_there(world: World) -> Any:
     """An event reports it, and the other topic is read."""
     world.produce(b"a")
-    consumer = world.consumer(world.topic, "parity-there-is-none")
+    consumer = world.consumer(world.topic, "parity-unknown")
     events, values = set(), []
     while not (events and values):
         message = world.next(consumer)
@@ -290,7 +290,7 @@ def watermarks_and_times(world: World) -> Any:
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer()
     far = 2**42
-    nobody = world.tp(0, 1, "parity-there-is-none")
+    unknown = world.tp(0, 1, "parity-unknown")
     consumer.assign([world.tp(0, 0)])
     before = consumer.get_watermark_offsets(world.tp(1), cached=True)
     at_ms = world.read(consumer, 1)[0].timestamp()[1]
@@ -302,8 +302,8 @@ def watermarks_and_times(world: World) -> Any:
             before,
             consumer.offsets_for_times([world.tp(0, at_ms), world.tp(1, at_ms)], timeout=10),
             consumer.offsets_for_times([world.tp(0, far)], timeout=10),
-            outcome(lambda: consumer.get_watermark_offsets(nobody, timeout=3)),
-            outcome(lambda: consumer.offsets_for_times([nobody], timeout=3)),
+            outcome(lambda: consumer.get_watermark_offsets(unknown, timeout=3)),
+            outcome(lambda: consumer.offsets_for_times([unknown], timeout=3)),
         )
     )
 
@@ -313,7 +313,7 @@ def topics_of_the_cluster(world: World) -> Any:
     consumer = world.consumer()
     cluster = consumer.list_topics(timeout=10)
     topic = cluster.topics[world.topic]
-    missing = consumer.list_topics("parity-there-is-none", timeout=10)
+    missing = consumer.list_topics("parity-unknown", timeout=10)
     partition = topic.partitions[0]
     return (
         sorted(cluster.brokers),
@@ -369,20 +369,22 @@ def arguments_of_another_type(world: World) -> Any:
 
 def statistics(world: World) -> Any:
     """The structure of the document, and the lag."""
-    told: list[Any] = []
+    calls: list[Any] = []
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(
-        world.topic, stats_cb=lambda text: told.append(json.loads(text)), statistics_interval_ms=200
+        world.topic,
+        stats_cb=lambda text: calls.append(json.loads(text)),
+        statistics_interval_ms=200,
     )
     world.read(consumer, 3)
 
     def partition() -> Any:
-        topics = told[-1]["topics"] if told else {}
+        topics = calls[-1]["topics"] if calls else {}
         return topics.get(world.topic, {"partitions": {}})["partitions"].get("0", {})
 
     world.poll_until(consumer, lambda: partition().get("consumer_lag") == 0)
     names = ("partition", "app_offset", "stored_offset", "hi_offset", "consumer_lag")
-    last = told[-1]
+    last = calls[-1]
     return (
         {name: partition()[name] for name in names},
         (last["type"], last["client_id"], last["cgrp"]["state"], last["cgrp"]["join_state"]),

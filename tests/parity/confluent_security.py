@@ -60,20 +60,20 @@ def nothing_verified(world: World) -> Any:
 
 def a_wrong_password(world: World) -> Any:
     """error_cb is called, and poll() returns nothing else."""
-    told: list[Any] = []
+    errors: list[Any] = []
     login = _login(world, "SASL_PLAINTEXT", "wrong")
-    consumer = world.consumer(world.topic, error_cb=told.append, **login)
+    consumer = world.consumer(world.topic, error_cb=errors.append, **login)
     came = world.poll_until(
-        consumer, lambda: any(error.name() == "_AUTHENTICATION" for error in told)
+        consumer, lambda: any(error.name() == "_AUTHENTICATION" for error in errors)
     )
     return shown(came)
 
 
 def no_broker_at_all(world: World) -> Any:
     """The constructor does not wait; error_cb is called."""
-    told: list[Any] = []
-    consumer = world.consumer(world.topic, error_cb=told.append, bootstrap_servers="127.0.0.1:1")
-    world.poll_until(consumer, lambda: any(error.name() == "_ALL_BROKERS_DOWN" for error in told))
+    errors: list[Any] = []
+    consumer = world.consumer(world.topic, error_cb=errors.append, bootstrap_servers="127.0.0.1:1")
+    world.poll_until(consumer, lambda: any(error.name() == "_ALL_BROKERS_DOWN" for error in errors))
     return consumer.assignment()
 
 

@@ -16,7 +16,7 @@ __all__ = ["ATTRIBUTES", "DEFAULTS", "page"]
 #: Options whose defaults differ.
 DEFAULTS = {
     "client_id": (
-        "`None` becomes `consumer-<group>-<number>`, so broker logs tell the consumers apart"
+        "`None` becomes `consumer-<group>-<number>`, so broker logs distinguish the consumers"
     ),
     "max_partition_fetch_bytes": (
         "faster; the consumer asks for 1 MiB at first, and for more while responses are full"

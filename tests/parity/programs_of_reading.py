@@ -150,7 +150,7 @@ def arguments_that_cannot_be(world: World) -> Any:
     """The call itself rejects each of them."""
     tp = parts(world)[0]
     consumer = world.consumer(group_id=world.group)
-    refused = [
+    rejected = [
         outcome(call)
         for call in (
             lambda: consumer.subscribe([]),
@@ -168,7 +168,7 @@ def arguments_that_cannot_be(world: World) -> Any:
     ]
     consumer.unsubscribe()
     consumer.assign([tp])
-    refused += [
+    rejected += [
         outcome(call)
         for call in (
             lambda: consumer.subscribe([world.topic]),
@@ -191,9 +191,9 @@ def arguments_that_cannot_be(world: World) -> Any:
     ]
     consumer.unsubscribe()
     consumer.subscribe([world.topic])
-    refused.append(outcome(lambda: consumer.assign([tp])))
-    refused.append(outcome(lambda: consumer.assign([])))
-    return refused
+    rejected.append(outcome(lambda: consumer.assign([tp])))
+    rejected.append(outcome(lambda: consumer.assign([])))
+    return rejected
 
 
 def positions(world: World) -> Any:
@@ -229,7 +229,7 @@ def iteration_stops_and_goes_on(world: World) -> Any:
     return first, [m.value for m in consumer], iter(consumer) is consumer
 
 
-def nobody_there(world: World) -> Any:
+def no_broker(world: World) -> Any:
     """No broker responds."""
     options = {"bootstrap_servers": "127.0.0.1:9", "bootstrap_timeout_ms": 500}
     return outcome(lambda: world.consumer(**options))
@@ -361,7 +361,7 @@ PROGRAMS = (
     offsets_that_are_not_updated,
     iteration_stops_and_goes_on,
     looked_up_offsets,
-    nobody_there,
+    no_broker,
     options_that_cannot_be,
     the_config_of_a_consumer,
     all_defaults_of_kafka_python,

@@ -77,7 +77,7 @@ def a_pool_that_commits(world: World) -> Any:
     return errors, consumer.committed(tp)
 
 
-def steered_from_elsewhere(world: World) -> Any:
+def steered_from_another_thread(world: World) -> Any:
     """Another thread pauses, resumes and seeks while the loop waits."""
     world.produce(b"a", b"b", b"c")
     tp = TopicPartition(world.topic, 0)
@@ -184,7 +184,7 @@ def a_listener_of_coroutines(world: World) -> Any:
 PROGRAMS = (
     a_health_check,
     a_pool_that_commits,
-    steered_from_elsewhere,
+    steered_from_another_thread,
     closed_by_another_thread,
     a_future_without_another_call,
     callbacks_of_commits,

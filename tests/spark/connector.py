@@ -37,9 +37,9 @@ def connector_jars() -> tuple[str, ...]:
     ]
     there = [folder for folder, *_ in candidates if folder.is_dir()]
     folder = there[0] if there else None
-    for wanted, connector, tokens in candidates:
-        if folder is None and download(wanted, _POM, _versions(connector, tokens)):
-            folder = wanted
+    for target_folder, connector, tokens in candidates:
+        if folder is None and download(target_folder, _POM, _versions(connector, tokens)):
+            folder = target_folder
     return () if folder is None else tuple(sorted(str(jar) for jar in folder.glob("*.jar")))
 
 

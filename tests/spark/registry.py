@@ -22,7 +22,7 @@ class SchemaRegistry:
     """Schemas by id and by subject; counts requests by path."""
 
     def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.credentials: set[str] = set()
         #: The status of all responses, if set.
         self.broken: int | None = None
@@ -76,7 +76,7 @@ class SchemaRegistry:
         return number
 
     def _get(self, path: str) -> tuple[int, dict[str, Any]]:
-        self.asked[path] += 1
+        self.requests[path] += 1
         match path.strip("/").split("/"):
             case ["schemas", "ids", number] if 0 < int(number) <= len(self._schemas):
                 return 200, {"id": int(number), **self._schemas[int(number) - 1]}
@@ -84,8 +84,8 @@ class SchemaRegistry:
                 versions = self._subjects[subject]
                 at = len(versions) if version == "latest" else int(version)
                 found = versions[at - 1]
-                told = {"subject": subject, "version": at, "id": found}
-                return 200, told | self._schemas[found - 1]
+                found_schema = {"subject": subject, "version": at, "id": found}
+                return 200, found_schema | self._schemas[found - 1]
             case _:
                 code = 40403 if path.startswith("/schemas/ids/") else 404
         return 404, {"error_code": code, "message": "not found"}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 def _tried(name: str, action: Callable[[], object]) -> None:
     try:
         print(f"{name}: {action()}")
-    except Exception as error:  # noqa: BLE001 - what users see is asked for
+    except Exception as error:  # noqa: BLE001 - prints what users see
         print(f"{name} failed: {json.dumps(str(error))}")
 
 

@@ -49,8 +49,8 @@ def test_a_job_reads_with_the_daemon(kafka: KafkaCluster) -> None:
         cwd=ROOT,
         env=environment(),
     )
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["counts"] == [90, 90]
+    output = json.loads(done.stdout.splitlines()[-1])
+    assert output["counts"] == [90, 90]
     # Spark plans with its own daemon, regardless of the setting (see docs/reference/spark.md).
-    tasks = [daemon for daemon, worker in told["daemons"] if worker == "pyspark.worker"]
+    tasks = [daemon for daemon, worker in output["daemons"] if worker == "pyspark.worker"]
     assert tasks == ["tandem_kafka.spark.daemon"]

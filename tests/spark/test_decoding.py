@@ -71,14 +71,14 @@ def test_avro_of_two_versions(
     kafka.admin.produce(topic, [*values, Record(None, b"tombstone")])
     settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
     column = from_avro("value", registry=settings, schema=new)
-    registry.asked.clear()
+    registry.requests.clear()
     *found, tombstone = decoded(tables, topic, column)
     assert tombstone is None
     expected = {**ROW, "to": Row(city="Bremen"), "at": _local(AT), "at_us": _local(AT)}
     for number, each in enumerate(found):
         note = f"n{number}" if number % 2 else None
         assert each.asDict() == {**expected, "id": number, "note": note}
-    assert set(registry.asked.values()) == {1}
+    assert set(registry.requests.values()) == {1}
     assert registry.credentials == {"alice:hush"}
 
 

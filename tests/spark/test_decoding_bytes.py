@@ -105,10 +105,10 @@ def decode(
 ) -> list[Any]:
     """Decode values; `registry` is a running one, or the configuration of a client."""
     settings = registry if isinstance(registry, dict) else {"url": registry.url}
-    asked = AvroValues.of(Registry.of(settings), schema)
-    kind = arrow_type(asked.spark_type())
+    requested = AvroValues.of(Registry.of(settings), schema)
+    kind = arrow_type(requested.spark_type())
     column = pa.array(values, pa.binary())
-    found: list[Any] = decode_array(column, asked, kind, permissive=permissive).to_pylist()
+    found: list[Any] = decode_array(column, requested, kind, permissive=permissive).to_pylist()
     return found
 
 
@@ -120,10 +120,10 @@ def test_every_type_of_avro(registry: SchemaRegistry) -> None:
 
 
 def test_values_are_converted_to_the_readers_schema(registry: SchemaRegistry) -> None:
-    old = record(("id", {"type": "int"}), ("gone", {"type": "string"}))
+    old = record(("id", {"type": "int"}), ("removed", {"type": "string"}))
     new = record(("id", {"type": "long"}), ("note", {"type": ["null", "string"], "default": None}))
     values = [
-        avro(known(registry, old), old, {"id": 1, "gone": "x"}),
+        avro(known(registry, old), old, {"id": 1, "removed": "x"}),
         avro(known(registry, new), new, {"id": 2, "note": "y"}),
     ]
     assert (
@@ -135,7 +135,7 @@ def test_values_are_converted_to_the_readers_schema(registry: SchemaRegistry) ->
         * 100
     )
     # Each schema is requested once, regardless of the number of values.
-    assert registry.asked == {"/schemas/ids/1": 1, "/schemas/ids/2": 1}
+    assert registry.requests == {"/schemas/ids/1": 1, "/schemas/ids/2": 1}
 
 
 def test_an_incompatible_writers_schema_is_an_error(registry: SchemaRegistry) -> None:
@@ -189,7 +189,7 @@ def test_bad_bytes(registry: SchemaRegistry, value: bytes, said: str) -> None:
 
 def test_an_unknown_id_is_requested_once(registry: SchemaRegistry) -> None:
     assert decode(registry, GOOD, *[b"\0\0\0\0\x63\x02"] * 100, permissive=True) == [None] * 100
-    assert registry.asked == {"/schemas/ids/99": 1}
+    assert registry.requests == {"/schemas/ids/99": 1}
 
 
 @pytest.mark.parametrize("permissive", [False, True])
@@ -210,8 +210,8 @@ def test_an_unreachable_registry_is_an_error_in_both_modes(
 ) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
     with SchemaRegistry() as other:
-        gone = other.url
-    settings = {"url": gone.replace("//", "//alice:hush@"), "max.retries": 0}
+        closed_url = other.url
+    settings = {"url": closed_url.replace("//", "//alice:hush@"), "max.retries": 0}
     with pytest.raises(
         RegistryError, match="schema id 1 failed: ConnectError; check the url"
     ) as error:
@@ -224,7 +224,7 @@ def test_a_server_that_is_not_a_registry_is_an_error(
     registry: SchemaRegistry, permissive: bool
 ) -> None:
     value = avro(known(registry, GOOD), GOOD, {"id": 7})
-    settings = {"url": f"{registry.url}/elsewhere"}
+    settings = {"url": f"{registry.url}/other"}
     with pytest.raises(RegistryError, match="HTTP 404, not found; check the path of the url"):
         decode(settings, GOOD, value, permissive=permissive)
 
@@ -245,17 +245,17 @@ def test_a_registry_with_a_login(registry: SchemaRegistry, permissive: bool) -> 
 
 def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
     money = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
-    asked = record(("price", {"type": money}))
-    number = known(registry, asked)
+    requested = record(("price", {"type": money}))
+    number = known(registry, requested)
     plain = record(("price", {"type": "bytes"}))
     big = avro(number, plain, {"price": (10**7).to_bytes(4, "big")})
     fine = avro(number, plain, {"price": (1234).to_bytes(2, "big")})
-    assert decode(registry, asked, fine, big, permissive=True) == [
+    assert decode(registry, requested, fine, big, permissive=True) == [
         {"price": Decimal("12.34")},
         None,
     ]
     with pytest.raises(DecodingError, match="does not fit"):
-        decode(registry, asked, fine, big)
+        decode(registry, requested, fine, big)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
 def test_unsupported_schemas_are_rejected(registry: SchemaRegistry, schema: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         AvroValues.of(Registry.of({"url": registry.url}), schema).spark_type()
-    assert not registry.asked
+    assert not registry.requests
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,10 @@ def test_invalid_registry_settings_are_rejected(given: Any, said: str) -> None:
 
 def test_secrets_are_not_shown(registry: SchemaRegistry) -> None:
     settings = {"url": registry.url, "basic.auth.user.info": "alice:hush"}
-    asked = AvroValues.of(Registry.of(settings), GOOD)
-    assert "hush" not in repr(asked)
+    requested = AvroValues.of(Registry.of(settings), GOOD)
+    assert "hush" not in repr(requested)
     value = avro(known(registry, GOOD), GOOD, {"id": 1})
-    assert asked.decoder()(value) == {"id": 1}
+    assert requested.decoder()(value) == {"id": 1}
     assert registry.credentials == {"alice:hush"}
 
 
@@ -358,8 +358,10 @@ def test_protobuf_of_an_older_and_a_newer_schema(registry: SchemaRegistry) -> No
         for (number, message), row in rows
     ]
     order = messages.message_class("shop.Order")
-    asked = ProtobufValues.of(Registry.of({"url": registry.url}), order, None)
-    kind = arrow_type(asked.spark_type())
-    found = decode_array(pa.array(values, pa.binary()), asked, kind, permissive=False).to_pylist()
+    requested = ProtobufValues.of(Registry.of({"url": registry.url}), order, None)
+    kind = arrow_type(requested.spark_type())
+    found = decode_array(
+        pa.array(values, pa.binary()), requested, kind, permissive=False
+    ).to_pylist()
     assert [(each["id"], each["large"]) for each in found] == [(1, 0), (2, 5)]
     assert "more" not in found[1]

@@ -179,7 +179,7 @@ def test_spark_3(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(SPARK >= (4, 2), reason="rate limits are there since Spark 4.2")
+@pytest.mark.skipif(SPARK >= (4, 2), reason="rate limits need Spark 4.2")
 def test_a_feature_of_a_newer_spark(tables: Tables, topic: str) -> None:
     with pytest.raises(Exception, match=r"need Spark 4\.2") as error:
         tables.finish(tables.stream(topic, maxOffsetsPerTrigger=5))

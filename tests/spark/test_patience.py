@@ -102,12 +102,12 @@ def test_lookups_of_offsets_are_retried(
 ) -> None:
     attempts = 0
 
-    def refuse(**_options: Any) -> Any:
+    def fail(**_options: Any) -> Any:
         nonlocal attempts
         attempts += 1
         raise KafkaError("not now")
 
-    monkeypatch.setattr(clusters, "PlanningConsumer", refuse)
+    monkeypatch.setattr(clusters, "PlanningConsumer", fail)
     more = {"fetchOffset__numRetries": retries, "fetchOffset__retryIntervalMs": interval_ms}
     cluster = Cluster(parsed(**more))
     runtime: Any = Waiting()

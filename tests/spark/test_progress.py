@@ -29,23 +29,23 @@ def test_a_listener_logs_the_lag(
     kafka: KafkaCluster, topic: str, tables: Tables, caplog: Any
 ) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(100)])
-    told: list[StreamLag] = []
-    listener = LagListener(told.append)
+    lags: list[StreamLag] = []
+    listener = LagListener(lags.append)
     tables.spark.streams.addListener(listener)
     try:
         with caplog.at_level(logging.INFO, "tandem_kafka.spark.progress"):
             tables.finish(tables.stream(topic, maxOffsetsPerTrigger=40))
             end = time.monotonic() + PATIENCE_S
-            while len(told) < 3 and time.monotonic() < end:
+            while len(lags) < 3 and time.monotonic() < end:
                 time.sleep(0.02)  # Spark calls listeners asynchronously
     finally:
         tables.spark.streams.removeListener(listener)
-    assert [(lag.batch, lag.rows, lag.total) for lag in told] == [
+    assert [(lag.batch, lag.rows, lag.total) for lag in lags] == [
         (0, 40, 60),
         (1, 40, 20),
         (2, 20, 0),
     ]
-    assert (told[0].minimum, told[0].maximum, told[0].average) == (30, 30, 30.0)
+    assert (lags[0].minimum, lags[0].maximum, lags[0].average) == (30, 30, 30.0)
     assert "offsets behind latest: min 30, max 30, avg 30.0" in caplog.messages[0]
 
 

@@ -100,10 +100,10 @@ def test_our_logs_and_objects_show_no_secrets(
     login = given["kafka.sasl.jaas.config"].replace(PASSWORD, WRONG)
     wrong = {**given, "kafka.sasl.jaas.config": login, "fetchOffset.numRetries": "1"}
     with (
-        Cluster(SourceOptions.parse(wrong, streaming=False)) as refused,
+        Cluster(SourceOptions.parse(wrong, streaming=False)) as rejected,
         pytest.raises(KafkaError, match="uthentication") as error,
     ):
-        refused.partitions()
+        rejected.partitions()
     source = TandemKafkaDataSource(given)
     schema = source.schema()
     writer = TandemKafkaDataSource({**secured, "topic": topic}).writer(schema, False)

@@ -85,9 +85,9 @@ def test_an_outage_logs_one_warning_and_prints_nothing(
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"x"])})
     with pytest.raises(DeliveryError, match=r"last error: .*Connection refused"):
         deliver(iter([rows]), SinkOptions.parse(given))
-    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
-    assert len(said) == 1, said
-    assert "Connection refused" in said[0]
+    messages = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert len(messages) == 1, messages
+    assert "Connection refused" in messages[0]
     assert capfd.readouterr().err == ""
 
 
@@ -117,7 +117,7 @@ def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: T
 
 
 @pytest.mark.parametrize(
-    ("select", "options", "said"),
+    ("select", "options", "expected"),
     [
         ("id", {"topic": "t"}, "a column value .binary or string. is needed"),
         ("id value", {"topic": "t"}, "value must be binary or string"),
@@ -134,9 +134,9 @@ def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: T
     ],
 )
 def test_invalid_rows_and_options_are_rejected(
-    tables: Tables, select: str, options: dict[str, str], said: str
+    tables: Tables, select: str, options: dict[str, str], expected: str
 ) -> None:
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=expected):
         tables.write(tables.spark.range(1).selectExpr(*_columns(select)), **options)
 
 
@@ -159,9 +159,9 @@ def test_a_secured_cluster(kafka: KafkaCluster, topic: str, tables: Tables) -> N
     found = tables.read(topic, **secured)
     assert {int(row.value) for row in found.collect()} == set(range(10))
     wrong = secured | {"kafka__sasl__jaas__config": login.replace(PASSWORD, "hush-hush")}
-    refused = tables.read(topic, **wrong, fetchOffset__numRetries=0)
+    rejected = tables.read(topic, **wrong, fetchOffset__numRetries=0)
     with pytest.raises(Exception, match="SaslAuthenticationFailed") as error:
-        refused.collect()
+        rejected.collect()
     assert "hush-hush" not in str(error.value)
 
 

@@ -83,7 +83,7 @@ def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: T
 
 
 @pytest.mark.parametrize("starting", ["latest", "earliest"])
-@since(4, 2, "streams that tell the source where a batch starts")
+@since(4, 2, "offsets of the batch start")
 def test_a_first_batch_that_never_finished(
     kafka: KafkaCluster, topic: str, tables: Tables, starting: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_first_batch_that_never_finished(
     assert offsets_of(tables) == {0: list(range(first, 20))}
 
 
-@since(4, 2, "streams that tell the source where a batch starts")
+@since(4, 2, "offsets of the batch start")
 def test_a_repeated_first_batch_starts_where_it_was_planned(
     kafka: KafkaCluster, topic: str
 ) -> None:
@@ -158,8 +158,8 @@ def test_records_that_arrive_while_the_stream_runs(
 
 
 def _committed(kafka: KafkaCluster, group: str) -> int:
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = kafka.admin.client.list_consumer_group_offsets(asked)[group].result(30)
+    partitions = [ConsumerGroupTopicPartitions(group)]
+    found = kafka.admin.client.list_consumer_group_offsets(partitions)[group].result(30)
     return max(each.offset for each in found.topic_partitions)
 
 

@@ -35,8 +35,8 @@ def committed(tables: Tables, batch: int, name: str = "out") -> bool:
     return (tables.folder / f"{name}-checkpoint" / "commits" / str(batch)).exists()
 
 
-def offsets(told: Any) -> Any:
-    return json.loads(told) if isinstance(told, str) else told
+def offsets(reported: Any) -> Any:
+    return json.loads(reported) if isinstance(reported, str) else reported
 
 
 def counts(query: Any) -> list[int]:
@@ -162,7 +162,7 @@ def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tabl
 
 
 @pytest.mark.parametrize("way", ["latest", "-1 each", "too young", "too far"])
-@since(4, 2, "streams that tell the source where a batch starts")
+@since(4, 2, "offsets of the batch start")
 def test_a_start_that_moves_past_the_end(kafka: KafkaCluster, topic: str, way: str) -> None:
     """Trigger.AvailableNow fixes the end first; records may come before the start is requested."""
     each = {"latest": "latest", "-1 each": json.dumps({topic: {"0": -1}})}

@@ -20,7 +20,7 @@ def cluster(kafka: KafkaCluster, **options: Any) -> Cluster:
     return Cluster(SourceOptions.parse(given, streaming=True))
 
 
-def until_gone(kafka: KafkaCluster, topic: str) -> None:
+def until_deleted(kafka: KafkaCluster, topic: str) -> None:
     while topic in kafka.admin.client.list_topics(timeout=30).topics:
         pass
 
@@ -28,30 +28,30 @@ def until_gone(kafka: KafkaCluster, topic: str) -> None:
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
 def test_each_batch_looks_up_topics(kafka: KafkaCluster, topic: str, way: str) -> None:
     """Cached metadata may be five minutes old, but new partitions are found immediately."""
-    with cluster(kafka, **{way: topic}) as asked:
-        first = asked.partitions()
-        assert asked.latest(first) == {TopicPartition(topic, 0): 0}
+    with cluster(kafka, **{way: topic}) as planner:
+        first = planner.partitions()
+        assert planner.latest(first) == {TopicPartition(topic, 0): 0}
         kafka.admin.add_partitions(topic, 3)
-        grown = asked.partitions()
+        grown = planner.partitions()
         assert grown == {TopicPartition(topic, n) for n in range(3)}
         kafka.admin.produce(topic, [Record(b"x", partition=2)] * 2)
-        assert asked.latest(grown)[TopicPartition(topic, 2)] == 2
+        assert planner.latest(grown)[TopicPartition(topic, 2)] == 2
         kafka.admin.delete_topic(topic)
-        until_gone(kafka, topic)
-        assert asked.partitions(lenient=True) == set()
+        until_deleted(kafka, topic)
+        assert planner.partitions(lenient=True) == set()
         if way == "subscribe":
             with pytest.raises(UnknownTopicError, match=f"there is no {topic}-0"):
-                asked.partitions()
+                planner.partitions()
 
 
 def test_stale_metadata_is_requested_again(
     monkeypatch: pytest.MonkeyPatch, kafka: KafkaCluster
 ) -> None:
     here, there = TopicPartition("a", 0), TopicPartition("a", 1)
-    asked = cluster(kafka, subscribe="a")
-    answers = [{here}, {here}, {here, there}, {here}]
-    monkeypatch.setattr(asked, "_partitions", lambda **_: answers.pop(0))
-    assert asked.partitions(known={there}) == {here, there}
-    answers[:] = [{here}] * 5
-    assert asked.partitions(known={there}) == {here}
-    assert len(answers) == 1
+    planner = cluster(kafka, subscribe="a")
+    responses = [{here}, {here}, {here, there}, {here}]
+    monkeypatch.setattr(planner, "_partitions", lambda **_: responses.pop(0))
+    assert planner.partitions(known={there}) == {here, there}
+    responses[:] = [{here}] * 5
+    assert planner.partitions(known={there}) == {here}
+    assert len(responses) == 1

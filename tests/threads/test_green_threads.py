@@ -41,10 +41,10 @@ def test_a_group_is_read_while_other_green_threads_run(
     assert result["committed"] == {"0": 10, "1": 10}
     assert result["ticks"] >= 10
     assert result["woken"]
-    told = [line for line in result["lines"] if line.startswith("using the Python ")]
-    assert len(told) == 1
+    warnings = [line for line in result["lines"] if line.startswith("using the Python ")]
+    assert len(warnings) == 1
     if native_available:
-        assert f"threading patched by {library}" in told[0]
+        assert f"threading patched by {library}" in warnings[0]
 
 
 def test_the_owner_of_a_consumer_is_recognised_among_green_threads() -> None:

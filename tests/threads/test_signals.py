@@ -42,13 +42,13 @@ def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch
     for at in count():
         news: list[str] = []
 
-        def tell(who: str, news: list[str] = news) -> None:
-            news.append(who)
+        def notify(source: str, news: list[str] = news) -> None:
+            news.append(source)
             driver.notify()
 
-        rescue = threading.Timer(LOST_S, tell, ("rescue",))
+        rescue = threading.Timer(LOST_S, notify, ("rescue",))
         rescue.start()
-        took_s = wait(driver, news, Interrupter(at, lambda: tell("handler")))
+        took_s = wait(driver, news, Interrupter(at, lambda: notify("handler")))
         rescue.cancel()
         rescue.join()
         assert driver._waiting == []
@@ -64,11 +64,11 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock() -> None
         interrupter = Interrupter(at)
         news: list[int] = []
 
-        def tell(news: list[int] = news) -> None:
+        def notify(news: list[int] = news) -> None:
             news.append(1)
             driver.notify()
 
-        rescue = threading.Timer(0.02, tell)
+        rescue = threading.Timer(0.02, notify)
         rescue.start()
         with suppress(KeyboardInterrupt):
             wait(driver, news, interrupter)

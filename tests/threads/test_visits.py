@@ -145,14 +145,14 @@ class Committing:
         self.lockstep = lockstep
         self.consumer = Consumer(lockstep)
         self.commits = Commits(self.consumer.core, Interceptors([]))
-        self.told: list[int] = []
+        self.committed: list[int] = []
         self._inside = False
 
     def _tell(self, offsets: Any, _: object) -> None:
         assert not self._inside
         self._inside = True
         self.lockstep.pause()
-        self.told.append(offsets[TP].offset)
+        self.committed.append(offsets[TP].offset)
         self._inside = False
 
     def commit(self, first: int) -> None:
@@ -160,7 +160,7 @@ class Committing:
             self.commits.commit_async({TP: OffsetAndMetadata(number, "", -1)}, self._tell)
             self.lockstep.pause()
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         done = 0
         while done < 6:
             if len(self.consumer.sent) > done:
@@ -169,7 +169,7 @@ class Committing:
             self.lockstep.pause()
 
     def poll(self) -> None:
-        while len(self.told) < 6:
+        while len(self.committed) < 6:
             self.commits.run_callbacks()
             self.lockstep.pause()
 
@@ -179,7 +179,7 @@ def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None
     lockstep = Lockstep(seed, commits_module, runtime)
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))
-    lockstep.run(one=one, two=two, network=both.answer, reader=both.poll)
-    assert sorted(both.told) == [10, 11, 12, 20, 21, 22]
-    assert [n for n in both.told if n < 20] == [10, 11, 12]
-    assert [n for n in both.told if n >= 20] == [20, 21, 22]
+    lockstep.run(one=one, two=two, network=both.respond, reader=both.poll)
+    assert sorted(both.committed) == [10, 11, 12, 20, 21, 22]
+    assert [n for n in both.committed if n < 20] == [10, 11, 12]
+    assert [n for n in both.committed if n >= 20] == [20, 21, 22]

@@ -46,7 +46,7 @@ def test_a_notification_is_never_missed(seed: int) -> None:
     lockstep = Lockstep(seed, runtime)
     driver = driven(lockstep)
     news: list[int] = []
-    answers: list[bool] = []
+    results: list[bool] = []
 
     def network() -> None:
         for number in range(3):
@@ -56,10 +56,10 @@ def test_a_notification_is_never_missed(seed: int) -> None:
     def application() -> None:
         for expected in range(1, 4):
             came = driver.wait(lambda wanted=expected: len(news) >= wanted, 10_000)
-            answers.append(came)
+            results.append(came)
 
     lockstep.run(network=network, application=application)
-    assert answers == [True] * 3
+    assert results == [True] * 3
     assert lockstep.expired == 0
 
 
@@ -69,13 +69,13 @@ def test_a_wakeup_from_a_third_thread_is_not_missed(seed: int) -> None:
     driver = driven(lockstep)
     news: list[str] = []
 
-    def tell(name: str) -> None:
+    def notify(name: str) -> None:
         news.append(name)
         driver.notify()
 
     lockstep.run(
-        network=lambda: tell("network"),
-        other=lambda: tell("other"),
+        network=lambda: notify("network"),
+        other=lambda: notify("other"),
         application=lambda: assert_both(driver, news),
     )
     assert lockstep.expired == 0
@@ -158,7 +158,7 @@ def test_events_keep_their_order_and_each_wakes_the_network_thread(seed: int) ->
 def test_each_background_error_is_raised_once(seed: int) -> None:
     lockstep = Lockstep(seed, queues)
     queue = BackgroundQueue()
-    told: list[str] = []
+    raised: list[str] = []
     over: list[bool] = []
 
     def network() -> None:
@@ -173,8 +173,8 @@ def test_each_background_error_is_raised_once(seed: int) -> None:
                 lockstep.pause()
             else:
                 assert isinstance(event, ErrorEvent)
-                told.append(str(event.error))
+                raised.append(str(event.error))
 
     lockstep.run(network=network, application=application)
-    assert [name for name in told if name != "a"] == ["b", "c"]
-    assert 1 <= told.count("a") <= 2
+    assert [name for name in raised if name != "a"] == ["b", "c"]
+    assert 1 <= raised.count("a") <= 2

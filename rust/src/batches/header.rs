@@ -97,7 +97,7 @@ pub fn walk(data: &[u8], high_watermark: i64) -> Walk {
     }
     if !data.is_empty() && found.end == 0 {
         found.problem = Some(format!(
-            "{} bytes hold no complete batch, so there is no going on; \
+            "{} bytes hold no complete batch, so no record can be read; \
              raise max_partition_fetch_bytes above the size of the largest batch",
             data.len()
         ));

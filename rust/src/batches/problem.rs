@@ -20,7 +20,7 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    /// Converts the problem to one with the offset of the batch.
+    /// Describes a batch that is too large, with its offsets; other problems stay unchanged.
     pub fn about(self, header: &BatchHeader, max_bytes: usize) -> Self {
         match self {
             Problem::TooLarge => Problem::Corrupt(format!(

@@ -45,7 +45,8 @@ struct RowSource {
 struct Deserializers {
     key: Option<(Py<PyAny>, bool)>,
     value: Option<(Py<PyAny>, bool)>,
-    /// Converts a deserializer's exception, given the received record, to the error to raise.
+    /// Returns the error to raise, given the origin ("key" or "value"), the exception, and the
+    /// record as received.
     error_of: Py<PyAny>,
 }
 

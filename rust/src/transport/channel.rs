@@ -131,12 +131,12 @@ impl Channel {
 
     /// True after the TCP connection is established.
     fn finish_connect(&mut self, out: &mut Vec<Event>) -> Result<bool, Failure> {
-        let refused = |error: io::Error, location: &str| {
+        let failed = |error: io::Error, location: &str| {
             Failure::Lost(format!("cannot connect to {location}: {}", reason(&error)))
         };
         match self.stream.take_error() {
             Ok(None) => {}
-            Ok(Some(error)) | Err(error) => return Err(refused(error, &self.location)),
+            Ok(Some(error)) | Err(error) => return Err(failed(error, &self.location)),
         }
         match self.stream.peer_addr() {
             Ok(_) => {}
@@ -144,7 +144,7 @@ impl Channel {
                 (self.readable, self.writable) = (false, false);
                 return Ok(false);
             }
-            Err(error) => return Err(refused(error, &self.location)),
+            Err(error) => return Err(failed(error, &self.location)),
         }
         // The previous edge concerned the connection attempt.
         self.writable = true;
@@ -244,7 +244,7 @@ impl Channel {
             // SAFETY: and the others into the scratch buffer.
             let rest = unsafe { socket::written(receiving.scratch, count - direct) };
             let outcome = self.reader.push(rest, &self.expected, &mut frames);
-            self.tell(&mut frames, out);
+            self.emit(&mut frames, out);
             if let Err(bad) = outcome {
                 return Err(Failure::Frame(bad.describe(&self.location, receiving.limit)));
             }
@@ -316,7 +316,7 @@ impl Channel {
             self.open(out);
         }
         self.received |= any;
-        self.tell(&mut frames, out);
+        self.emit(&mut frames, out);
         if let Some(bad) = bad {
             return Err(Failure::Frame(bad.describe(&self.location, limit)));
         }
@@ -329,7 +329,7 @@ impl Channel {
         }
     }
 
-    fn tell(&mut self, frames: &mut Vec<Received>, out: &mut Vec<Event>) {
+    fn emit(&mut self, frames: &mut Vec<Received>, out: &mut Vec<Event>) {
         for frame in frames.drain(..) {
             let kind = self.expected.kind_of(&frame.bytes);
             out.push(Event::Frame { connection: self.number, frame, kind });

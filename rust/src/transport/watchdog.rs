@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Locks the engine for Python.
+    /// Records that Python is active now.
     pub fn touch(&self) {
         let elapsed = self.started.elapsed().as_millis();
         self.touched_ms.store(u64::try_from(elapsed).unwrap_or(u64::MAX), SeqCst);
@@ -62,7 +62,7 @@ impl Shared {
         self.started + Duration::from_millis(self.touched_ms.load(SeqCst))
     }
 
-    /// Checks for a heartbeat at `due`.
+    /// Schedules a check for a heartbeat at `due`; starts the thread if necessary.
     pub fn watch(self: &Arc<Self>, due: Instant) {
         let mut plan = locked(&self.plan);
         // The thread wakes at the earlier time, and then sees later due times.

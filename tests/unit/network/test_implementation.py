@@ -75,7 +75,7 @@ def old_key(tmp_path: Path) -> dict[str, Any]:
     ("make", "words"),
     [
         (lambda _: {"ssl_context": ssl.create_default_context()}, "does not support ssl_context"),
-        (lambda _: {"ssl_ciphers": "HIGH"}, "which rustls does not have"),
+        (lambda _: {"ssl_ciphers": "HIGH"}, "which rustls does not support"),
         (old_key, "ssl_keyfile is encrypted in the legacy PEM format, not PKCS#8"),
     ],
     ids=["context", "ciphers", "key"],

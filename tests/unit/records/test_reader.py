@@ -338,7 +338,7 @@ def test_an_unknown_codec_is_named_and_stays():
     ("settings", "problem"),
     [
         ({"count": 4}, "past the end"),
-        ({"count": 2}, "behind the last record"),
+        ({"count": 2}, "follow the last record"),
         ({"count": -1}, "-1 records"),
         ({"last_delta": -1}, "delta -1"),
         ({"last_delta": 1}, "outside its batch"),
@@ -406,5 +406,5 @@ def test_an_unknown_format_and_a_negative_length():
     with pytest.raises(CorruptRecordError, match="format v3"):
         source.take(1)
     data[8:12] = b"\xff\xff\xff\xfe"
-    with pytest.raises(CorruptRecordError, match="length is -2"):
+    with pytest.raises(CorruptRecordError, match="has the length -2"):
         reader(bytes(data)).take(1)

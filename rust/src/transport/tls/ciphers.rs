@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(older.len(), 1);
         assert_eq!(older[0].suite(), CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384);
         assert_eq!(provider.cipher_suites.len(), 4);
-        let refused = restrict(&mut provider, &["AES128-SHA".to_owned()]).unwrap_err();
-        assert!(refused.contains("AES128-SHA"), "{refused}");
+        let rejected = restrict(&mut provider, &["AES128-SHA".to_owned()]).unwrap_err();
+        assert!(rejected.contains("AES128-SHA"), "{rejected}");
     }
 }

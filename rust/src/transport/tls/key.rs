@@ -26,12 +26,12 @@ pub fn read(pem: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'static>
 }
 
 fn decrypt(pem: &str, password: &str) -> Result<PrivateKeyDer<'static>, String> {
-    let refused = |error: &dyn std::fmt::Display| {
+    let unsupported = |error: &dyn std::fmt::Display| {
         format!("ssl_keyfile has an unsupported encryption: {error}")
     };
-    let (_, document) = SecretDocument::from_pem(pem).map_err(|error| refused(&error))?;
+    let (_, document) = SecretDocument::from_pem(pem).map_err(|error| unsupported(&error))?;
     let info = EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())
-        .map_err(|error| refused(&error))?;
-    let plain = info.decrypt(password).map_err(|error| refused(&error))?;
+        .map_err(|error| unsupported(&error))?;
+    let plain = info.decrypt(password).map_err(|error| unsupported(&error))?;
     Ok(PrivatePkcs8KeyDer::from(plain.as_bytes().to_vec()).into())
 }

@@ -35,8 +35,8 @@ impl Problem {
         };
         let text = describe(&error);
         // In TLS 1.3, the broker rejects our certificate after our side of the handshake.
-        let refused = matches!(error, Error::AlertReceived(_)) && !received;
-        if open && !refused {
+        let rejected = matches!(error, Error::AlertReceived(_)) && !received;
+        if open && !rejected {
             return Failure::Lost(format!("lost {location}: {text}"));
         }
         let text = format!("TLS with {location}: {text}");
@@ -158,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_about_who_we_are_and_a_later_alert_is_not() {
+    fn an_early_alert_concerns_the_client_certificate_and_a_later_one_does_not() {
         let alert = || Problem::Tls(Error::AlertReceived(AlertDescription::CertificateRequired));
-        let refused = "TLS with here: the broker sent the alert certificate required".to_owned();
-        assert_eq!(alert().into_failure("here", false, false), Failure::Tls(refused.clone()));
-        assert_eq!(alert().into_failure("here", true, false), Failure::Tls(refused));
+        let rejected = "TLS with here: the broker sent the alert certificate required".to_owned();
+        assert_eq!(alert().into_failure("here", false, false), Failure::Tls(rejected.clone()));
+        assert_eq!(alert().into_failure("here", true, false), Failure::Tls(rejected));
         assert!(matches!(alert().into_failure("here", true, true), Failure::Lost(_)));
     }
 
