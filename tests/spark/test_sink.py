@@ -121,7 +121,7 @@ def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: T
     [
         ("id", {"topic": "t"}, "a column value .binary or string. is needed"),
         ("id value", {"topic": "t"}, "value must be binary or string"),
-        ("string(id) value", {}, "option topic, or a column topic"),
+        ("string(id) value", {}, "option topic, or add a column topic"),
         ("string(id) value, string(null) topic", {}, "a row has no topic"),
         ("string(id) value", {"topic": "t", "kafka__nonsense": "1"}, "nonsense"),
         ("string(id) value", {"topic": "t", "topics": "t"}, "did you mean topic"),
