@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
+
 from tandem_kafka import errors
 from tests.unit.messages import ROOT, texts
+
+#: It reads the sources of the package.
+pytestmark = pytest.mark.sources
 
 PAGE: Final = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 

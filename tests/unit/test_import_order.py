@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+#: It reads the sources of the package.
+pytestmark = pytest.mark.sources
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -102,6 +102,7 @@ def _imports_without_warnings(module: Path) -> bool:
     )
 
 
+@pytest.mark.sources
 def test_kafka_python_is_imported_without_its_warnings() -> None:
     modules = [
         module

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
+
 from tests.unit.messages import ROOT, logged
+
+#: It reads the sources of the package.
+pytestmark = pytest.mark.sources
 
 PAGE: Final = (ROOT / "docs" / "reference" / "log-messages.md").read_text(encoding="utf-8")
 

@@ -6,9 +6,14 @@ import re
 import tomllib
 from typing import Final
 
+import pytest
+
 from tests.kafka.jars import KAFKA_VERSION
 from tests.unit.api_versions import table
 from tests.unit.messages import ROOT
+
+#: It reads the sources of the package.
+pytestmark = pytest.mark.sources
 
 PAGE: Final = (ROOT / "docs" / "reference" / "versions.md").read_text(encoding="utf-8")
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
