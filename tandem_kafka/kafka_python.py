@@ -3,7 +3,7 @@
 kafka-python 3.0 reads its message schemas with `importlib.resources.read_text`, which these two
 versions deprecate. With `-W error` the warning would keep a program from importing this package.
 Packages and modules that import kafka-python therefore import this module first
-(`tests/unit/test_imports.py`).
+(`tests/unit/test_imports.py`). Its other names are those of kafka-python.
 """
 
 from __future__ import annotations
@@ -11,20 +11,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = [
-    "AsyncConsumerRebalanceListener",
-    "DefaultSerializer",
-    "Deserializer",
-    "IsolationLevel",
-    "JsonSerializer",
-    "KafkaAdminClient",
-    "KafkaProducer",
-    "OffsetSpec",
-    "Serializer",
-    "TopicPartitionReplica",
-    "schemas_may_be_read",
-]
+__all__ = ["schemas_may_be_read"]
 
 
 @contextmanager
@@ -36,15 +25,8 @@ def schemas_may_be_read() -> Iterator[None]:
 
 
 with schemas_may_be_read():
-    from kafka import (
-        AsyncConsumerRebalanceListener,
-        DefaultSerializer,
-        Deserializer,
-        IsolationLevel,
-        JsonSerializer,
-        KafkaAdminClient,
-        KafkaProducer,
-        OffsetSpec,
-        Serializer,
-        TopicPartitionReplica,
-    )
+    import kafka
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(kafka, name)

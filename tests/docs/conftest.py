@@ -1,14 +1,19 @@
-"""What the pages read: topics full of orders and payments, and a writer that goes on."""
+"""What the pages read: topics full of orders and payments; and how their programs are run."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from confluent_kafka import Producer
 
 from tandem_kafka.testing.serving import order
+from tests.docs.pages import ROOT
 
 TOPICS = ("orders", "payments")
 PARTITIONS = 4
@@ -44,3 +49,22 @@ def orders_arrive(bootstrap: str) -> Iterator[None]:
     ended.set()
     writer.join()
     assert producer.flush(30.0) == 0
+
+
+def run_python(folder: Path, *arguments: str, timeout_s: float = 160) -> None:
+    """Run Python with this tree in a folder; a failure shows what the program printed."""
+    ran = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONFAULTHANDLER": "1",
+            "PYSPARK_PYTHON": sys.executable,
+        },
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr

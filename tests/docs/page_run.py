@@ -8,6 +8,7 @@ themselves.
 from __future__ import annotations
 
 import _thread
+import contextlib
 import sys
 import threading
 import time
@@ -87,13 +88,10 @@ def _run(block: Block, namespace: dict[str, Any], bootstrap: str) -> None:
     code = block.code.replace("localhost:9092", bootstrap)
     # Blank lines first, so that a traceback shows the line of the page.
     compiled = compile("\n" * (block.line - 1) + code, block.page, "exec")
-    if block.kind == "spark":
-        exec(compiled, namespace)  # noqa: S102 - that is what this module is for
-        return
     interruption = Interruption()
     try:
-        with interruption:
-            exec(compiled, namespace)  # noqa: S102
+        with contextlib.nullcontext() if block.kind == "spark" else interruption:
+            exec(compiled, namespace)  # noqa: S102 - that is what this module is for
     except KeyboardInterrupt:
         if not interruption.sent or interruption.starved:
             raise

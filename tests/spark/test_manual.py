@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive
-from tests.docs.pages import PAGES, ROOT, blocks
+from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
+from tests.docs.pages import PAGES, blocks
 from tests.kafka.broker import KafkaCluster
+from tests.spark.session import since  # skips all of this without pyspark
 
-_PAGES = [page for page in PAGES if any(block.kind == "spark" for block in blocks(page))]
+#: This page also registers the source, which Spark 4.0 rejects because it has found it.
+_REFERENCE = "docs/reference/spark.md"
+_PAGES = [
+    pytest.param(page, marks=since(4, 1, "sources registered again") if page == _REFERENCE else ())
+    for page in PAGES
+    if any(block.kind == "spark" for block in blocks(page))
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +33,5 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.mark.parametrize("page", _PAGES)
 def test_a_page_runs(page: str, bootstrap: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-m", "tests.docs.page_run", page, "spark", bootstrap]
-    ran = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    module = ("-m", "tests.docs.page_run", page, "spark", bootstrap)
+    run_python(tmp_path, *module, timeout_s=240)
