@@ -100,7 +100,14 @@ def test_the_documented_format() -> None:
 
 @pytest.mark.parametrize(
     "metadata",
-    ["offset of another program", "tkw2:AAAA", "tkw1:", "tkw1:****", "tkw1:AAAAAAAA", "tkw1:AAA=AA"],
+    [
+        "offset of another program",
+        "tkw2:AAAA",
+        "tkw1:",
+        "tkw1:****",
+        "tkw1:AAAAAAAA",
+        "tkw1:AAA=AA",
+    ],
 )
 def test_metadata_of_others_is_recognized(metadata: str) -> None:
     with pytest.raises(ForeignMetadataError):
