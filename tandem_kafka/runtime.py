@@ -8,30 +8,23 @@ one thread, deterministically, from a seed.
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from types import FrameType
 from typing import Protocol, TypeVar
-
-from tandem_kafka import green
 
 __all__ = [
     "Clock",
     "Driver",
-    "Held",
     "Loop",
     "MonotonicClock",
-    "OwnerLock",
     "Random",
     "Runtime",
     "ThreadDriver",
-    "thread_id",
-    "thread_name",
+    "Waiter",
 ]
 
 T = TypeVar("T")
@@ -81,8 +74,29 @@ class Loop(Protocol):
         ...
 
 
+class Waiter(Protocol):
+    """What `Driver.notify` wakes: the lock of a waiting thread, or a task of an event loop."""
+
+    def locked(self) -> bool:
+        """Tell whether it is waiting and has not been woken."""
+        ...
+
+    def release(self) -> None:
+        """Wake it; any thread or signal handler may call this."""
+        ...
+
+
 class Driver(Protocol):
-    """Runs the loop, and lets application threads wait for it."""
+    """Runs the loop, and lets the application wait for it."""
+
+    #: What waits now. A waiter adds itself before it checks its condition, so that it misses no
+    #: notification.
+    waiting: list[Waiter]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the loop has finished, or never started."""
+        ...
 
     def start(self, loop: Loop, name: str) -> None:
         """Start the loop.
@@ -93,7 +107,7 @@ class Driver(Protocol):
         ...
 
     def notify(self, *, first: bool = False) -> None:
-        """Wake the waiting application threads, so that they check their conditions.
+        """Wake the waiting threads and tasks, so that they check their conditions.
 
         With `first`, an awakened thread runs before the calling thread continues.
         """
@@ -147,12 +161,19 @@ class ThreadDriver:
         #: One lock per waiting thread, which the thread holds and `notify` releases. The lock stays
         #: released until the thread takes it, so no wakeup is lost in between. A signal handler
         #: never needs a lock that the interrupted code may hold.
-        self._waiting: list[threading.Lock] = []
+        self.waiting: list[Waiter] = []
         self._new_lock = threading.Lock
         self._thread: threading.Thread | None = None
+        self._ended = True
+
+    @property
+    def ended(self) -> bool:
+        """Whether the loop has finished, or never started."""
+        return self._ended
 
     def start(self, loop: Loop, name: str) -> None:
         """Start the network thread."""
+        self._ended = False
         self._thread = threading.Thread(target=self._run, args=(loop,), name=name, daemon=True)
         self._thread.start()
 
@@ -166,6 +187,7 @@ class ThreadDriver:
         try:
             loop.finish(failure)
         finally:
+            self._ended = True
             self.notify()
 
     def notify(self, *, first: bool = False) -> None:
@@ -173,13 +195,13 @@ class ThreadDriver:
 
         Any thread or signal handler may call this. It is cheap while no thread waits.
         """
-        # A waiting thread registers its lock before it checks `ready`. It therefore either sees a
-        # change made before this call, or its lock is registered here.
-        if self._waiting and self._wake() and first:
+        # A waiter registers before it checks its condition. It therefore either sees a change made
+        # before this call, or is registered here.
+        if self.waiting and self._wake() and first:
             time.sleep(_HANDOVER_S)
 
     def _wake(self) -> bool:
-        asleep = [lock for lock in tuple(self._waiting) if lock.locked()]
+        asleep = [lock for lock in tuple(self.waiting) if lock.locked()]
         for lock in asleep:
             with suppress(RuntimeError):  # another thread or a signal handler has released it
                 lock.release()
@@ -192,7 +214,7 @@ class ThreadDriver:
         lock = self._new_lock()
         lock.acquire()
         try:
-            self._waiting.append(lock)
+            self.waiting.append(lock)
             while not ready():
                 left_ms = deadline_ms - self._clock.now_ms()
                 if left_ms <= 0:
@@ -200,8 +222,8 @@ class ThreadDriver:
                 lock.acquire(timeout=min(left_ms / 1000, _RECHECK_S))
             return True
         finally:
-            if lock in self._waiting:
-                self._waiting.remove(lock)
+            if lock in self.waiting:
+                self.waiting.remove(lock)
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` on a new daemon thread."""
@@ -241,93 +263,3 @@ class Runtime:
         """Return a runtime with real time and a real network thread."""
         clock = MonotonicClock()
         return cls(clock=clock, driver=ThreadDriver(clock))
-
-
-class Held(Protocol):
-    """A lock that the calling thread holds."""
-
-    def release(self) -> None:
-        """Release the lock."""
-        ...
-
-
-class OwnerLock:
-    """A reentrant lock that rejects other threads instead of blocking them.
-
-    An interrupt (Ctrl-C) can end a method anywhere, even between acquiring the lock and the `try`
-    that releases it. If the lock is held but its thread has no guarded method on its stack, the
-    next thread takes the lock over.
-
-    Green threads run only while another one waits, so each entry yields to them. Otherwise a loop
-    of `poll()` calls that always find records would block heartbeats and other green threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._green = green.library() is not None
-
-    def acquire(self) -> Held | None:
-        """Return the acquired lock, or None if another thread holds it."""
-        if self._green:
-            green.yield_to_others()
-        lock = self._lock
-        return lock if lock.acquire(False) else None
-
-    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
-        """Tell whether no other thread is inside a guarded method."""
-        return _thread_inside(inside) is None
-
-    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
-        """Acquire an abandoned lock after `acquire` failed, or name the thread that holds it.
-
-        Args:
-            inside: Tells whether a stack frame belongs to a guarded method.
-        """
-        abandoned = self._lock
-        name = _thread_inside(inside)
-        if name is not None:
-            return name
-        lock = threading.RLock()
-        lock.acquire()
-        self._lock = lock
-        # The owner may have returned before the store with the lock that it still holds. It is
-        # then found here. If it returns later, it finds the new lock. Two are never inside.
-        name = _thread_inside(inside)
-        if name is not None:
-            self._lock = abandoned
-            return name
-        return lock
-
-
-def thread_id() -> int:
-    """Return the id of the calling thread."""
-    return threading.get_ident()
-
-
-def thread_name() -> str:
-    """Return the name of the calling thread."""
-    return threading.current_thread().name
-
-
-def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
-    """Return the name of another thread with such a frame on its stack, or None."""
-    if green.library() is not None:
-        return (
-            "another green thread" if any(_shows(top, inside) for top in green.frames()) else None
-        )
-    frames = sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
-    frames.pop(threading.get_ident())
-    for ident, top in frames.items():
-        if _shows(top, inside):
-            names = {thread.ident: thread.name for thread in threading.enumerate()}
-            return names.get(ident, f"thread {ident}")
-    return None
-
-
-def _shows(top: FrameType, inside: Callable[[FrameType], bool]) -> bool:
-    frame: FrameType | None = top
-    while frame is not None:
-        if inside(frame):
-            return True
-        frame = frame.f_back
-    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from tandem_kafka.consumer.collector import Collector
@@ -45,17 +45,17 @@ class BackgroundEvents:
         begun = self._listener.due is not None
         return len(self._core.engine.background) + begun + len(self._completed)
 
-    def process(self) -> None:
+    async def process(self) -> None:
         """Process all events, then raise the first error, if any.
 
         After an interrupt, the next call continues with the same event. A callback that has
         already started is not called again.
         """
         first: Exception | None = None
-        self._report_completed()
+        await self._report_completed()
         while (event := self._next()) is not None:
             try:
-                self._handle(event)
+                await self._handle(event)
             except KafkaError as error:
                 if first is None:
                     first = error
@@ -73,7 +73,7 @@ class BackgroundEvents:
             queue.take()
         return event
 
-    def _handle(self, event: BackgroundEvent) -> None:
+    async def _handle(self, event: BackgroundEvent) -> None:
         if isinstance(event, ErrorEvent):
             if event.outdated:
                 return
@@ -82,38 +82,38 @@ class BackgroundEvents:
             return  # the membership that it belonged to has ended
         match event:
             case PartitionsAssigned():
-                self._apply_assignment(event)
+                await self._apply_assignment(event)
             case PartitionsRevoked():
-                self._revoke(event)
+                await self._revoke(event)
             case PartitionsLost(partitions):
                 left = self._listener.unreleased(partitions)
-                self._call(event, lambda: self._listener.lost(left))
+                await self._call(event, lambda: self._listener.lost(left))
             case _:
                 assert_never(event)
 
     def _cancelled(self, number: int) -> bool:
         return number != self._core.engine.group.callback
 
-    def _revoke(self, event: PartitionsRevoked) -> None:
+    async def _revoke(self, event: PartitionsRevoked) -> None:
         if self._commits.automatic:
             timeout_ms = self._core.config.max_poll_interval_ms
-            self._commits.commit_quietly(self._core.deadline_ms(timeout_ms))
+            await self._commits.commit_quietly(self._core.deadline_ms(timeout_ms))
             if self._cancelled(event.number):
                 return  # the membership ended during the commit: partitions are lost, not revoked
 
-        def revoked() -> None:
+        async def revoked() -> None:
             try:
-                self._listener.revoked(event.partitions)
+                await self._listener.revoked(event.partitions)
             except Exception as error:
                 if not isinstance(error, WakeupError):
                     # It failed, so it must be called again.
                     self._listener.released_partitions = frozenset()
                 raise
 
-        self._call(event, revoked)
+        await self._call(event, revoked)
 
-    def _apply_assignment(self, event: PartitionsAssigned) -> None:
-        applied = self._core.ask(
+    async def _apply_assignment(self, event: PartitionsAssigned) -> None:
+        applied = await self._core.ask(
             ApplyAssignment(
                 deadline_ms=self._core.deadline_ms(None),
                 number=event.number,
@@ -123,12 +123,12 @@ class BackgroundEvents:
         if applied:
             self._listener.released_partitions = frozenset()
             self._collector.purge()
-            self._call(event, lambda: self._listener.assigned(event.added))
+            await self._call(event, lambda: self._listener.assigned(event.added))
 
-    def _call(self, event: RebalanceEvent, callback: Callable[[], None]) -> None:
+    async def _call(self, event: RebalanceEvent, callback: Callable[[], Awaitable[None]]) -> None:
         """Run a callback and report its outcome to the network thread in any case."""
         try:
-            callback()
+            await callback()
             self._completed.append((event.number, None))
         except WakeupError:
             # An intended interruption is not a failure of the callback.
@@ -142,9 +142,9 @@ class BackgroundEvents:
                 self._completed.append((event.number, None))
             raise
         finally:
-            self._report_completed()
+            await self._report_completed()
 
-    def _report_completed(self) -> None:
+    async def _report_completed(self) -> None:
         """Report completed callbacks to the network thread."""
         while self._completed:
             number, error = self._completed[0]
@@ -152,7 +152,7 @@ class BackgroundEvents:
                 # Wait until the network thread has processed it: the assignment must change
                 # inside poll() or not at all.
                 deadline_ms = self._core.deadline_ms(None)
-                self._core.ask(
+                await self._core.ask(
                     CallbackCompleted(deadline_ms=deadline_ms, number=number, error=error)
                 )
                 self._collector.purge()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from tandem_kafka.consumer.arguments import check_leave
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.iteration import Iteration
 from tandem_kafka.consumer.listener import ListenerCalls, callback_error
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.events.application import (
@@ -50,15 +52,17 @@ class Closing:
         core: Core,
         commits: Commits,
         listener: ListenerCalls,
+        iteration: Iteration,
         hooks: Sequence[Hook],
     ) -> None:
         self._core = core
         self._commits = commits
         self._listener = listener
+        self._iteration = iteration
         self._hooks = hooks
         self._errors: list[BaseException] = []
 
-    def unsubscribe(self) -> None:
+    async def unsubscribe(self) -> None:
         """Release the partitions, leave the group and end the subscription.
 
         Raises:
@@ -67,94 +71,136 @@ class Closing:
         with self._collecting():
             deadline_ms = self._core.deadline_ms(None)
             commit = self._commits.automatic
-            self._release_partitions(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
+            await self._release_partitions(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
             if not self._core.closed:
-                self._attempt(lambda: self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
+                await self._attempt(self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
 
-    def deadline_ms(self, timeout_ms: float | None) -> int:
-        """Return the deadline of a close() with this timeout."""
+    def _deadline_ms(self, timeout_ms: float | None) -> int:
         if timeout_ms is None:
             unreachable = self._core.engine.coordinator_unreachable
             timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
         request_timeout_ms = self._core.config.request_timeout_ms
         return self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
 
-    def close(
-        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool = True
+    @guarded
+    async def close(
+        self,
+        *,
+        autocommit: bool = True,
+        timeout_ms: float | None = None,
+        leave_group: object = "default",
     ) -> None:
-        """Close the consumer before the deadline.
+        """Close the consumer. A second call waits for the first.
 
         Args:
-            deadline_ms: When the close must have finished.
-            commit: Whether to commit first, if auto-commit is on.
-            leave: Whether to leave the group.
-            alone: False if another thread does not return from a listener or deserializer. Then
-                the close neither commits nor calls the listener.
+            autocommit: Whether to commit first, if auto-commit is on.
+            timeout_ms: Time limit in milliseconds, never more than `request_timeout_ms`.
+            leave_group: "default", "leave" or "remain".
 
         Raises:
             RebalanceCallbackError: The listener raised.
             BaseException: An interrupt such as KeyboardInterrupt; the consumer is closed.
         """
-        with self._collecting():
-            if not alone:
-                log.warning(
-                    "closing without a commit and without calling the rebalance listener: another "
-                    "thread did not return from poll() in time; its listener or deserializer "
-                    "blocks"
-                )
-            self._close(deadline_ms, commit=commit, leave=leave, alone=alone)
+        core = self._core
+        operation = check_leave(leave_group)
+        core.check_process()
+        core.callers.check()
+        first = not core.closing
+        deadline_ms = self._deadline_ms(timeout_ms)
+        try:
+            core.closing = True
+            visit = await core.visit(deadline_ms)
+        except BaseException:
+            # Interrupted before the close began: the next close() must start it.
+            core.closing = not first
+            raise
+        try:
+            if first and not core.closed:
+                alone = visit is not None
+                if alone:
+                    self._iteration.end()
+                try:
+                    with self._collecting():
+                        await self._close(
+                            deadline_ms, commit=autocommit, leave=operation, alone=alone
+                        )
+                finally:
+                    core.closed = True
+        finally:
+            if visit is not None:
+                visit.release()
 
-    def _close(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool) -> None:
+    async def _close(
+        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool
+    ) -> None:
+        """Run all phases.
+
+        Args:
+            deadline_ms: When the close must have finished.
+            commit: Whether to commit first, if auto-commit is on.
+            leave: Whether to leave the group.
+            alone: False if another caller does not return from a listener or deserializer. Then
+                the close neither commits nor calls the listener.
+        """
+        if not alone:
+            log.warning(
+                "closing without a commit and without calling the rebalance listener: another "
+                "%s did not return from poll() in time; its listener or deserializer blocks",
+                self._core.callers.kind,
+            )
         try:
             if alone:
                 commit = commit and self._commits.automatic
-                self._release_partitions(deadline_ms, commit=commit, leave=leave)
+                await self._release_partitions(deadline_ms, commit=commit, leave=leave)
             elif self._core.engine.subscription.auto_assigned:
-                self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
-            self._attempt(lambda: self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
-            self._attempt(lambda: self._commits.await_pending(deadline_ms, interruptible=False))
+                await self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
+            await self._attempt(self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
+            await self._attempt(self._commits.await_pending(deadline_ms, interruptible=False))
         finally:
-            self._end_network_thread(deadline_ms)
+            await self._end_network_thread(deadline_ms)
         # By now, commits that could not be sent have failed. Their callbacks must run as well.
-        self._attempt(self._commits.run_callbacks)
+        await self._attempt(_called(self._commits.run_callbacks))
         for hook in self._hooks:
-            self._attempt(hook.close)
+            await self._attempt(_called(hook.close))
 
     # --- phases --------------------------------------------------------------------------------
 
-    def _release_partitions(self, deadline_ms: int, *, commit: bool, leave: LeaveOperation) -> None:
+    async def _release_partitions(
+        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation
+    ) -> None:
         """Commit, run the listener and leave the group, in this order."""
         subscription = self._core.engine.subscription
         if subscription.auto_assigned:
-            self._attempt(lambda: self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
+            await self._attempt(self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
         if commit:
-            self._attempt(lambda: self._commits.commit_quietly(deadline_ms))
+            await self._attempt(self._commits.commit_quietly(deadline_ms))
         if not subscription.auto_assigned:
             return
         held = self._listener.unreleased(frozenset(subscription.assigned))
         group = self._core.engine.group
         grouped = self._core.config.group_id is not None
         if grouped and (group.lost or group.metadata.generation_id == NO_GENERATION):
-            self._attempt(lambda: _call_listener(lambda: self._listener.lost(held)))
+            await self._attempt(_call_listener(self._listener.lost(held)))
         else:
-            self._attempt(lambda: _call_listener(lambda: self._listener.revoked(held)))
+            await self._attempt(_call_listener(self._listener.revoked(held)))
         if self._core.closed:
             return  # the listener has closed the consumer
-        self._leave(deadline_ms, leave)
+        await self._leave(deadline_ms, leave)
 
-    def _leave(self, deadline_ms: int, leave: LeaveOperation) -> None:
+    async def _leave(self, deadline_ms: int, leave: LeaveOperation) -> None:
         event = LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=leave)
-        self._attempt(lambda: self._core.ask(event))
+        await self._attempt(self._core.ask(event))
 
-    def _end_network_thread(self, deadline_ms: int) -> None:
-        self._attempt(lambda: self._core.engine.queue.add(Close(deadline_ms=deadline_ms)))
+    async def _end_network_thread(self, deadline_ms: int) -> None:
+        event = Close(deadline_ms=deadline_ms)
+        await self._attempt(_called(lambda: self._core.engine.queue.add(event)))
         join_by_ms = max(deadline_ms, self._core.clock.now_ms()) + JOIN_GRACE_MS
         try:
-            ended = self._core.driver.join(join_by_ms)
+            ended = await self._core.callers.join(join_by_ms)
         except BaseException as error:  # noqa: BLE001 - Ctrl-C; raised after all phases
             self._errors.append(error)
             self._core.engine.loop.stop()
-            ended = self._core.driver.join(self._core.clock.now_ms() + JOIN_GRACE_MS)
+            ended = await self._core.callers.join(self._core.clock.now_ms() + JOIN_GRACE_MS)
         if not ended:
             log.warning(
                 "the network thread did not end by the deadline of close(); it ends in the "
@@ -162,10 +208,10 @@ class Closing:
             )
             self._core.engine.loop.stop()
 
-    def _attempt(self, step: Callable[[], object]) -> None:
+    async def _attempt(self, step: Awaitable[object]) -> None:
         """Run a step; log a timeout, and keep any other error for the end."""
         try:
-            step()
+            await step
         except KafkaTimeoutError as error:
             log.warning("a step of close() timed out: %s", error)
         except BaseException as error:  # noqa: BLE001 - raised after all phases
@@ -187,9 +233,13 @@ class Closing:
         raise first
 
 
-def _call_listener(callback: Callable[[], None]) -> None:
+async def _call_listener(callback: Awaitable[None]) -> None:
     """Call a listener's method; wrap its error as poll() does."""
     try:
-        callback()
+        await callback
     except Exception as error:
         raise callback_error(error) from error
+
+
+async def _called(function: Callable[[], object]) -> None:
+    function()

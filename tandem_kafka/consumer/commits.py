@@ -14,7 +14,6 @@ from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
-from tandem_kafka.runtime import OwnerLock
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
 
 __all__ = ["Commits"]
@@ -52,7 +51,7 @@ class Commits:
         self._core = core
         self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
-        self._callback_lock = OwnerLock()
+        self._callback_lock = core.callers.lock()
         #: Automatic commits whose outcome has not been passed on yet.
         self._automatic: list[AutoCommit] = []
         self._interval_ms = core.config.auto_commit_interval_ms
@@ -77,17 +76,17 @@ class Commits:
 
     # --- synchronous ---------------------------------------------------------------------------
 
-    def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
+    async def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
         """Commit and wait; earlier asynchronous commits complete first."""
         topic_ids, chosen = self._offsets_to_commit(offsets)
         deadline_ms = self._core.deadline_ms(timeout_ms)
-        self.await_pending(deadline_ms, interruptible=True)
+        await self.await_pending(deadline_ms, interruptible=True)
         if chosen:
             event = CommitSync(deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids)
-            self._core.ask(event, interruptible=True)
+            await self._core.ask(event, interruptible=True)
             self._interceptors.on_commit(chosen)
 
-    def commit_quietly(self, deadline_ms: int) -> None:
+    async def commit_quietly(self, deadline_ms: int) -> None:
         """Commit before partitions are released; a failure is only logged."""
         topic_ids, chosen = self._offsets_to_commit(None)
         if not chosen:
@@ -96,7 +95,7 @@ class Commits:
             deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, releasing=True
         )
         try:
-            self._core.ask(event)
+            await self._core.ask(event)
         except Exception as error:  # noqa: BLE001 - the release must continue
             log.warning(
                 "offsets were not committed before the partitions were released, so records "
@@ -196,12 +195,12 @@ class Commits:
             if callback is not None:
                 callback(event.offsets, event.future.error)
 
-    def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
+    async def await_pending(self, deadline_ms: int, *, interruptible: bool) -> None:
         """Wait for the asynchronous commits so far, and run their callbacks."""
         asked = [pending.event.future for pending in tuple(self._pending)]
         if asked:
             done = lambda: all(future.done for future in asked)  # noqa: E731
-            self._core.wait(done, deadline_ms, interruptible=interruptible)
+            await self._core.wait(done, deadline_ms, interruptible=interruptible)
         self.run_callbacks()
 
     # --- automatic -----------------------------------------------------------------------------

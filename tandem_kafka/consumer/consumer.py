@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-import logging
-import sys
 import warnings
 from collections.abc import Sequence
 from types import TracebackType
@@ -13,35 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overloa
 
 from typing_extensions import Unpack
 
+from tandem_kafka.callers import Threads, run
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
-from tandem_kafka.consumer.arguments import (
-    check_arrow_usable,
-    check_leave,
-    check_limit,
-)
-from tandem_kafka.consumer.background_events import BackgroundEvents
-from tandem_kafka.consumer.borrowed import for_network_thread
-from tandem_kafka.consumer.closing import Closing, Hook
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
-from tandem_kafka.consumer.collector import Collector
-from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.core import Core, guarded
-from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.consumer.iteration import Iteration, Loop, Run
-from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.offset_methods import OffsetMethods
-from tandem_kafka.consumer.poller import Poller
-from tandem_kafka.consumer.positions import Positions
-from tandem_kafka.consumer.publication import Publication
+from tandem_kafka.consumer.parts import Parts, with_client_id
+from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
-from tandem_kafka.engine.assembly import assemble
-from tandem_kafka.errors import ConsumerClosedError
-from tandem_kafka.records import check_arrow_columns, to_record_batch
-from tandem_kafka.runtime import Held, Runtime
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:
@@ -51,16 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaConsumer"]
 
-log = logging.getLogger(__name__)
-
-#: Iteration creates records in advance. A larger batch would use more memory without any gain.
-MAX_RUN_RECORDS = 1_000
-
-_numbers = itertools.count(1)
-
 
 class KafkaConsumer(
-    SubscriptionMethods, OffsetMethods, ClusterMethods, Loop, Generic[KeyT, ValueT]
+    PlainMethods, SubscriptionMethods, OffsetMethods, ClusterMethods, Loop, Generic[KeyT, ValueT]
 ):
     """Reads records from a Kafka cluster.
 
@@ -136,52 +106,19 @@ class KafkaConsumer(
         self, config: Config, runtime: Runtime, topics: Sequence[str], transport: Any = None
     ) -> None:
         self._written = config.by_name()
-        if config.client_id is None:
-            config = _with_client_id(config)
-            self._written["client_id"] = config.client_id
-        self._interceptors = Interceptors(config.interceptor_classes)
-        self._deserializers = Deserializers(config)
-        hooks: list[Hook] = [self._interceptors, self._deserializers]
-        try:
-            reporters = Reporters(config)
-            hooks.append(reporters)
-            engine = assemble(for_network_thread(config), runtime, transport)
-            reporters.follow(engine.metrics)
-            core = Core(config, runtime, engine)
-            core.start_network_thread()
-        except BaseException:
-            for hook in hooks:
-                hook.close()
-            raise
-        self._core = core
+        config = with_client_id(config)
+        self._written["client_id"] = config.client_id
         self._config = config
-        self._listener = ListenerCalls(core)
-        self._commits = Commits(core, self._interceptors)
-        self._positions = Positions(core)
-        self._collector = Collector(
-            engine.subscription,
-            engine.buffer,
-            self._deserializers,
-            engine.transport.wakeup,
-            config.fetch_buffer_max_bytes,
-        )
-        self._background = BackgroundEvents(core, self._commits, self._collector, self._listener)
-        self._poller = Poller(core, self._commits, self._collector, self._background, reporters)
-        #: Iteration deserializes each record when it is due, unless an interceptor comes first.
-        self._loop_deserializes = self._deserializers.active and not self._interceptors.consuming
-        self._iteration = Iteration(
-            engine.subscription, self._deserializers if self._loop_deserializes else None
-        )
-        self._closing = Closing(core, self._commits, self._listener, hooks)
-        try:
-            if config.bootstrap_timeout_ms and config.api_version is None:
-                self.bootstrap()
-            if topics:
-                self.subscribe(topics)
-            reporters.report()
-        except BaseException:
-            self.close(autocommit=False, timeout_ms=0)
-            raise
+        parts = Parts(config, runtime, Threads(runtime.clock, runtime.driver), transport)
+        self._parts = parts
+        self._core = parts.core
+        self._positions = parts.positions
+        self._commits = parts.commits
+        self._reading = parts.reading
+        self._subscriptions = parts.subscriptions
+        self._offsets = parts.offsets
+        self._cluster = parts.cluster
+        run(parts.begin(topics))
 
     if TYPE_CHECKING:
 
@@ -191,7 +128,6 @@ class KafkaConsumer(
 
     # --- reading -------------------------------------------------------------------------------
 
-    @guarded
     def poll(
         self,
         timeout_ms: float = 0,
@@ -226,39 +162,12 @@ class KafkaConsumer(
                 cluster denies access to a topic or group, or rejects the name of a topic.
             RebalanceCallbackError: A rebalance listener raised; the cause is its exception.
         """
-        core = self._core
-        held = core.acquire()
-        try:
-            limit = check_limit(max_records, self._config.max_poll_records)
-            deadline_ms = core.deadline_ms(timeout_ms)
-            self._iteration.end()
-            batch, publication = self._next_batch(deadline_ms, limit, held)
-        finally:
-            held.release()
+        batch, publication = run(self._reading.poll(timeout_ms, max_records))
         # This single store moves all positions. It must directly precede the return: an interrupt
         # in between would lose the records.
         publication.done = update_offsets
         return batch
 
-    def _next_batch(
-        self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
-    ) -> tuple[ConsumerRecords[Any, Any], Publication]:
-        """Return records, and the publication that moves their positions.
-
-        Args:
-            deadline_ms: When to return without records.
-            limit: Maximum number of records.
-            held: The lock that `acquire` returned.
-            raw: Leave deserialization to the iteration.
-        """
-        self._collector.raw = raw
-        batch = self._poller.poll(deadline_ms, limit, held)
-        publication = self._collector.publication
-        if batch and self._interceptors.consuming:
-            batch = self._interceptors.on_consume(batch)
-        return batch, publication
-
-    @guarded
     def poll_arrow(
         self,
         timeout_ms: float = 0,
@@ -294,72 +203,19 @@ class KafkaConsumer(
             InvalidArgumentError: A column does not exist.
             KafkaError: As for ``poll()``.
         """
-        core = self._core
-        held = core.acquire()
-        try:
-            chosen = check_arrow_columns(columns)
-            check_arrow_usable(
-                deserializing=self._deserializers.active, intercepting=self._interceptors.consuming
-            )
-            limit = check_limit(max_records, sys.maxsize)
-            deadline_ms = core.deadline_ms(timeout_ms)
-            self._iteration.end()
-            batch, publication = self._next_batch(deadline_ms, limit, held)
-            records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
-        finally:
-            held.release()
+        records, publication = run(
+            self._reading.poll_arrow(timeout_ms, max_records, columns, binary_view=binary_view)
+        )
         publication.done = True  # as in poll()
         return records
 
-    @guarded
     def _find_feed(self) -> None:
         """Give the loop the feed with the next record; see `Loop`."""
-        core = self._core
-        try:
-            held = core.acquire()
-        except ConsumerClosedError:
-            raise StopIteration from None  # any thread may close the consumer during iteration
-        try:
-            changes = core.engine.subscription.changes
-            seen = changes.count  # read first, so that a concurrent change triggers another check
-            run = self._iteration.ready()
-            if run is None:
-                seen, run = self._await_run(held)
-            self._follow(run.feed, changes, seen)
-        finally:
-            held.release()
-
-    def _await_run(self, held: Held) -> tuple[int, Run]:
-        core, timeout_ms = self._core, self._config.consumer_timeout_ms
-        endless = timeout_ms is None or timeout_ms < 0
-        if endless and core.engine.subscription.kind is SubscriptionKind.NONE:
-            log.warning("iteration ends without a subscription; call subscribe() or assign() first")
+        if not run(self._reading.find_feed(self._follow)):
             raise StopIteration
-        deadline_ms = core.deadline_ms(2**40 if endless else timeout_ms)
-        limit = min(self._config.max_poll_records, MAX_RUN_RECORDS)
-        changes = core.engine.subscription.changes
-        while True:
-            self._iteration.add(
-                *self._next_batch(deadline_ms, limit, held, raw=self._loop_deserializes)
-            )
-            seen = changes.count
-            run = self._iteration.ready()
-            if run is not None:
-                return seen, run
-            if core.closed or core.clock.now_ms() >= deadline_ms:
-                raise StopIteration
-
-    def wakeup(self) -> None:
-        """Interrupt a blocked call, or else the next one; it raises ``WakeupError``.
-
-        This applies to poll, iteration, commit, committed, position, topics, cluster and
-        partitions_for_topic. Any thread or signal handler may call this method.
-        """
-        self._core.wakeup()
 
     # --- closing -------------------------------------------------------------------------------
 
-    @guarded
     def close(
         self,
         autocommit: bool = True,
@@ -383,32 +239,8 @@ class KafkaConsumer(
         Raises:
             RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
         """
-        core = self._core
-        operation = check_leave(leave_group)
-        core.check_process()
-        first = not core.closing
-        deadline_ms = self._closing.deadline_ms(timeout_ms)
-        try:
-            core.closing = True
-            visit = core.visit(deadline_ms)
-        except BaseException:
-            # Interrupted before the close began: the next close() must start it.
-            core.closing = not first
-            raise
-        try:
-            if first and not core.closed:
-                alone = visit is not None
-                if alone:
-                    self._iteration.end()
-                try:
-                    self._closing.close(
-                        deadline_ms, commit=autocommit, leave=operation, alone=alone
-                    )
-                finally:
-                    core.closed = True
-        finally:
-            if visit is not None:
-                visit.release()
+        closing = self._parts.closing
+        run(closing.close(autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group))
 
     @property
     def _closed(self) -> bool:
@@ -440,9 +272,3 @@ class KafkaConsumer(
         """Show the client id and the group id."""
         group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
         return f"<KafkaConsumer {self._config.client_id!r}{group}>"
-
-
-def _with_client_id(config: Config) -> Config:
-    suffix = config.group_instance_id or str(next(_numbers))
-    parts = ["consumer", config.group_id, suffix]
-    return dataclasses.replace(config, client_id="-".join(filter(None, parts)))

@@ -1,13 +1,14 @@
-"""How the application thread sends an event and waits for its future until a deadline."""
+"""How the application sends an event and waits for its future until a deadline."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
+from tandem_kafka.callers import Callers, Held
 from tandem_kafka.config import Config
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
@@ -21,7 +22,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.application import ApplicationEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
-from tandem_kafka.runtime import Driver, Held, OwnerLock, Runtime, thread_id, thread_name
+from tandem_kafka.runtime import Runtime
 
 __all__ = ["Core", "guarded"]
 
@@ -32,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Code of the functions that enter a core; each has it in a local variable named `core`.
 _GUARDED: Final[set[CodeType]] = set()
 
-#: How often a thread that waits for another application thread checks its condition again.
+#: How often a caller that waits for another one checks its condition again.
 RECHECK_MS = 250
 
 #: The network thread fails overdue events. This bound only ends a wait if that thread is stuck.
@@ -66,40 +67,45 @@ def guarded(function: F) -> F:
 
 
 class Visit:
-    """Exclusive access of a thread that interrupted the reader, until it is released."""
+    """Exclusive access of a caller that interrupted the reader, until it is released."""
 
-    def __init__(self, visitors: list[int], visitor: int, held: Held, driver: Driver) -> None:
+    def __init__(
+        self, visitors: list[Hashable], visitor: Hashable, held: Held, callers: Callers
+    ) -> None:
         self._visitors = visitors
         self._visitor = visitor
         self._held = held
-        self._driver = driver
+        self._callers = callers
 
     def release(self) -> None:
         """Leave, and let the reader continue."""
         self._held.release()
         if self._visitor in self._visitors:
             self._visitors.remove(self._visitor)
-        self._driver.notify()
+        self._callers.notify()
 
 
 class Core:
     """The lock of the reader, the clock, and the connection to the network thread."""
 
-    def __init__(self, config: Config, runtime: Runtime, engine: EngineHandle) -> None:
+    def __init__(
+        self, config: Config, runtime: Runtime, callers: Callers, engine: EngineHandle
+    ) -> None:
         self.config = config
         self.engine = engine
         self.clock = runtime.clock
         self.driver = runtime.driver
+        self.callers = callers
         self.closing = False
         self.closed = False
-        self._owner = OwnerLock()
-        #: Threads that change the subscription or close, or wait for the reader to let them in.
-        self._visitors: list[int] = []
+        self._owner = callers.lock()
+        #: Callers that change the subscription or close, or wait for the reader to let them in.
+        self._visitors: list[Hashable] = []
         self._visits = 0
         self._pid = _process.pid
-        #: The thread that is inside poll() or iteration, if any.
-        self.reader: int | None = None
-        # Set by the thread that calls wakeup(), reset by the thread that it wakes.
+        #: The caller that is inside poll() or iteration, if any.
+        self.reader: Hashable | None = None
+        # Set by the thread that calls wakeup(), reset by the caller that it wakes.
         self._woken = False
 
     def start_network_thread(self) -> None:
@@ -122,9 +128,11 @@ class Core:
 
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
+            IllegalStateError: The consumer belongs to another event loop.
             ConsumerClosedError: The consumer has been closed.
             NetworkThreadError: The network thread has ended.
         """
+        self.callers.check()
         if self.closed:
             self.check_process()
             self.raise_closed()
@@ -160,7 +168,7 @@ class Core:
         msg = "This consumer has already been closed."
         raise ConsumerClosedError(msg)
 
-    def acquire(self) -> Held:
+    async def acquire(self) -> Held:
         """Enter as the reader, for poll() or iteration; return the lock to release afterwards.
 
         Raises:
@@ -168,13 +176,14 @@ class Core:
             KafkaError: As `check_usable` does.
         """
         self.check_process()
-        held = self._owner.acquire() or self._acquire_contended()
+        self.callers.check()
+        held = self._owner.acquire() or await self._acquire_contended()
         if self.closed or self.engine.loop.failure is not None:
             held.release()
             self.check_usable()
         return held
 
-    def _acquire_contended(self) -> Held:
+    async def _acquire_contended(self) -> Held:
         """Wait until visitors have left; raise if another reader is inside."""
         while True:
             visits, visited = self._visits, bool(self._visitors)
@@ -184,22 +193,25 @@ class Core:
             if self.closing:
                 self.raise_closed()
             if not visited and visits == self._visits:  # only a reader can hold it
+                kind = self.callers.kind
                 msg = (
-                    f"thread {thread_name()!r} called poll() while {held!r} is reading; "
-                    "only one thread at a time may poll or iterate over a KafkaConsumer: use one "
-                    "consumer per thread (any thread may call the other methods)"
+                    f"{kind} {self.callers.name()!r} called poll() while {held!r} is reading; "
+                    f"only one {kind} at a time may poll or iterate over a consumer: use one "
+                    f"consumer per {kind} (any {kind} may call the other methods)"
                 )
                 raise ConcurrentModificationError(msg)
-            self.driver.wait(lambda: not self._visitors, self.clock.now_ms() + RECHECK_MS)
+            recheck_ms = self.clock.now_ms() + RECHECK_MS
+            await self.callers.wait(lambda: not self._visitors, recheck_ms)
 
-    def visit(self, deadline_ms: int) -> Visit | None:
+    async def visit(self, deadline_ms: int) -> Visit | None:
         """Enter to change what is read; the reader gives way at its next opportunity.
 
         Returns:
             The visit to release afterwards, or None if the reader did not give way in time.
         """
         self.check_process()
-        visitor = thread_id()
+        self.callers.check()
+        visitor = self.callers.current()
         self._visitors.append(visitor)
         self._visits += 1
         held: list[Held] = []
@@ -213,27 +225,30 @@ class Core:
 
         try:
             if not inside():
-                self.driver.notify()
-                self.driver.wait(inside, deadline_ms)
+                self.callers.notify()
+                await self.callers.wait(inside, deadline_ms)
         finally:
             if not held:
                 self._visitors.remove(visitor)
-        return Visit(self._visitors, visitor, held[0], self.driver) if held else None
+        return Visit(self._visitors, visitor, held[0], self.callers) if held else None
 
     @property
     def visited(self) -> bool:
-        """Whether another thread is waiting to enter."""
-        return bool(self._visitors) and any(each != thread_id() for each in self._visitors)
+        """Whether another caller is waiting to enter."""
+        if not self._visitors:
+            return False
+        current = self.callers.current()
+        return any(each != current for each in self._visitors)
 
-    def give_way(self, held: Held) -> None:
+    async def give_way(self, held: Held) -> None:
         """Let visitors in, then continue. Only the outermost method of the reader may do this."""
         held.release()
         try:
-            self.driver.notify()
-            self.driver.wait(self._alone, self.clock.now_ms() + STUCK_MS)
+            self.callers.notify()
+            await self.callers.wait(self._alone, self.clock.now_ms() + STUCK_MS)
         finally:
             while self._owner.acquire() is None:
-                self.driver.wait(self._alone, self.clock.now_ms() + RECHECK_MS)
+                await self.callers.wait(self._alone, self.clock.now_ms() + RECHECK_MS)
 
     def _alone(self) -> bool:
         if self._visitors and self._owner.nobody_else(self._inside):
@@ -262,7 +277,19 @@ class Core:
 
     # --- events and waiting --------------------------------------------------------------------
 
-    def ask(self, event: ApplicationEvent, *, interruptible: bool = False) -> Any:
+    def ask_now(self, event: ApplicationEvent) -> Any:
+        """Send an event that needs no broker, and block until the network thread has processed it.
+
+        Raises:
+            KafkaError: The error of the event; KafkaTimeoutError after its deadline.
+        """
+        self.engine.queue.add(event)
+        loop = self.engine.loop
+        limit_ms = self._limit_ms(event)
+        self.driver.wait(lambda: event.future.done or loop.finished, limit_ms)
+        return self._result(event)
+
+    async def ask(self, event: ApplicationEvent, *, interruptible: bool = False) -> Any:
         """Send an event and wait for its result.
 
         Raises:
@@ -273,20 +300,29 @@ class Core:
             self.raise_if_woken()
         self.engine.queue.add(event)
         future = event.future
-        limit_ms = min(event.deadline_ms, NO_DEADLINE_MS // 2) + STUCK_MS
-        self.wait(lambda: future.done, limit_ms, interruptible=interruptible)
-        if not future.done:
-            msg = (
-                f"the network thread did not process {event.operation} within "
-                f"{STUCK_MS} ms of its deadline; it may be blocked"
-            )
-            raise KafkaTimeoutError(msg)
-        return future.result()
+        limit_ms = self._limit_ms(event)
+        await self.wait(lambda: future.done, limit_ms, interruptible=interruptible)
+        return self._result(event)
 
-    def wait(
+    @staticmethod
+    def _limit_ms(event: ApplicationEvent) -> int:
+        return min(event.deadline_ms, NO_DEADLINE_MS // 2) + STUCK_MS
+
+    def _result(self, event: ApplicationEvent) -> Any:
+        if event.future.done:
+            return event.future.result()
+        if self.engine.loop.finished:
+            raise self.engine.loop.error()
+        msg = (
+            f"the network thread did not process {event.operation} within "
+            f"{STUCK_MS} ms of its deadline; it may be blocked"
+        )
+        raise KafkaTimeoutError(msg)
+
+    async def wait(
         self, ready: Callable[[], bool], deadline_ms: int, *, interruptible: bool = True
     ) -> None:
-        """Block until `ready()` is true, the deadline passes or the network thread ends.
+        """Wait until `ready()` is true, the deadline passes or the network thread ends.
 
         Raises:
             WakeupError: `wakeup()` was called and the wait is interruptible.
@@ -294,9 +330,9 @@ class Core:
         """
         loop = self.engine.loop
         if not interruptible:
-            self.driver.wait(lambda: ready() or loop.finished, deadline_ms)
+            await self.callers.wait(lambda: ready() or loop.finished, deadline_ms)
         else:
-            self.driver.wait(lambda: ready() or self.woken or loop.finished, deadline_ms)
+            await self.callers.wait(lambda: ready() or self.woken or loop.finished, deadline_ms)
         if ready():
             return
         if interruptible:
@@ -307,12 +343,12 @@ class Core:
     def wakeup(self) -> None:
         """End the current or the next interruptible wait; for any thread or signal handler."""
         self._woken = True
-        self.driver.notify()
+        self.callers.notify()
 
     @property
     def woken(self) -> bool:
-        """Whether `wakeup()` was called for this thread, which is the reader if there is one."""
-        return self._woken and self.reader in (None, thread_id())
+        """Whether `wakeup()` was called for this caller, which is the reader if there is one."""
+        return self._woken and self.reader in (None, self.callers.current())
 
     def raise_if_woken(self) -> None:
         """Raise once for each `wakeup()`."""

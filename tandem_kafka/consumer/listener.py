@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tandem_kafka.consumer.core import RECHECK_MS, Core
+from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -72,10 +70,6 @@ def callback_error(error: Exception) -> RebalanceCallbackError:
     return RebalanceCallbackError(f"User rebalance callback throws an error: {error!r}")
 
 
-async def _ended(result: Awaitable[object]) -> object:
-    return await result
-
-
 class ListenerCalls:
     """Calls the registered listener, if any."""
 
@@ -112,26 +106,26 @@ class ListenerCalls:
         """Return the partitions that the listener must release when the membership ends."""
         return held - self.released_partitions
 
-    def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
+    async def assigned(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_assigned`, even if no partition is new."""
         if self.listener is not None:
             method = self.listener.on_partitions_assigned
-            self._call("assigned", method, partitions, self.released_partitions)
+            await self._call("assigned", method, partitions, self.released_partitions)
 
-    def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
+    async def revoked(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_revoked` if there are partitions to revoke."""
         if self.listener is not None and partitions:
             method = self.listener.on_partitions_revoked
-            self._call("revoked", method, partitions, self.released_partitions | partitions)
+            await self._call("revoked", method, partitions, self.released_partitions | partitions)
 
-    def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
+    async def lost(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Call `on_partitions_lost`, or `on_partitions_revoked` if the listener lacks it."""
         if self.listener is not None and partitions:
             lost = getattr(self.listener, "on_partitions_lost", None)
             method = lost or self.listener.on_partitions_revoked
-            self._call("lost", method, partitions, self.released_partitions | partitions)
+            await self._call("lost", method, partitions, self.released_partitions | partitions)
 
-    def _call(
+    async def _call(
         self,
         what: str,
         method: Callable[[set[TopicPartition]], object],
@@ -146,33 +140,7 @@ class ListenerCalls:
             self._progress = progress
             result = method(argument)
             if inspect.isawaitable(result):
-                self._await(result)
+                await self._core.callers.finish(result)
         finally:
             took_ms = clock.now_ms() - began_ms
             self._core.engine.metrics.record(f"partition-{what}-latency", took_ms)
-
-    def _await(self, result: Awaitable[object]) -> None:
-        """Run a coroutine of the listener to completion, in a new event loop.
-
-        A thread that already runs an event loop cannot run another one. In this case the
-        coroutine runs on a different thread.
-        """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            asyncio.run(_ended(result))
-            return
-        outcome: Completion[object] = Completion()
-        driver, clock = self._core.driver, self._core.clock
-
-        def done(found: object) -> None:
-            if isinstance(found, BaseException):
-                outcome.fail(found)
-            else:
-                outcome.complete(found)
-            driver.notify()
-
-        driver.offload(lambda: asyncio.run(_ended(result)), done)
-        while not driver.wait(lambda: outcome.done, clock.now_ms() + RECHECK_MS):
-            pass
-        outcome.result()

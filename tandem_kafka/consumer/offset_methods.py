@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from tandem_kafka.consumer.arguments import (
-    check_offset,
-    check_offsets,
-    check_partition,
-    check_partitions,
-    check_timestamps,
-    each_partition,
-)
+from tandem_kafka.callers import run
+from tandem_kafka.consumer.arguments import check_offsets
+from tandem_kafka.consumer.calls.offsets import OffsetCalls
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.owned import Owned, shared
-from tandem_kafka.consumer.positions import Positions
-from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from tandem_kafka._kafka import Future
 
 __all__ = ["OffsetMethods"]
-
-_EARLIEST, _LATEST = -2, -1
 
 #: A function of the offsets and of the error, which is None after a successful commit.
 CommitCallback: TypeAlias = Callable[
@@ -35,7 +26,7 @@ CommitCallback: TypeAlias = Callable[
 class OffsetMethods(Owned):
     """A part of ``KafkaConsumer``."""
 
-    _positions: Positions
+    _offsets: OffsetCalls
     _commits: Commits
 
     # --- positions -----------------------------------------------------------------------------
@@ -65,85 +56,8 @@ class OffsetMethods(Owned):
                 ``default_api_timeout_ms``.
             WakeupError: ``wakeup()`` was called.
         """
-        self._core.check_readable()
-        tp = check_partition(partition)
-        try:
-            offset: int = self._positions.position(tp, timeout_ms).offset
-        except KafkaTimeoutError:
-            if timeout_ms is None:
-                raise
-            return None
-        return offset
+        return run(self._offsets.position(partition, timeout_ms))
 
-    @shared
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue a partition at an offset.
-
-        Args:
-            partition: An assigned partition.
-            offset: The offset of the next record. An ``OffsetAndMetadata`` with a leader epoch is
-                validated before records are fetched (KIP-320).
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-            InvalidArgumentError: The offset is negative.
-        """
-        check_partition(partition)
-        target = check_offset(offset)
-        self._positions.seek(partition, target)
-
-    @shared
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of these partitions until ``resume()``.
-
-        Records that have already been fetched stay in memory. If the buffer is full, paused
-        partitions keep at most half of it (``fetch_buffer_max_bytes``).
-
-        Args:
-            *partitions: Assigned partitions.
-
-        Raises:
-            NotAssignedError: One of them is not assigned.
-        """
-        self._positions.pause(each_partition(partitions))
-
-    @shared
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again.
-
-        Args:
-            *partitions: Assigned partitions.
-
-        Raises:
-            NotAssignedError: One of them is not assigned.
-        """
-        self._positions.resume(each_partition(partitions))
-
-    def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
-        self._core.check_readable()
-        return {state.tp for state in self._core.engine.subscription.paused()}
-
-    @shared
-    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
-        """Stop fetching a partition at an offset, to read a range of offsets.
-
-        A fetch may return more data than requested, so the application must still check for
-        records at or after the offset. The limit lasts until the partition is unassigned.
-
-        Args:
-            partition: An assigned partition.
-            offset: The first offset not to fetch; None removes the limit.
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-            InvalidArgumentError: The offset is negative.
-        """
-        check_partition(partition)
-        end = None if offset is None else check_offset(offset).offset
-        self._positions.stop_at(partition, end)
-
-    @shared
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue at the first available offset.
 
@@ -155,9 +69,8 @@ class OffsetMethods(Owned):
         Raises:
             NotAssignedError: A partition is not assigned, or no partition is.
         """
-        self._positions.reset(each_partition(partitions), _EARLIEST)
+        self._offsets.seek_to_beginning(partitions)
 
-    @shared
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue at the end: the high watermark, or the last stable offset if read_committed.
 
@@ -169,34 +82,8 @@ class OffsetMethods(Owned):
         Raises:
             NotAssignedError: A partition is not assigned, or no partition is.
         """
-        self._positions.reset(each_partition(partitions), _LATEST)
+        self._offsets.seek_to_end(partitions)
 
-    def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark of the last fetch response, or None before the first.
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-        """
-        self._core.check_readable()
-        state = self._core.engine.subscription.get(check_partition(partition))
-        return state.high_watermark if state.high_watermark >= 0 else None
-
-    @shared
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the difference between the end of a partition and its position (KIP-695).
-
-        This method does not wait for a broker. If the end is unknown, it starts a lookup, so that
-        a later call can return the lag.
-
-        Returns:
-            The lag in offsets, or None while the position or the end is unknown.
-
-        Raises:
-            NotAssignedError: The partition is not assigned.
-        """
-        return self._positions.lag(check_partition(partition))
-
-    @shared
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -210,9 +97,8 @@ class OffsetMethods(Owned):
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return self._edges(partitions, _EARLIEST, timeout_ms)
+        return run(self._offsets.beginning_offsets(partitions, timeout_ms))
 
-    @shared
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -229,18 +115,8 @@ class OffsetMethods(Owned):
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return self._edges(partitions, _LATEST, timeout_ms)
+        return run(self._offsets.end_offsets(partitions, timeout_ms))
 
-    def _edges(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
-    ) -> dict[TopicPartition, int]:
-        chosen = check_partitions(partitions)
-        if timeout_ms == 0:
-            return {}  # as in the Java client: no request and no error
-        found = self._positions.look_up(dict.fromkeys(chosen, timestamp), timeout_ms)
-        return {tp: offset.offset for tp, offset in found.items() if offset is not None}
-
-    @shared
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -258,14 +134,10 @@ class OffsetMethods(Owned):
             InvalidArgumentError: A timestamp is negative.
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        chosen = check_timestamps(timestamps)
-        if timeout_ms == 0:
-            return dict.fromkeys(chosen)
-        return self._positions.look_up(chosen, timeout_ms)
+        return run(self._offsets.offsets_for_times(timestamps, timeout_ms))
 
     # --- commits -------------------------------------------------------------------------------
 
-    @shared
     def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
@@ -289,9 +161,7 @@ class OffsetMethods(Owned):
             WakeupError: ``wakeup()`` was called.
             TypeError, InvalidArgumentError: ``offsets`` is invalid.
         """
-        self._core.require_group()
-        chosen = None if offsets is None else check_offsets(offsets)
-        self._commits.commit_sync(chosen, timeout_ms)
+        run(self._offsets.commit(offsets, timeout_ms))
 
     def commit_sync(
         self,
@@ -364,8 +234,5 @@ class OffsetMethods(Owned):
             KafkaTimeoutError: The lookup did not finish in time.
             WakeupError: ``wakeup()`` was called.
         """
-        self._core.check_usable()
-        self._core.require_group()
-        tp = check_partition(partition)
-        found = self._positions.committed([tp], timeout_ms)[tp]
+        found = run(self._offsets.committed(partition, timeout_ms))
         return found if metadata or found is None else found.offset

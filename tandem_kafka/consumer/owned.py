@@ -1,10 +1,10 @@
-"""Decorators for methods that any thread may call while another thread polls."""
+"""Decorators for calls that any caller may make while another one polls."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.errors import KafkaTimeoutError
@@ -23,7 +23,7 @@ class Owned:
 
 
 def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let any thread call a method, even during a poll(), until the consumer is closed.
+    """Let any caller use a method or coroutine, even during a poll(), until the consumer is closed.
 
     The method may send events to the network thread and read snapshots. It must not use the state
     of the reader.
@@ -37,23 +37,26 @@ def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
     return entered
 
 
-def steering(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let any thread change the subscription; a poll() in another thread is suspended for it."""
+def steering(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Let any caller change the subscription; a poll() of another caller is suspended for it."""
 
     @functools.wraps(method)
-    def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         core = self._core
         core.check_usable()
-        visit = core.visit(core.deadline_ms(None))
+        visit = await core.visit(core.deadline_ms(None))
         if visit is None:
             msg = (
-                f"{method.__name__}() timed out waiting for the thread that is polling: its "
-                "rebalance listener or deserializer did not return within default_api_timeout_ms"
+                f"{method.__name__}() timed out waiting for the {core.callers.kind} that is "
+                "polling: its rebalance listener or deserializer did not return within "
+                "default_api_timeout_ms"
             )
             raise KafkaTimeoutError(msg)
         try:
             core.check_usable()
-            return method(self, *args, **kwargs)
+            return await method(self, *args, **kwargs)
         finally:
             visit.release()
 

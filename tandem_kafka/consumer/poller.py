@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tandem_kafka.callers import Held
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
@@ -9,7 +10,6 @@ from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.events.application import DropReadAhead, Poll
-from tandem_kafka.runtime import Held, thread_id
 
 __all__ = ["ALIVE_INTERVAL_MS", "Poller"]
 
@@ -40,13 +40,13 @@ class Poller:
         self._idle_ms = 0
         self._interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
-    def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
+    async def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline or once closed.
 
         Args:
             deadline_ms: When to stop waiting for the first record.
             max_records: Maximum number of records.
-            held: The lock that makes this thread the reader.
+            held: The lock that makes this caller the reader.
 
         Raises:
             WakeupError: `wakeup()` was called.
@@ -55,27 +55,28 @@ class Poller:
         core = self._core
         outer = core.reader
         try:
-            core.reader = thread_id()
-            return self._poll(deadline_ms, max_records, held if outer is None else None)
+            core.reader = core.callers.current()
+            return await self._poll(deadline_ms, max_records, held if outer is None else None)
         finally:
             core.reader = outer
 
-    def _poll(self, deadline_ms: int, max_records: int, held: Held | None) -> ConsumerRecords:
+    async def _poll(self, deadline_ms: int, max_records: int, held: Held | None) -> ConsumerRecords:
         self._note_poll()
         self._commits.auto_commit(self._core.clock.now_ms())
         while True:
             if held is not None and self._core.visited:
-                self._core.give_way(held)
+                await self._core.give_way(held)
             self._core.raise_if_woken()
             self._commits.run_callbacks()
-            self._background.process()
+            if len(self._background):
+                await self._background.process()
             self._reporters.report()
             fatal = self._core.engine.group.fatal
             if fatal is not None:
                 raise fatal.with_traceback(None)
             if self._core.closed:
                 return ConsumerRecords()  # a listener, signal handler or other thread closed it
-            self._make_room()
+            await self._make_room()
             seen = self._core.engine.buffer.added
             batch = self._collector.collect(max_records)
             now_ms = self._core.clock.now_ms()
@@ -83,10 +84,10 @@ class Poller:
             if batch or batch.next_offsets or now_ms >= deadline_ms:
                 self._note_records(batch)
                 return batch
-            self._wait(seen, min(deadline_ms, now_ms + self._interval_ms))
+            await self._wait(seen, min(deadline_ms, now_ms + self._interval_ms))
             self._idle_ms += self._core.clock.now_ms() - now_ms
 
-    def _make_room(self) -> None:
+    async def _make_room(self) -> None:
         """Drop records of paused partitions if other partitions need the room.
 
         Call this before records are collected: the network thread reads the positions, so none
@@ -95,10 +96,10 @@ class Poller:
         partitions = self._collector.paused_over_budget()
         if partitions:
             deadline_ms = self._core.deadline_ms(None)
-            self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
+            await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
             self._collector.purge()
 
-    def _wait(self, seen: int, deadline_ms: int) -> None:
+    async def _wait(self, seen: int, deadline_ms: int) -> None:
         engine = self._core.engine
 
         def news() -> bool:
@@ -109,7 +110,7 @@ class Poller:
                 or self._core.visited
             )
 
-        self._core.wait(news, deadline_ms)
+        await self._core.wait(news, deadline_ms)
 
     def _note_alive(self, now_ms: int) -> None:
         """Record that the application polls; send an event only if something waits for it.

@@ -31,12 +31,15 @@ Found = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
 class Positions:
-    """Each method sends an event and waits for its result."""
+    """Each method sends an event and waits for its result.
+
+    A coroutine waits for a broker. The other methods wait for the network thread only.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def position(self, tp: TopicPartition, timeout_ms: float | None) -> OffsetAndMetadata:
+    async def position(self, tp: TopicPartition, timeout_ms: float | None) -> OffsetAndMetadata:
         """Return the position, once there is a valid one."""
         deadline_ms = self._core.deadline_ms(timeout_ms)
         while True:
@@ -47,9 +50,9 @@ class Positions:
                 self._core.raise_if_woken()
                 return OffsetAndMetadata(position.offset, "", position.leader_epoch)
             event = UpdatePositions(deadline_ms=deadline_ms, partition=tp)
-            self._core.ask(event, interruptible=True)
+            await self._core.ask(event, interruptible=True)
 
-    def committed(
+    async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return committed offsets; None for a partition without one."""
@@ -57,7 +60,7 @@ class Positions:
             deadline_ms=self._core.deadline_ms(timeout_ms), partitions=frozenset(partitions)
         )
         found: dict[TopicPartition, OffsetAndMetadata | None]
-        found = self._core.ask(event, interruptible=True)
+        found = await self._core.ask(event, interruptible=True)
         return found
 
     def seek(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
@@ -68,12 +71,12 @@ class Positions:
             offset=offset.offset,
             leader_epoch=epoch_of(offset),
         )
-        self._core.ask(event)
+        self._core.ask_now(event)
 
     def stop_at(self, tp: TopicPartition, offset: int | None) -> None:
         """Stop fetching at an offset."""
         deadline_ms = self._core.deadline_ms(None)
-        self._core.ask(StopAt(deadline_ms=deadline_ms, partition=tp, offset=offset))
+        self._core.ask_now(StopAt(deadline_ms=deadline_ms, partition=tp, offset=offset))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Look up new positions when they are needed; without partitions, those of all."""
@@ -82,11 +85,13 @@ class Positions:
             msg = "no partitions are assigned; call assign(), or subscribe() and poll() first"
             raise NotAssignedError(msg)
         deadline_ms = self._core.deadline_ms(None)
-        self._core.ask(
+        self._core.ask_now(
             ResetOffsets(deadline_ms=deadline_ms, partitions=chosen, timestamp=timestamp)
         )
 
-    def look_up(self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None) -> Found:
+    async def look_up(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None
+    ) -> Found:
         """Look up offsets by timestamp.
 
         Raises:
@@ -100,7 +105,7 @@ class Positions:
             timeout_ms = min(config.request_timeout_ms, config.default_api_timeout_ms)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         try:
-            found: Found = self._core.ask(
+            found: Found = await self._core.ask(
                 ListOffsets(deadline_ms=deadline_ms, timestamps=dict(timestamps))
             )
         except KafkaTimeoutError as error:
@@ -111,15 +116,15 @@ class Positions:
     def lag(self, tp: TopicPartition) -> int | None:
         """Return the lag, or None while the end of the partition is unknown."""
         event = CurrentLag(deadline_ms=self._core.deadline_ms(None), partition=tp)
-        lag: int | None = self._core.ask(event)
+        lag: int | None = self._core.ask_now(event)
         return lag
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop returning records of these partitions."""
         deadline_ms = self._core.deadline_ms(None)
-        self._core.ask(Pause(deadline_ms=deadline_ms, partitions=frozenset(partitions)))
+        self._core.ask_now(Pause(deadline_ms=deadline_ms, partitions=frozenset(partitions)))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
         deadline_ms = self._core.deadline_ms(None)
-        self._core.ask(Resume(deadline_ms=deadline_ms, partitions=frozenset(partitions)))
+        self._core.ask_now(Resume(deadline_ms=deadline_ms, partitions=frozenset(partitions)))

@@ -5,35 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tandem_kafka.config import Config
-from tandem_kafka.consumer.arguments import (
-    check_partitions,
-    check_regex,
-    check_subscription,
-    compile_pattern,
-)
-from tandem_kafka.consumer.closing import Closing
-from tandem_kafka.consumer.collector import Collector
-from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.listener import ListenerCalls, RebalanceListener, check_listener
-from tandem_kafka.consumer.owned import Owned, steering
-from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
-from tandem_kafka.shared.subscription import SubscriptionKind
+from tandem_kafka.callers import run
+from tandem_kafka.consumer.calls.subscriptions import SubscriptionCalls
+from tandem_kafka.consumer.listener import RebalanceListener
 from tandem_kafka.types import SubscriptionPattern, TopicPartition
 
 __all__ = ["SubscriptionMethods"]
 
 
-class SubscriptionMethods(Owned):
+class SubscriptionMethods:
     """A part of ``KafkaConsumer``."""
 
-    _config: Config
-    _listener: ListenerCalls
-    _commits: Commits
-    _collector: Collector
-    _closing: Closing
+    _subscriptions: SubscriptionCalls
 
-    @steering
     def subscribe(
         self,
         topics: Iterable[str] = (),
@@ -68,28 +52,8 @@ class SubscriptionMethods(Owned):
             KafkaTimeoutError: The listener or deserializer of a polling thread did not return
                 within ``default_api_timeout_ms``.
         """
-        names = check_subscription(topics, pattern)
-        check_listener(listener)
-        deadline_ms = self._core.deadline_ms(None)
-        subscription = self._core.engine.subscription
-        if isinstance(pattern, SubscriptionPattern):
-            self._subscribe_regex(pattern, deadline_ms)
-        elif pattern is not None:
-            compiled = compile_pattern(pattern)
-            subscription.check_kind(SubscriptionKind.PATTERN)
-            self._core.ask(SubscribePattern(deadline_ms=deadline_ms, pattern=compiled))
-        else:
-            subscription.check_kind(SubscriptionKind.TOPICS)
-            self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=names))
-        self._listener.listener = listener
+        run(self._subscriptions.subscribe(topics, pattern, listener))
 
-    def _subscribe_regex(self, pattern: SubscriptionPattern, deadline_ms: int) -> None:
-        self._core.require_group()
-        regex = check_regex(pattern, self._config.group_protocol)
-        self._core.engine.subscription.check_kind(SubscriptionKind.REGEX)
-        self._core.ask(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
-
-    @steering
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions manually, without group management.
 
@@ -106,16 +70,8 @@ class SubscriptionMethods(Owned):
             KafkaTimeoutError: The listener or deserializer of a polling thread did not return
                 within ``default_api_timeout_ms``.
         """
-        chosen = check_partitions(partitions)
-        if not chosen:
-            self._unsubscribe()
-            return
-        self._core.engine.subscription.check_kind(SubscriptionKind.USER_ASSIGNED)
-        self._commits.auto_commit(self._core.clock.now_ms(), due=False)
-        self._core.ask(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
-        self._collector.purge()
+        run(self._subscriptions.assign(partitions))
 
-    @steering
     def unsubscribe(self) -> None:
         """Release all partitions, leave the group and end the subscription or assignment.
 
@@ -124,24 +80,4 @@ class SubscriptionMethods(Owned):
         Raises:
             RebalanceCallbackError: The listener raised; all other steps were completed.
         """
-        self._unsubscribe()
-
-    def _unsubscribe(self) -> None:
-        try:
-            self._closing.unsubscribe()
-        finally:
-            self._collector.purge()
-
-    def subscription(self) -> set[str] | None:
-        """Return the subscribed or matched topics, or None without a subscription.
-
-        Any thread may call this, even after close().
-        """
-        self._core.check_readable()
-        subscription = self._core.engine.subscription
-        return set(subscription.topics) if subscription.auto_assigned else None
-
-    def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions. Any thread may call this, even after close()."""
-        self._core.check_readable()
-        return set(self._core.engine.subscription.assigned)
+        run(self._subscriptions.unsubscribe())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tandem_kafka.callers import run
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.owned import shared
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
@@ -27,7 +28,7 @@ class PlanningConsumer(KafkaConsumer):
         Raises:
             KafkaTimeoutError: The cluster did not respond in time.
         """
-        found = self._core.ask(ListTopics(deadline_ms=self._core.deadline_ms(None)))
+        found = run(self._core.ask(ListTopics(deadline_ms=self._core.deadline_ms(None))))
         return {tp for each in found.values() if not each.internal for tp in _partitions(each)}
 
     @shared
@@ -41,7 +42,7 @@ class PlanningConsumer(KafkaConsumer):
         found: set[TopicPartition] = set()
         for name in names:
             event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(None), topic=name)
-            topic = self._core.ask(event)
+            topic = run(self._core.ask(event))
             found.update(() if topic is None else _partitions(topic))
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tandem_kafka.runtime import Loop, Random
+from tandem_kafka.runtime import Loop, Random, Waiter
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import ParkableLoop, ParkedLoop, Scheduler
 
@@ -33,6 +33,7 @@ class SteppedDriver:
         self._transport = transport
         self._random = random
         self.parked: ParkedLoop | None = None
+        self.waiting: list[Waiter] = []
         self.offloaded_ms = (0, 20)
 
     @property
@@ -50,9 +51,19 @@ class SteppedDriver:
             msg = f"{loop!r} has no prepare() and complete()"
             raise TypeError(msg)
         self.parked = self._scheduler.park(name, loop, self._transport)
+        self.parked.when_finished = self.notify
+
+    @property
+    def ended(self) -> bool:
+        """Whether the loop has finished, or never started."""
+        return self.parked is None or self.parked.finished
 
     def notify(self, *, first: bool = False) -> None:
-        """Do nothing: `wait` checks its condition after every step."""
+        """Wake the waiting tasks. `wait` checks its condition after every step anyway."""
+        del first
+        for waiter in tuple(self.waiting):
+            if waiter.locked():
+                waiter.release()
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Step until `ready()` or the deadline, then up to two steps more."""

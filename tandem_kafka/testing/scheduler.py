@@ -54,6 +54,7 @@ class ParkedLoop:
         iterations: Number of its iterations.
         finished: Whether it has ended.
         stalled_until_ms: Until when its process is stopped.
+        when_finished: Called when it has ended.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ParkedLoop:
     iterations: int = 0
     finished: bool = False
     stalled_until_ms: int = 0
+    when_finished: Callable[[], None] = lambda: None
 
 
 class Scheduler:
@@ -91,6 +93,10 @@ class Scheduler:
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Schedule an action."""
         self._network.at(self.clock.now_ms() + delay_ms, action)
+
+    def draw(self, below: int) -> int:
+        """Return a number that the seed draws, below a limit."""
+        return self._random.randrange(below)
 
     def run_outside(self, work: Callable[[], T]) -> T:
         """Do the work of another thread, also while a loop runs."""
@@ -158,3 +164,4 @@ class Scheduler:
             self._parked.remove(parked)
             parked.finished = True
             parked.loop.finish()
+            parked.when_finished()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.driver import SteppedDriver
+from tandem_kafka.testing.event_loop import SimulatedEventLoop
 from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
 from tandem_kafka.testing.scheduler import Scheduler
 from tandem_kafka.testing.trace import Trace
 
 __all__ = ["Simulation", "simulated_consumer"]
+
+T = TypeVar("T")
 
 
 class Simulation:
@@ -66,17 +71,35 @@ class Simulation:
 
     def consumer(self, *topics: str, **options: Any) -> KafkaConsumer:
         """Return a real consumer on the simulated network; options as for `KafkaConsumer`."""
-        number = len(self.consumers) + 1
         options.setdefault("bootstrap_servers", self.cluster.bootstrap())
-        options.setdefault("client_id", f"simulated-{number}")
-        transport = SimTransport(self.network)
-        driver = SteppedDriver(self._scheduler, transport, self._random_for(f"driver {number}"))
-        runtime = Runtime(self.clock, driver, self._random_for(f"consumer {number}"))
+        options.setdefault("client_id", f"simulated-{len(self.drivers) + 1}")
+        runtime, transport = self._environment()
         consumer = KafkaConsumer.__new__(KafkaConsumer)
-        self.drivers.append(driver)
         consumer._start(Config.from_options(options), runtime, topics, transport)  # noqa: SLF001
         self.consumers.append(consumer)
         return consumer
+
+    def async_consumer(self, *topics: str, **options: Any) -> AsyncKafkaConsumer[Any, Any]:
+        """Return a real asyncio consumer on the simulated network, for coroutines of `run()`."""
+        options.setdefault("bootstrap_servers", self.cluster.bootstrap())
+        options.setdefault("client_id", f"simulated-{len(self.drivers) + 1}")
+        consumer = AsyncKafkaConsumer(*topics, **options)
+        runtime, transport = self._environment()
+        consumer._run_in(runtime, transport)  # noqa: SLF001
+        return consumer
+
+    def _environment(self) -> tuple[Runtime, SimTransport]:
+        """Return the clock, driver, randomness and transport of another consumer."""
+        number = len(self.drivers) + 1
+        transport = SimTransport(self.network)
+        driver = SteppedDriver(self._scheduler, transport, self._random_for(f"driver {number}"))
+        self.drivers.append(driver)
+        return Runtime(self.clock, driver, self._random_for(f"consumer {number}")), transport
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in an event loop of simulated time; return its result."""
+        with asyncio.Runner(loop_factory=lambda: SimulatedEventLoop(self._scheduler)) as runner:
+            return runner.run(coroutine)
 
     @property
     def on_network_thread(self) -> bool:

@@ -152,7 +152,7 @@ def when_blocked(consumer: KafkaConsumer, action: Callable[[], object]) -> Itera
 
     def watch() -> None:
         try:
-            wait_until(lambda: consumer._core.driver._waiting, "waiting inside the consumer")
+            wait_until(lambda: consumer._core.driver.waiting, "waiting inside the consumer")
             clock.start()
             action()
         except BaseException as error:  # noqa: BLE001 - raised by the test's own thread

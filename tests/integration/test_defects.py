@@ -66,7 +66,7 @@ def test_the_first_of_two_errors_is_raised_and_other_events_are_processed(
     with caplog.at_level(logging.ERROR), pytest.raises(KafkaError, match="number one"):
         member.poll(0)
     assert "number two" in caplog.text
-    assert member._listener.listener.calls[-1] == ("lost", set(partitions_of(topic, 1)))
+    assert member._parts.listener.listener.calls[-1] == ("lost", set(partitions_of(topic, 1)))
     assert member.poll(0) == {}
 
 

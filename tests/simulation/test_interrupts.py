@@ -12,6 +12,9 @@ from tandem_kafka.testing import Simulation
 from tests.simulation.readers import Listener, Readers, filled
 from tests.unit.interrupts import Interrupter
 
+#: An interrupt between making a coroutine and running it. Python then warns; no state has changed.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 #: Bytecodes between interruptions; a prime number, to hit loops at different places.
 STEP = 499
 

@@ -10,6 +10,7 @@ import pytest
 from kafka.errors import StaleMemberEpochError, UnknownMemberIdError
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
+from tandem_kafka.callers import run
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.events.background import PartitionsAssigned
@@ -99,6 +100,10 @@ def installs_its_first_assignment_again(patch: Patch) -> None:
     patch.setattr(LocalAssignment, "_handle_result", again)
 
 
+async def does_nothing(*_: object) -> None:
+    """Replace a coroutine."""
+
+
 def accepts_an_assignment_of_a_stale_epoch(patch: Patch) -> None:
     """A defect of the coordinator."""
     original = Computations.handle_install
@@ -144,11 +149,11 @@ def calls_listeners_on_the_network_thread(patch: Patch) -> None:
 
     def ask(self: Any, event: Any) -> None:
         if isinstance(event, PartitionsAssigned):
-            assigned(listeners[self._background], event.added)
+            run(assigned(listeners[self._background], event.added))
         asked(self, event)
 
     patch.setattr(ListenerCalls, "__init__", known)
-    patch.setattr(ListenerCalls, "assigned", lambda *_: None)
+    patch.setattr(ListenerCalls, "assigned", does_nothing)
     patch.setattr(CallbackRunner, "_send", ask)
 
 
@@ -236,7 +241,7 @@ def runs_commit_callbacks_out_of_order(patch: Patch) -> None:
 
 
 def does_not_commit_before_a_revocation(patch: Patch) -> None:
-    patch.setattr(Commits, "commit_quietly", lambda *_: None)
+    patch.setattr(Commits, "commit_quietly", does_nothing)
 
 
 def keeps_its_position_in_a_recreated_topic(patch: Patch) -> None:

@@ -38,7 +38,7 @@ def settled(simulation: Simulation, members: int = 1, **options: Any) -> Readers
 
 
 def listener_calls(member: KafkaConsumer) -> list[str]:
-    return [kind for kind, partitions in member._listener.listener.calls if partitions]  # type: ignore[union-attr]
+    return [kind for kind, partitions in member._parts.listener.listener.calls if partitions]  # type: ignore[union-attr]
 
 
 def kill(readers: Readers, member: KafkaConsumer) -> None:

@@ -53,7 +53,7 @@ def test_the_owner_of_a_consumer_is_recognised_among_green_threads() -> None:
 import gevent.monkey
 gevent.monkey.patch_all()
 import gevent
-from tandem_kafka.runtime import OwnerLock
+from tandem_kafka.callers import OwnerLock
 lock = OwnerLock()
 
 def inside():

@@ -51,7 +51,7 @@ def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch
         took_s = wait(driver, news, Interrupter(at, lambda: notify("handler")))
         rescue.cancel()
         rescue.join()
-        assert driver._waiting == []
+        assert driver.waiting == []
         if news[0] == "rescue":
             break  # it slept before it reached that bytecode
         assert took_s < LOST_S, f"the wake-up at bytecode {at} was lost"
@@ -78,7 +78,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock() -> None
             break
         # A lock may stay registered. It is released once, and then costs only a check.
         driver.notify()
-        assert not any(lock.locked() for lock in driver._waiting)
+        assert not any(lock.locked() for lock in driver.waiting)
     assert at > 30
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tandem_kafka import runtime
+from tandem_kafka import callers, runtime
+from tandem_kafka.callers import Threads, run
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer import core as core_module
@@ -37,7 +38,7 @@ class Consumer:
         )
         config = Config.from_options({"group_id": "readers"})
         made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))
-        self.core = Core(config, made, engine)
+        self.core = Core(config, made, Threads(made.clock, made.driver), engine)
         self.inside: list[str] = []
         self.turned_away = 0
 
@@ -50,33 +51,42 @@ class Consumer:
         assert self.inside == [name]
         self.inside.remove(name)
 
-    @guarded
     def poll(self) -> None:
+        run(self._poll())
+
+    @guarded
+    async def _poll(self) -> None:
         core = self.core
-        held = core.acquire()
+        held = await core.acquire()
         try:
             for _ in range(3):
                 if core.visited:
-                    core.give_way(held)
+                    await core.give_way(held)
                 self.work("reader")
         finally:
             held.release()
 
-    @guarded
     def steer(self) -> None:
+        run(self._steer())
+
+    @guarded
+    async def _steer(self) -> None:
         core = self.core
-        visit = core.visit(FAR_MS)
+        visit = await core.visit(FAR_MS)
         assert visit is not None
         try:
             self.work("visitor")
         finally:
             visit.release()
 
-    @guarded
     def close(self) -> None:
+        run(self._close())
+
+    @guarded
+    async def _close(self) -> None:
         core = self.core
         core.closing = True
-        visit = core.visit(FAR_MS)
+        visit = await core.visit(FAR_MS)
         assert visit is not None
         try:
             self.work("closing")
@@ -87,7 +97,7 @@ class Consumer:
 
 @each_seed
 def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
-    lockstep = Lockstep(seed, core_module, runtime)
+    lockstep = Lockstep(seed, core_module, callers, runtime)
     consumer = Consumer(lockstep)
 
     def read() -> None:
@@ -105,7 +115,7 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 
 @each_seed
 def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
-    lockstep = Lockstep(seed, core_module, runtime)
+    lockstep = Lockstep(seed, core_module, callers, runtime)
     consumer = Consumer(lockstep)
     polled: list[int] = []
 
@@ -123,7 +133,7 @@ def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
 
 @each_seed
 def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
-    lockstep = Lockstep(seed, core_module, runtime)
+    lockstep = Lockstep(seed, core_module, callers, runtime)
     consumer = Consumer(lockstep)
 
     def read() -> None:
@@ -176,7 +186,7 @@ class Committing:
 
 @each_seed
 def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None:
-    lockstep = Lockstep(seed, commits_module, runtime)
+    lockstep = Lockstep(seed, commits_module, callers, runtime)
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))
     lockstep.run(one=one, two=two, network=both.respond, reader=both.poll)

@@ -102,7 +102,7 @@ def test_several_threads_can_wait_at_the_same_time(seed: int) -> None:
         second=lambda: assert_news(driver, news, 2),
     )
     assert lockstep.expired == 0
-    assert driver._waiting == []
+    assert driver.waiting == []
 
 
 def assert_news(driver: ThreadDriver, news: list[int], count: int) -> None:

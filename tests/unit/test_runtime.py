@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tandem_kafka.runtime import MonotonicClock, OwnerLock, Runtime, ThreadDriver
+from tandem_kafka.callers import OwnerLock
+from tandem_kafka.runtime import MonotonicClock, Runtime, ThreadDriver
 
 T = TypeVar("T")
 

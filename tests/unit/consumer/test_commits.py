@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.callers import OwnerLock
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.interceptors import Interceptors
@@ -24,6 +25,7 @@ class Core:
     def __init__(self) -> None:
         self.config = Config.from_options({"group_id": "readers"})
         self.clock = SimpleNamespace(now_ms=lambda: 0)
+        self.callers = SimpleNamespace(lock=OwnerLock)
         self.elsewhere: list[Any] = []
         self.driver = SimpleNamespace(offload=lambda work, _: self.elsewhere.append(work))
         self.sent: list[CommitAsync] = []

@@ -1,0 +1,11 @@
+"""Kafka consumers for asyncio.
+
+``AsyncKafkaConsumer`` is ``KafkaConsumer`` with awaitable methods. Its network thread keeps the
+membership alive even while the event loop is blocked. A cancelled call hands out no record and
+moves no position.
+"""
+
+from tandem_kafka.aio.consumer import AsyncKafkaConsumer
+from tandem_kafka.aio.listener import AsyncRebalanceListener
+
+__all__ = ["AsyncKafkaConsumer", "AsyncRebalanceListener"]

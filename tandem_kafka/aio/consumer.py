@@ -1,0 +1,336 @@
+"""`AsyncKafkaConsumer`, the public API for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, overload
+
+from typing_extensions import Unpack
+
+from tandem_kafka.aio.methods import AwaitableMethods
+from tandem_kafka.aio.streams import FedLoop, Stream
+from tandem_kafka.aio.tasks import Tasks, running_loop
+from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
+from tandem_kafka.consumer.arguments import check_limit, check_subscription
+from tandem_kafka.consumer.calls.reading import ReadingCalls
+from tandem_kafka.consumer.parts import Parts, with_client_id
+from tandem_kafka.consumer.plain_methods import PlainMethods
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.records import check_arrow_columns
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tandem_kafka.config.typed import Deserializes
+
+__all__ = ["AsyncKafkaConsumer"]
+
+#: For calls without a time limit: the task can be cancelled at any time.
+_ENDLESS_MS = 2**40
+_MADE_AT_START = frozenset(
+    ("_cluster", "_core", "_loop", "_offsets", "_parts", "_positions", "_reading", "_subscriptions")
+)
+
+
+class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
+    """Reads records from a Kafka cluster, in tasks of one asyncio event loop.
+
+    It has the same network thread as ``KafkaConsumer``: a blocked event loop does not cost the
+    membership. Deserializers, listeners and callbacks run on the event loop. Only one task at a
+    time may poll or iterate; any task may call the other methods meanwhile. Cancel any call at any
+    time: a cancelled call hands out no record and moves no position. Use it as a context manager::
+
+        async with AsyncKafkaConsumer("orders", group_id="billing") as consumer:
+            async for record in consumer:
+                ...
+
+    The constructor does no input or output.
+
+    Args:
+        *topics: Topics to subscribe to.
+        **options: See ``ConsumerOptions``; the same as for ``KafkaConsumer``.
+
+    Raises:
+        KafkaConfigurationError: An option is unknown or has an invalid value.
+        InvalidGroupIdError: ``group_id`` is blank.
+        TypeError, InvalidTopicError: A topic is not a str or not a valid name.
+    """
+
+    _parts: Parts
+    _reading: ReadingCalls
+    _loop: FedLoop
+
+    # The types of keys and values are those that the deserializers return.
+    @overload
+    def __init__(
+        self: AsyncKafkaConsumer[bytes | None, bytes | None],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncKafkaConsumer[bytes | None, ValueT],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: Deserializes[ValueT],
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncKafkaConsumer[KeyT, bytes | None],
+        *topics: str,
+        key_deserializer: Deserializes[KeyT],
+        value_deserializer: None = None,
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncKafkaConsumer[KeyT, ValueT],
+        *topics: str,
+        key_deserializer: Deserializes[KeyT],
+        value_deserializer: Deserializes[ValueT],
+        **options: Unpack[PlainOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncKafkaConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerOptions]
+    ) -> None: ...
+
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+        config = Config.from_options(options)
+        if topics:
+            check_subscription(topics, None)
+        self._topics = topics
+        self._written = config.by_name()
+        self._config = with_client_id(config)
+        self._written["client_id"] = self._config.client_id
+        self._environment: tuple[Runtime | None, Any] = (None, None)
+        self._started = False
+
+    def _run_in(self, runtime: Runtime, transport: Any) -> None:
+        """Replace the system's clock, threads and sockets, before the start."""
+        self._environment = runtime, transport
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Explain why a part is missing."""
+        if name in _MADE_AT_START:
+            msg = (
+                "the consumer has not been started; use `async with consumer:` or "
+                "`await consumer.start()`"
+            )
+            raise IllegalStateError(msg)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # --- start and close -----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Contact the cluster and subscribe, bound to the running event loop.
+
+        ``async with`` does this, and closes the consumer at its end.
+
+        Raises:
+            IllegalStateError: No asyncio event loop is running, or the consumer was started before.
+            KafkaTimeoutError: No bootstrap server responded within ``bootstrap_timeout_ms``.
+            NetworkThreadError: The system cannot start another thread.
+            KafkaError: The cluster rejected the connection, for example because authentication
+                failed.
+        """
+        loop = running_loop()
+        if self._started:
+            msg = "the consumer was started before; create another one to start again"
+            raise IllegalStateError(msg)
+        self._started = True
+        given, transport = self._environment
+        runtime = given or Runtime.threaded()
+        callers = Tasks(runtime.clock, runtime.driver, loop)
+        parts = Parts(self._config, runtime, callers, transport)
+        self._parts = parts
+        self._core = parts.core
+        self._positions = parts.positions
+        self._reading = parts.reading
+        self._loop = FedLoop(parts.reading)
+        self._subscriptions = parts.subscriptions
+        self._offsets = parts.offsets
+        self._cluster = parts.cluster
+        await parts.begin(self._topics)
+
+    async def close(
+        self,
+        autocommit: bool = True,
+        timeout_ms: float | None = None,
+        leave_group: Literal["default", "leave", "remain"] = "default",
+    ) -> None:
+        """Commit if auto-commit is on, run the listener, leave the group and stop the thread.
+
+        A cancellation does not interrupt this; it is raised at the end. The close takes at most
+        its timeout, plus the time of the listener.
+
+        Args:
+            autocommit: If False, do not commit.
+            timeout_ms: Time limit in milliseconds, never more than ``request_timeout_ms``. The
+                default is 30,000, or 5,000 if the coordinator is already unreachable.
+            leave_group: As for ``KafkaConsumer.close()``.
+
+        Raises:
+            RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
+        """
+        if not self._started:
+            self._started = True
+            return
+        close = self._parts.closing.close(
+            autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group
+        )
+        await self._core.callers.shield(close)
+
+    async def __aenter__(self) -> Self:
+        """Start the consumer and return it; the end of the block closes it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the consumer, also if cancelled; commit only if the block raised nothing."""
+        await self.close(autocommit=exc_type is None)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    async def poll(
+        self, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> ConsumerRecords[KeyT, ValueT]:
+        """Return records as soon as any are available, or an empty result after the timeout.
+
+        This method also runs rebalance listeners and commit callbacks.
+
+        Args:
+            timeout_ms: How long to wait for the first record, in milliseconds; by default until
+                there is one.
+            max_records: Maximum number of records, ``max_poll_records`` by default. The batch is
+                also limited to ``fetch_buffer_max_bytes``, unless its first record is larger.
+
+        Returns:
+            Records by partition, in offset order. Positions move when this method returns. If it
+            is cancelled, the next call returns the same records.
+
+        Raises:
+            ConcurrentModificationError: Another task is polling or iterating.
+            KafkaError: As ``KafkaConsumer.poll()``.
+        """
+        reading = self._reading
+        await asyncio.sleep(0)  # records may be at hand: other tasks run between two batches
+        wait_ms = _ENDLESS_MS if timeout_ms is None else timeout_ms
+        batch, publication = await reading.poll(wait_ms, max_records)
+        # This store moves all positions. No wait may follow it, where a cancellation could arrive.
+        publication.done = True
+        return batch
+
+    def __aiter__(self) -> Self:
+        """Iterate over records.
+
+        Iteration stops after ``consumer_timeout_ms`` without a record, or once the consumer is
+        closed. A record moves the position of its partition when it is handed out.
+        """
+        return self
+
+    async def __anext__(self) -> ConsumerRecord[KeyT, ValueT]:
+        """Return the next record."""
+        loop = self._loop
+        record: ConsumerRecord[KeyT, ValueT] | None = next(loop, None)
+        while record is None:
+            await asyncio.sleep(0)
+            if not await loop.find_feed():
+                raise StopAsyncIteration
+            record = next(loop, None)
+        return record
+
+    def batches(
+        self, *, max_records: int = 500, max_wait_ms: float = 1_000
+    ) -> AsyncIterator[ConsumerRecords[KeyT, ValueT]]:
+        """Iterate over batches of records.
+
+        A batch has ``max_records`` records, or those that arrive within ``max_wait_ms`` after its
+        first one. It is never empty. Iteration stops after ``consumer_timeout_ms`` without a
+        record, or once the consumer is closed. A batch moves positions when it is handed out.
+
+        Args:
+            max_records: Maximum number of records in a batch.
+            max_wait_ms: How long a batch may wait for more records, in milliseconds.
+
+        Raises:
+            InvalidArgumentError: An argument is not positive, or ``max_wait_ms`` is negative.
+            KafkaError: As ``poll()``, during iteration.
+        """
+        reading, limit = self._reading, check_limit(max_records, max_records)
+        self._core.deadline_ms(max_wait_ms)
+
+        async def following() -> ConsumerRecords[KeyT, ValueT] | None:
+            await asyncio.sleep(0)
+            found = await reading.fill(limit, max_wait_ms)
+            if found is None:
+                return None
+            batch, publication = found
+            publication.done = True  # as in poll()
+            return batch
+
+        return Stream(following)
+
+    def arrow_batches(
+        self, *, columns: Sequence[str] | None = None, binary_view: bool = False
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Iterate over Arrow record batches, each with all records that are at hand.
+
+        Requires pyarrow (``pip install tandem-kafka[arrow]``). A batch is never empty. Iteration
+        stops as that of ``batches()`` does.
+
+        Args:
+            columns: Names of the columns to build; all by default. See
+                ``KafkaConsumer.poll_arrow()``.
+            binary_view: Use the type binary_view for key and value.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            InvalidArgumentError: A column does not exist.
+            IllegalStateError: The consumer has deserializers, or interceptors with
+                ``on_consume()``. Raised during iteration.
+            KafkaError: As ``poll()``, during iteration.
+        """
+        reading, chosen = self._reading, check_arrow_columns(columns)
+
+        async def following() -> pa.RecordBatch | None:
+            await asyncio.sleep(0)
+            found = await reading.next_arrow(chosen, binary_view=binary_view)
+            if found is None:
+                return None
+            records, publication = found
+            publication.done = True  # as in poll()
+            return records
+
+        return Stream(following)
+
+    def __del__(self) -> None:
+        """Warn that the consumer was never closed; stop its thread without a commit."""
+        parts = self.__dict__.get("_parts")
+        if parts is None or parts.core.closed or not parts.core.in_own_process:
+            return
+        warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
+        parts.core.engine.loop.stop()
+
+    def __repr__(self) -> str:
+        """Show the client id and the group id."""
+        group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
+        return f"<AsyncKafkaConsumer {self._config.client_id!r}{group}>"

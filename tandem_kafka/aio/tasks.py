@@ -1,0 +1,218 @@
+"""Callers that are tasks of an event loop: they suspend instead of blocking.
+
+The network thread ends a wait with `loop.call_soon_threadsafe`. There is no thread per call and no
+hidden task. Cancellation arrives where a task waits, as an interrupt does in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from types import FrameType
+from typing import Any, TypeVar
+
+from tandem_kafka.callers import Held
+from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.runtime import Clock, Driver
+
+__all__ = ["Tasks", "running_loop"]
+
+T = TypeVar("T")
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running event loop.
+
+    Raises:
+        IllegalStateError: No event loop of asyncio is running.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            "AsyncKafkaConsumer needs a running asyncio event loop; use it inside a coroutine "
+            "(uvloop and anyio on asyncio work, trio does not)"
+        )
+        raise IllegalStateError(msg) from None
+
+
+class Waiter:
+    """One wait of one task; `release` ends its current sleep, or else the next one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._sleep: asyncio.Future[None] | None = None
+        self._released = False
+
+    def locked(self) -> bool:
+        """Tell whether it has not been released since its last sleep began."""
+        return not self._released
+
+    def release(self) -> None:
+        """End the sleep; any thread or signal handler may call this."""
+        self._released = True
+        with suppress(RuntimeError):  # the loop has been closed: nothing waits any more
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
+
+    async def sleep(self, left_ms: int) -> None:
+        """Suspend until it is released, or for some milliseconds."""
+        self._sleep = self._loop.create_future()
+        timer = self._loop.call_later(left_ms / 1000, self._wake)
+        try:
+            await self._sleep
+        finally:
+            self._sleep = None
+            timer.cancel()
+
+    def arm(self) -> None:
+        """Forget earlier releases; the condition must be checked afterwards."""
+        self._released = False
+
+
+class TaskLock:
+    """A reentrant lock that rejects other tasks."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._holder: Any = None
+        self._depth = 0
+
+    def acquire(self) -> Held | None:
+        """Return the acquired lock, or None if another task holds it."""
+        current = self._tasks.current()
+        if self._holder is not None and self._holder is not current:
+            return None
+        self._holder = current
+        self._depth += 1
+        return self
+
+    def release(self) -> None:
+        """Release the lock."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._holder = None
+
+    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+        """Return False: no task can abandon a lock, because only a wait can end it."""
+        del inside
+        return False
+
+    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
+        """Name the task that holds the lock."""
+        del inside
+        get_name = getattr(self._holder, "get_name", None)
+        return get_name() if get_name is not None else repr(self._holder)
+
+
+class Tasks:
+    """Callers are tasks of one event loop."""
+
+    kind = "task"
+
+    def __init__(self, clock: Clock, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+        self._clock = clock
+        self._driver = driver
+        self._loop = loop
+        #: Tasks that must finish a call, with the cancellation to raise afterwards.
+        self._shielded: dict[Hashable, asyncio.CancelledError | None] = {}
+
+    def check(self) -> None:
+        """Raise if the current caller is not a task of this event loop.
+
+        Raises:
+            IllegalStateError: No event loop is running, or another one.
+        """
+        if running_loop() is not self._loop:
+            msg = (
+                "the consumer belongs to the event loop in which it was started; create another "
+                "consumer for this one, or use asyncio.run_coroutine_threadsafe()"
+            )
+            raise IllegalStateError(msg)
+
+    def current(self) -> Hashable:
+        """Return the current task; the loop itself in a callback of the loop."""
+        return asyncio.current_task(self._loop) or self._loop
+
+    def name(self) -> str:
+        """Return the name of the current task."""
+        task = asyncio.current_task(self._loop)
+        return task.get_name() if task is not None else "callback of the event loop"
+
+    def lock(self) -> TaskLock:
+        """Return a new lock."""
+        return TaskLock(self)
+
+    def notify(self) -> None:
+        """Wake the waiting tasks."""
+        self._driver.notify()
+
+    async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        """Suspend until `ready()` or the deadline; return `ready()`.
+
+        Raises:
+            asyncio.CancelledError: The task was cancelled, and is not shielded.
+        """
+        if ready():
+            return True
+        self.check()
+        waiter = Waiter(self._loop)
+        self._driver.waiting.append(waiter)
+        try:
+            while True:
+                waiter.arm()
+                if ready():
+                    return True
+                left_ms = deadline_ms - self._clock.now_ms()
+                if left_ms <= 0:
+                    return False
+                await self._sleep(waiter, left_ms)
+        finally:
+            self._driver.waiting.remove(waiter)
+
+    async def _sleep(self, waiter: Waiter, left_ms: int) -> None:
+        try:
+            await waiter.sleep(left_ms)
+        except asyncio.CancelledError as error:
+            current = self.current()
+            if current not in self._shielded:
+                raise
+            self._shielded[current] = error
+
+    async def join(self, deadline_ms: int) -> bool:
+        """Suspend until the network thread has ended, or the deadline."""
+        return await self.wait(lambda: self._driver.ended, deadline_ms)
+
+    async def finish(self, awaitable: Awaitable[object]) -> object:
+        """Wait for an awaitable of the user, in the current task."""
+        return await awaitable
+
+    async def shield(self, call: Awaitable[T]) -> T:
+        """Complete a call of this consumer, then raise the cancellation that arrived meanwhile.
+
+        Only its waits for the network thread are shielded: a coroutine of the user is cancelled.
+        """
+        current = self.current()
+        if current in self._shielded:
+            return await call
+        self._shielded[current] = None
+        try:
+            with _anyio_shield():
+                return await call
+        finally:
+            cancelled = self._shielded.pop(current)
+            if cancelled is not None:
+                raise cancelled
+
+
+def _anyio_shield() -> AbstractContextManager[object]:
+    """Return anyio's own shield, because anyio cancels a task again each time it waits."""
+    anyio = sys.modules.get("anyio")
+    scope: AbstractContextManager[object]
+    scope = nullcontext() if anyio is None else anyio.CancelScope(shield=True)
+    return scope

@@ -1,0 +1,260 @@
+"""The calls of the application: who makes them, and how they wait.
+
+The facade is written once, as coroutines. With `Threads`, a call blocks its thread while it waits.
+Its coroutine then never suspends, and `run` runs it to its end. With asyncio, a call belongs to a
+task, and its coroutine suspends (`tandem_kafka.aio`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from types import FrameType
+from typing import Any, Protocol, TypeVar
+
+from tandem_kafka import green
+from tandem_kafka.runtime import Clock, Driver
+
+__all__ = ["Callers", "Held", "Lock", "OwnerLock", "Threads", "run"]
+
+T = TypeVar("T")
+
+#: How often a thread that waits for another application thread checks its condition again.
+_RECHECK_MS = 250
+
+
+def run(call: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that blocks instead of suspending, and return its result.
+
+    Raises:
+        RuntimeError: The coroutine suspended: it belongs to an event loop.
+    """
+    try:
+        call.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    call.close()
+    msg = f"{call!r} suspended; only an event loop can run it"
+    raise RuntimeError(msg)
+
+
+class Callers(Protocol):
+    """Threads, or the tasks of an event loop.
+
+    Attributes:
+        kind: "thread" or "task", for messages.
+    """
+
+    kind: str
+
+    def check(self) -> None:
+        """Raise if the current caller cannot wait here.
+
+        Raises:
+            IllegalStateError: The consumer belongs to another event loop.
+        """
+        ...
+
+    def current(self) -> Hashable:
+        """Return the thread or task that is calling."""
+        ...
+
+    def name(self) -> str:
+        """Return the name of the calling thread or task, for messages."""
+        ...
+
+    def lock(self) -> Lock:
+        """Return a new lock that one caller at a time holds."""
+        ...
+
+    def notify(self) -> None:
+        """Let the waiting callers check their conditions; from any thread or signal handler."""
+        ...
+
+    async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        """Wait until `ready()` or the deadline; return `ready()`."""
+        ...
+
+    async def join(self, deadline_ms: int) -> bool:
+        """Wait until the network thread has ended; return False if the deadline passes first."""
+        ...
+
+    async def finish(self, awaitable: Awaitable[object]) -> object:
+        """Wait for an awaitable of the user, such as a coroutine of a listener."""
+        ...
+
+    async def shield(self, call: Awaitable[T]) -> T:
+        """Complete a call even if its task is cancelled meanwhile; then raise the cancellation."""
+        ...
+
+
+class Held(Protocol):
+    """A lock that the calling thread holds."""
+
+    def release(self) -> None:
+        """Release the lock."""
+        ...
+
+
+class Lock(Protocol):
+    """A reentrant lock that rejects other callers instead of blocking them."""
+
+    def acquire(self) -> Held | None:
+        """Return the acquired lock, or None if another caller holds it."""
+        ...
+
+    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+        """Tell whether no other caller is inside a guarded method."""
+        ...
+
+    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
+        """Acquire an abandoned lock after `acquire` failed, or name the caller that holds it.
+
+        Args:
+            inside: Tells whether a stack frame belongs to a guarded method.
+        """
+        ...
+
+
+class OwnerLock:
+    """A reentrant lock that rejects other threads instead of blocking them.
+
+    An interrupt (Ctrl-C) can end a method anywhere, even between acquiring the lock and the `try`
+    that releases it. If the lock is held but its thread has no guarded method on its stack, the
+    next thread takes the lock over.
+
+    Green threads run only while another one waits, so each entry yields to them. Otherwise a loop
+    of `poll()` calls that always find records would block heartbeats and other green threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._green = green.library() is not None
+
+    def acquire(self) -> Held | None:
+        """Return the acquired lock, or None if another thread holds it."""
+        if self._green:
+            green.yield_to_others()
+        lock = self._lock
+        return lock if lock.acquire(False) else None
+
+    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+        """Tell whether no other thread is inside a guarded method."""
+        return _thread_inside(inside) is None
+
+    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
+        """Acquire an abandoned lock after `acquire` failed, or name the thread that holds it.
+
+        Args:
+            inside: Tells whether a stack frame belongs to a guarded method.
+        """
+        abandoned = self._lock
+        name = _thread_inside(inside)
+        if name is not None:
+            return name
+        lock = threading.RLock()
+        lock.acquire()
+        self._lock = lock
+        # The owner may have returned before the store with the lock that it still holds. It is
+        # then found here. If it returns later, it finds the new lock. Two are never inside.
+        name = _thread_inside(inside)
+        if name is not None:
+            self._lock = abandoned
+            return name
+        return lock
+
+
+class Threads:
+    """Callers are threads, which block."""
+
+    kind = "thread"
+
+    def __init__(self, clock: Clock, driver: Driver) -> None:
+        self._clock = clock
+        self._driver = driver
+
+    def check(self) -> None:
+        """Do nothing: any thread can wait."""
+
+    def current(self) -> int:
+        """Return the id of the calling thread."""
+        return threading.get_ident()
+
+    def name(self) -> str:
+        """Return the name of the calling thread."""
+        return threading.current_thread().name
+
+    def lock(self) -> OwnerLock:
+        """Return a new lock."""
+        return OwnerLock()
+
+    def notify(self) -> None:
+        """Wake the waiting threads."""
+        self._driver.notify()
+
+    async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        """Block until `ready()` or the deadline."""
+        return self._driver.wait(ready, deadline_ms)
+
+    async def join(self, deadline_ms: int) -> bool:
+        """Block until the network thread has ended, or the deadline."""
+        return self._driver.join(deadline_ms)
+
+    async def shield(self, call: Awaitable[T]) -> T:
+        """Make the call: threads have no cancellation."""
+        return await call
+
+    async def finish(self, awaitable: Awaitable[object]) -> object:
+        """Run an awaitable to completion, in a new event loop.
+
+        A thread that already runs an event loop cannot run another one. In this case a different
+        thread runs the awaitable.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(_awaited(awaitable))
+        outcomes: list[object] = []
+
+        def done(outcome: object) -> None:
+            outcomes.append(outcome)
+            self._driver.notify()
+
+        self._driver.offload(lambda: asyncio.run(_awaited(awaitable)), done)
+        while not self._driver.wait(lambda: bool(outcomes), self._clock.now_ms() + _RECHECK_MS):
+            pass
+        [outcome] = outcomes
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+async def _awaited(awaitable: Awaitable[object]) -> object:
+    return await awaitable
+
+
+def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
+    """Return the name of another thread with such a frame on its stack, or None."""
+    if green.library() is not None:
+        return (
+            "another green thread" if any(_shows(top, inside) for top in green.frames()) else None
+        )
+    frames = sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
+    frames.pop(threading.get_ident())
+    for ident, top in frames.items():
+        if _shows(top, inside):
+            names = {thread.ident: thread.name for thread in threading.enumerate()}
+            return names.get(ident, f"thread {ident}")
+    return None
+
+
+def _shows(top: FrameType, inside: Callable[[FrameType], bool]) -> bool:
+    frame: FrameType | None = top
+    while frame is not None:
+        if inside(frame):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,1 @@
+"""The calls of a consumer as coroutines: written once, for threads and for asyncio."""

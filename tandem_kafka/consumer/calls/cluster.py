@@ -1,0 +1,88 @@
+"""The group, the cluster and its topics."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from tandem_kafka.consumer.arguments import check_topics
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.errors import (
+    InvalidTopicError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.events.application import (
+    Bootstrap,
+    EnforceRebalance,
+    ListTopics,
+    PartitionsForTopic,
+)
+from tandem_kafka.shared.metadata import ClusterSnapshot
+
+__all__ = ["ClusterCalls"]
+
+log = logging.getLogger(__name__)
+
+
+class ClusterCalls(Owned):
+    """Documented in `ClusterMethods`."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    @shared
+    def enforce_rebalance(self, reason: str) -> None:
+        """Ask the group to rebalance."""
+        self._core.require_group()
+        deadline_ms = self._core.deadline_ms(None)
+        self._core.ask_now(EnforceRebalance(deadline_ms=deadline_ms, reason=reason))
+
+    @shared
+    async def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """Return the names of all visible topics, without internal topics."""
+        event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
+        found = await self._core.ask(event, interruptible=True)
+        return {name for name, topic in found.items() if not topic.internal}
+
+    @shared
+    async def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
+        """Return the brokers and all visible topics."""
+        deadline_ms = self._core.deadline_ms(timeout_ms)
+        metadata = self._core.engine.metadata
+        if not metadata.snapshot.version:
+            await self._core.ask(Bootstrap(deadline_ms=deadline_ms))
+        found = await self._core.ask(ListTopics(deadline_ms=deadline_ms), interruptible=True)
+        return dataclasses.replace(metadata.snapshot, topics=dict(found))
+
+    async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Return the partition numbers of a topic; empty if the topic is not visible."""
+        self._core.check_readable()
+        (name,) = check_topics([topic])
+        known = self._core.engine.metadata.snapshot.topics.get(name)
+        if known is None:
+            self._core.check_usable()
+            event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
+            try:
+                known = await self._core.ask(event, interruptible=True)
+            except (TopicAuthorizationFailedError, InvalidTopicError) as error:
+                log.warning("partitions_for_topic(%r) returns no partitions: %s", name, error)
+        return set(known.partitions) if known is not None else set()
+
+    @shared
+    async def bootstrap(self, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
+        """Wait until the cluster has been reached."""
+        config = self._core.config
+        if timeout_ms is None:
+            timeout_ms = config.bootstrap_timeout_ms
+        try:
+            deadline_ms = self._core.deadline_ms(timeout_ms)
+            await self._core.ask(Bootstrap(deadline_ms=deadline_ms, refresh=refresh))
+        except KafkaTimeoutError as error:
+            servers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
+            msg = (
+                f"no broker responded within {timeout_ms} ms; bootstrap_servers: {servers} "
+                "(the log has the reason for each server)"
+            )
+            raise KafkaTimeoutError(msg) from error

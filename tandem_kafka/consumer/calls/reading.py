@@ -1,0 +1,263 @@
+"""Reading records: batches, Arrow record batches, and the feeds of iteration."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tandem_kafka.callers import Held
+from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
+from tandem_kafka.consumer.collector import Collector
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.consumer.iteration import Feed, Iteration, Run
+from tandem_kafka.consumer.owned import Owned
+from tandem_kafka.consumer.poller import Poller
+from tandem_kafka.consumer.publication import Publication
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.native import native
+from tandem_kafka.records import check_arrow_columns, to_record_batch
+from tandem_kafka.shared.partition import Changes
+from tandem_kafka.shared.subscription import SubscriptionKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ReadingCalls"]
+
+log = logging.getLogger(__name__)
+
+#: Iteration creates records in advance. A larger batch would use more memory without any gain.
+MAX_RUN_RECORDS = 1_000
+#: How often `fill` counts the records that have arrived, at most. Without the native extension,
+#: each count deserializes them.
+_COUNTS, _COSTLY_COUNTS = 50, 4
+#: How long `fill` may wait for more records before it processes a rebalance.
+MAX_PAUSE_MS = 100
+
+#: Gives the loop a feed, and the count of changes at which it was checked.
+Follow = Callable[[Feed, Changes, int], None]
+
+
+class ReadingCalls(Owned):
+    """Each call returns records with the publication that moves their positions.
+
+    The caller must set `publication.done` directly before it returns the records to the user. An
+    interrupt or a cancellation before that moves no position.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        poller: Poller,
+        collector: Collector,
+        deserializers: Deserializers,
+        interceptors: Interceptors,
+    ) -> None:
+        self._core = core
+        self._poller = poller
+        self._collector = collector
+        self._interceptors = interceptors
+        self._deserializing = deserializers.active
+        #: Iteration deserializes each record when it is due, unless an interceptor comes first.
+        self._loop_deserializes = deserializers.active and not interceptors.consuming
+        self.iteration = Iteration(
+            core.engine.subscription, deserializers if self._loop_deserializes else None
+        )
+
+    @guarded
+    async def poll(
+        self, timeout_ms: float, max_records: int | None
+    ) -> tuple[ConsumerRecords[Any, Any], Publication]:
+        """Return records as soon as there are any; empty after the timeout."""
+        core = self._core
+        held = await core.acquire()
+        try:
+            limit = check_limit(max_records, core.config.max_poll_records)
+            deadline_ms = core.deadline_ms(timeout_ms)
+            self.iteration.end()
+            return await self._next_batch(deadline_ms, limit, held)
+        finally:
+            held.release()
+
+    @guarded
+    async def fill(
+        self, max_records: int, max_wait_ms: float
+    ) -> tuple[ConsumerRecords[Any, Any], Publication] | None:
+        """Return `max_records` records, or those that arrive within a time after the first.
+
+        None if iteration ends.
+        """
+        core = self._core
+        try:
+            held = await core.acquire()
+        except ConsumerClosedError:
+            return None
+        try:
+            until_ms = self._idle_deadline_ms()
+            self.iteration.end()
+            while True:
+                if await self._count(until_ms, max_records, held):
+                    await self._await_records(core.deadline_ms(max_wait_ms), max_records, held)
+                    found = await self._next_batch(core.clock.now_ms(), max_records, held)
+                    if found[0]:
+                        return found
+                if core.closed or core.clock.now_ms() >= until_ms:
+                    return None
+        finally:
+            held.release()
+
+    async def _await_records(self, deadline_ms: int, count: int, held: Held) -> None:
+        """Wait until there are `count` records or the deadline."""
+        core, buffer = self._core, self._core.engine.buffer
+        counts = _COUNTS if native is not None or not self._deserializing else _COSTLY_COUNTS
+        pause_ms = max(1, (deadline_ms - core.clock.now_ms()) // counts)
+        seen = -1
+
+        def news() -> bool:
+            return buffer.added != seen or core.visited or core.closing
+
+        while not core.closing and (now_ms := core.clock.now_ms()) < deadline_ms:
+            seen = buffer.added
+            if await self._count(now_ms, count, held) >= count:
+                return
+            await core.wait(lambda: core.closing, min(deadline_ms, now_ms + pause_ms))
+            await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
+
+    async def _count(self, deadline_ms: int, limit: int, held: Held) -> int:
+        """Return how many records there are, and wait for the first; none is handed out."""
+        self._collector.raw = True
+        batch = await self._poller.poll(deadline_ms, limit, held)
+        return sum(len(records) for records in batch.values())
+
+    async def _next_batch(
+        self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
+    ) -> tuple[ConsumerRecords[Any, Any], Publication]:
+        """Return records, and the publication that moves their positions.
+
+        Args:
+            deadline_ms: When to return without records.
+            limit: Maximum number of records.
+            held: The lock that `acquire` returned.
+            raw: Leave deserialization to the iteration.
+        """
+        self._collector.raw = raw
+        batch = await self._poller.poll(deadline_ms, limit, held)
+        publication = self._collector.publication
+        if batch and self._interceptors.consuming:
+            batch = self._interceptors.on_consume(batch)
+        return batch, publication
+
+    # --- Arrow ---------------------------------------------------------------------------------
+
+    @guarded
+    async def poll_arrow(
+        self,
+        timeout_ms: float,
+        max_records: int | None,
+        columns: Sequence[str] | None,
+        *,
+        binary_view: bool,
+    ) -> tuple[pa.RecordBatch, Publication]:
+        """Return records as an Arrow record batch, which is empty after the timeout."""
+        core = self._core
+        held = await core.acquire()
+        try:
+            chosen = check_arrow_columns(columns)
+            check_arrow_usable(
+                deserializing=self._deserializing, intercepting=self._interceptors.consuming
+            )
+            limit = check_limit(max_records, sys.maxsize)
+            deadline_ms = core.deadline_ms(timeout_ms)
+            self.iteration.end()
+            batch, publication = await self._next_batch(deadline_ms, limit, held)
+            records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
+            return records, publication
+        finally:
+            held.release()
+
+    async def next_arrow(
+        self, columns: Sequence[str] | None, *, binary_view: bool
+    ) -> tuple[pa.RecordBatch, Publication] | None:
+        """Return a record batch that is not empty, None if iteration ends."""
+        until_ms = self._idle_deadline_ms()
+        while not self._core.closed:
+            left_ms = max(0, until_ms - self._core.clock.now_ms())
+            try:
+                found = await self.poll_arrow(left_ms, None, columns, binary_view=binary_view)
+            except ConsumerClosedError:
+                return None
+            if found[0].num_rows:
+                return found
+            if not left_ms:
+                return None
+        return None
+
+    # --- iteration -----------------------------------------------------------------------------
+
+    @guarded
+    async def find_feed(self, follow: Follow) -> bool:
+        """Give the loop the feed with the next record, and wait for it if necessary.
+
+        Returns:
+            False if iteration ends: the consumer was closed, has no subscription, or received no
+            record within `consumer_timeout_ms`.
+        """
+        core = self._core
+        try:
+            held = await core.acquire()
+        except ConsumerClosedError:
+            return False  # any caller may close the consumer during iteration
+        try:
+            changes = core.engine.subscription.changes
+            seen = changes.count  # read first, so that a concurrent change triggers another check
+            run = self.iteration.ready()
+            if run is None:
+                seen, run = await self._await_run(held)
+            if run is None:
+                return False
+            follow(run.feed, changes, seen)
+            return True
+        finally:
+            held.release()
+
+    def follow_ready(self, follow: Follow) -> bool:
+        """Give the loop the next feed if it is at hand; wait for nothing."""
+        changes = self._core.engine.subscription.changes
+        seen = changes.count
+        run = self.iteration.ready()
+        if run is None or self._core.closed:
+            return False
+        follow(run.feed, changes, seen)
+        return True
+
+    async def _await_run(self, held: Held) -> tuple[int, Run | None]:
+        core = self._core
+        if self._endless and core.engine.subscription.kind is SubscriptionKind.NONE:
+            log.warning("iteration ends without a subscription; call subscribe() or assign() first")
+            return 0, None
+        deadline_ms = self._idle_deadline_ms()
+        limit = min(core.config.max_poll_records, MAX_RUN_RECORDS)
+        changes = core.engine.subscription.changes
+        while True:
+            self.iteration.add(
+                *await self._next_batch(deadline_ms, limit, held, raw=self._loop_deserializes)
+            )
+            seen = changes.count
+            run = self.iteration.ready()
+            if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:
+                return seen, run
+
+    @property
+    def _endless(self) -> bool:
+        timeout_ms = self._core.config.consumer_timeout_ms
+        return timeout_ms is None or timeout_ms < 0
+
+    def _idle_deadline_ms(self) -> int:
+        """Return when iteration ends if no record arrives."""
+        timeout_ms = self._core.config.consumer_timeout_ms
+        return self._core.deadline_ms(2**40 if self._endless else timeout_ms)

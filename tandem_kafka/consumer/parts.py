@@ -1,0 +1,113 @@
+"""The parts between the public methods of a consumer and its network thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from tandem_kafka.callers import Callers
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.background_events import BackgroundEvents
+from tandem_kafka.consumer.borrowed import for_network_thread
+from tandem_kafka.consumer.calls.cluster import ClusterCalls
+from tandem_kafka.consumer.calls.offsets import OffsetCalls
+from tandem_kafka.consumer.calls.reading import ReadingCalls
+from tandem_kafka.consumer.calls.subscriptions import SubscriptionCalls
+from tandem_kafka.consumer.closing import Closing, Hook
+from tandem_kafka.consumer.collector import Collector
+from tandem_kafka.consumer.commits import Commits
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.consumer.poller import Poller
+from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.consumer.reporters import Reporters
+from tandem_kafka.engine.assembly import assemble
+from tandem_kafka.runtime import Runtime
+
+__all__ = ["Parts", "with_client_id"]
+
+_numbers = itertools.count(1)
+
+
+def with_client_id(config: Config) -> Config:
+    """Return the options with a generated `client_id` if none was given."""
+    if config.client_id is not None:
+        return config
+    suffix = config.group_instance_id or str(next(_numbers))
+    parts = ["consumer", config.group_id, suffix]
+    return dataclasses.replace(config, client_id="-".join(filter(None, parts)))
+
+
+class Parts:
+    """Made with a running network thread, before its first contact with the cluster.
+
+    Args:
+        config: The options.
+        runtime: Clock, driver and randomness.
+        callers: Threads or tasks, which decides how calls wait.
+        transport: A transport for the network thread; None for sockets.
+
+    Raises:
+        NetworkThreadError: The system cannot start another thread.
+        Exception: A user's deserializer, interceptor or reporter raised it.
+    """
+
+    def __init__(
+        self, config: Config, runtime: Runtime, callers: Callers, transport: Any = None
+    ) -> None:
+        interceptors = Interceptors(config.interceptor_classes)
+        deserializers = Deserializers(config)
+        hooks: list[Hook] = [interceptors, deserializers]
+        try:
+            self._reporters = Reporters(config)
+            hooks.append(self._reporters)
+            engine = assemble(for_network_thread(config), runtime, transport)
+            self._reporters.follow(engine.metrics)
+            core = Core(config, runtime, callers, engine)
+            core.start_network_thread()
+        except BaseException:
+            for hook in hooks:
+                hook.close()
+            raise
+        self.core = core
+        self.listener = ListenerCalls(core)
+        self.commits = Commits(core, interceptors)
+        self.positions = Positions(core)
+        self.collector = Collector(
+            engine.subscription,
+            engine.buffer,
+            deserializers,
+            engine.transport.wakeup,
+            config.fetch_buffer_max_bytes,
+        )
+        self.background = BackgroundEvents(core, self.commits, self.collector, self.listener)
+        poller = Poller(core, self.commits, self.collector, self.background, self._reporters)
+        self.reading = ReadingCalls(core, poller, self.collector, deserializers, interceptors)
+        self.closing = Closing(core, self.commits, self.listener, self.reading.iteration, hooks)
+        self.subscriptions = SubscriptionCalls(
+            core, self.listener, self.commits, self.collector, self.closing
+        )
+        self.offsets = OffsetCalls(core, self.positions, self.commits)
+        self.cluster = ClusterCalls(core)
+
+    async def begin(self, topics: Sequence[str]) -> None:
+        """Wait for the first contact with the cluster, and subscribe.
+
+        Raises:
+            KafkaError: Either failed. The network thread has ended.
+        """
+        config = self.core.config
+        try:
+            if config.bootstrap_timeout_ms and config.api_version is None:
+                await self.cluster.bootstrap()
+            if topics:
+                await self.subscriptions.subscribe(topics)
+            self._reporters.report()
+        except BaseException:
+            close = self.closing.close(autocommit=False, timeout_ms=0)
+            await self.core.callers.shield(close)
+            raise

@@ -1,0 +1,181 @@
+"""The methods that wait for no broker; a consumer for threads and one for asyncio share them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
+from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["PlainMethods"]
+
+
+class PlainMethods(Owned):
+    """A part of ``KafkaConsumer`` and of ``AsyncKafkaConsumer``.
+
+    A change waits until the network thread has applied it, which takes well under a millisecond.
+    """
+
+    _positions: Positions
+    _written: dict[str, Any]
+    _release_known = False
+
+    def subscription(self) -> set[str] | None:
+        """Return the subscribed or matched topics, or None without a subscription.
+
+        Any thread may call this, even after close().
+        """
+        self._core.check_readable()
+        subscription = self._core.engine.subscription
+        return set(subscription.topics) if subscription.auto_assigned else None
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the assigned partitions. Any thread may call this, even after close()."""
+        self._core.check_readable()
+        return set(self._core.engine.subscription.assigned)
+
+    @shared
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Continue a partition at an offset.
+
+        Args:
+            partition: An assigned partition.
+            offset: The offset of the next record. An ``OffsetAndMetadata`` with a leader epoch is
+                validated before records are fetched (KIP-320).
+
+        Raises:
+            NotAssignedError: The partition is not assigned.
+            InvalidArgumentError: The offset is negative.
+        """
+        check_partition(partition)
+        target = check_offset(offset)
+        self._positions.seek(partition, target)
+
+    @shared
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Stop returning records of these partitions until ``resume()``.
+
+        Records that have already been fetched stay in memory. If the buffer is full, paused
+        partitions keep at most half of it (``fetch_buffer_max_bytes``).
+
+        Args:
+            *partitions: Assigned partitions.
+
+        Raises:
+            NotAssignedError: One of them is not assigned.
+        """
+        self._positions.pause(each_partition(partitions))
+
+    @shared
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again.
+
+        Args:
+            *partitions: Assigned partitions.
+
+        Raises:
+            NotAssignedError: One of them is not assigned.
+        """
+        self._positions.resume(each_partition(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        self._core.check_readable()
+        return {state.tp for state in self._core.engine.subscription.paused()}
+
+    @shared
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Stop fetching a partition at an offset, to read a range of offsets.
+
+        A fetch may return more data than requested, so the application must still check for
+        records at or after the offset. The limit lasts until the partition is unassigned.
+
+        Args:
+            partition: An assigned partition.
+            offset: The first offset not to fetch; None removes the limit.
+
+        Raises:
+            NotAssignedError: The partition is not assigned.
+            InvalidArgumentError: The offset is negative.
+        """
+        check_partition(partition)
+        end = None if offset is None else check_offset(offset).offset
+        self._positions.stop_at(partition, end)
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of the last fetch response, or None before the first.
+
+        Raises:
+            NotAssignedError: The partition is not assigned.
+        """
+        self._core.check_readable()
+        state = self._core.engine.subscription.get(check_partition(partition))
+        return state.high_watermark if state.high_watermark >= 0 else None
+
+    @shared
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Return the difference between the end of a partition and its position (KIP-695).
+
+        This method does not wait for a broker. If the end is unknown, it starts a lookup, so that
+        a later call can return the lag.
+
+        Returns:
+            The lag in offsets, or None while the position or the end is unknown.
+
+        Raises:
+            NotAssignedError: The partition is not assigned.
+        """
+        return self._positions.lag(check_partition(partition))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return this consumer's membership, for a transactional producer (KIP-447).
+
+        After a membership is lost, this method returns its data until a new one begins, so that
+        the coordinator rejects offsets committed for it. Without any membership, for example
+        after ``unsubscribe()``, the generation is -1. Any thread may call this, even after close().
+
+        Returns:
+            Group id (None without a group), generation or member epoch, member id and
+            ``group_instance_id``.
+        """
+        self._core.check_readable()
+        return self._core.engine.group.last
+
+    def wakeup(self) -> None:
+        """Interrupt a blocked call, or else the next one; it raises ``WakeupError``.
+
+        This applies to poll, iteration, commit, committed, position, topics, cluster and
+        partitions_for_topic. Any thread or signal handler may call this method.
+        """
+        self._core.wakeup()
+
+    def bootstrap_connected(self) -> bool:
+        """Return whether the cluster has been reached."""
+        self._core.check_readable()
+        return self._core.engine.metadata.snapshot.version > 0
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
+
+        Args:
+            raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
+                values by group and name; each topic and each partition has its own group.
+        """
+        measured = self._core.engine.metrics
+        return measured.raw() if raw else measured.values()
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The options by name, with defaults for those not given; changing it has no effect.
+
+        Once the cluster has been reached, ``api_version`` is the release of its brokers. The
+        ``repr()`` hides secrets; the values do not.
+        """
+        if not self._release_known:
+            release = self._core.engine.release()
+            if release is not None:
+                self._release_known = True
+                self._written["api_version"] = release
+        return self._written
