@@ -33,9 +33,10 @@ The metadata is at most ``metadata_limit_bytes`` long. A broker counts character
 here. Metadata in another format, or with a wrong checksum, is ignored with a warning.
 """
 
+from tandem_kafka.workers.async_keyed_workers import AsyncKeyedWorkers
 from tandem_kafka.workers.dead_letters import DeadLetters
 from tandem_kafka.workers.keyed_workers import KeyedWorkers
 from tandem_kafka.workers.progress import PartitionProgress
 from tandem_kafka.workers.retry import Retry
 
-__all__ = ["DeadLetters", "KeyedWorkers", "PartitionProgress", "Retry"]
+__all__ = ["AsyncKeyedWorkers", "DeadLetters", "KeyedWorkers", "PartitionProgress", "Retry"]

@@ -7,6 +7,7 @@ block and never suspend; for `AsyncKeyedWorkers` they suspend.
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
@@ -99,6 +100,11 @@ class Control:
         self._stop_requested = True
         self._port.wakeup()
 
+    @property
+    def done(self) -> int:
+        """Number of records done."""
+        return self._workload.done
+
     def progress(self) -> dict[TopicPartition, PartitionProgress]:
         """Return the progress of the assigned partitions."""
         with self._workload.lock:
@@ -119,7 +125,9 @@ class Control:
                 await self.step(CHECK_MS if until is not None else POLL_MS)
         except BaseException as error:  # noqa: BLE001 - raised again after the commit
             failure = error
-        unsaved = await self.end()
+        # A cancelled task must end soon, so its handlers are cancelled without a drain.
+        cancelled = isinstance(failure, CancelledError)
+        unsaved = await self.end(0 if cancelled else self._settings.drain_timeout_ms)
         failure = failure or self._workload.failure or unsaved
         if failure is not None:
             raise failure
@@ -203,13 +211,16 @@ class Control:
 
     # --- the end -------------------------------------------------------------------------------
 
-    async def end(self) -> BaseException | None:
+    async def end(self, drain_ms: float) -> BaseException | None:
         """Drain, commit, and let the consumer continue at what is not done.
+
+        Args:
+            drain_ms: How long running handlers may take.
 
         Returns:
             The error of the last commit.
         """
-        deadline_ms = self._clock.after_ms(self._settings.drain_timeout_ms)
+        deadline_ms = self._clock.after_ms(drain_ms)
         workload = self._workload
         try:
             with workload.lock:
@@ -222,10 +233,13 @@ class Control:
                 workload.fence(partitions)
                 workload.refill_at = -1
             await self._give_back(bases)
-            return unsaved
+        except BaseException:
+            deadline_ms = self._clock.now_ms()  # interrupted again: wait for nothing more
+            raise
         finally:
             self._running = False
             await self._crew.end(deadline_ms)
+        return unsaved
 
     async def _give_back(self, bases: dict[TopicPartition, int | None]) -> None:
         """Resume what is paused, and seek back to the records that were dropped."""
@@ -253,8 +267,8 @@ class Control:
             return
         late = [part.tp for part in parts if part.running]
         log.warning(
-            "handlers of %s did not return within drain_timeout_ms=%s; what they still do is not "
-            "committed, and their records are handled again",
+            "handlers of %s were still running when the drain ended (drain_timeout_ms=%s); what "
+            "they do from now on is not committed, and their records are handled again",
             named(late),
             self._settings.drain_timeout_ms,
         )
@@ -278,9 +292,11 @@ class Control:
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Drain these partitions and commit them; whatever still runs then is fenced."""
         deadline_ms = self._clock.after_ms(self._settings.drain_timeout_ms)
-        await self._drain(partitions, deadline_ms)
-        await self._commits.commit_now(partitions, self._left_ms(deadline_ms))
-        self._forget(partitions)
+        try:
+            await self._drain(partitions, deadline_ms)
+            await self._commits.commit_now(partitions, self._left_ms(deadline_ms))
+        finally:
+            self._forget(partitions)  # also after an interrupt: the rebalance continues
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Fence these partitions; another member may own them already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import signal
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -12,15 +13,15 @@ from typing import Any, Generic, Literal
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.listener import RebalanceListener, check_listener
-from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
+from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, TopicPartition, ValueT
+from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, ValueT
 from tandem_kafka.workers.control import Control, Crew, Until
 from tandem_kafka.workers.executors import ExecutorCrew
 from tandem_kafka.workers.ports import BlockingPort, run_blocking
-from tandem_kafka.workers.progress import PartitionProgress, as_metrics
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.retry import Retry
+from tandem_kafka.workers.runs import Runs
 from tandem_kafka.workers.settings import Order, Settings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
@@ -28,7 +29,7 @@ from tandem_kafka.workers.workload import Workload
 __all__ = ["KeyedWorkers"]
 
 
-class KeyedWorkers(Generic[KeyT, ValueT]):
+class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
     """Calls a handler for each record, on many workers, in order for each key, at least once.
 
     A record is done when the handler returns. The commit contains the lowest offset that is not
@@ -102,7 +103,10 @@ class KeyedWorkers(Generic[KeyT, ValueT]):
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
     ) -> None:
         if not isinstance(consumer, KafkaConsumer):
-            msg = f"consumer must be a KafkaConsumer of tandem_kafka, got {consumer!r}"
+            msg = (
+                f"consumer must be a KafkaConsumer of tandem_kafka, got {consumer!r}; use "
+                "AsyncKeyedWorkers for an AsyncKafkaConsumer"
+            )
             raise ArgumentTypeError(msg)
         settings = Settings(
             handle=handle,
@@ -122,12 +126,10 @@ class KeyedWorkers(Generic[KeyT, ValueT]):
         settings.check(consumer.config)
         check_listener(listener)
         _check_picklable(settings)
+        _check_function(handle)
+        super().__init__(settings, Runtime.threaded())
         self._consumer = consumer
-        self._settings = settings
-        self._runtime = Runtime.threaded()
         self._letters: Executor | None = None
-        self._control: Control | None = None
-        self._running = self._stop_requested = False
 
     def run(self, until: Until | None = None, *, signals: Iterable[signal.Signals] = ()) -> None:
         """Handle records until ``stop()``, ``until()`` or a failure; then drain and commit.
@@ -153,18 +155,10 @@ class KeyedWorkers(Generic[KeyT, ValueT]):
             BaseException: A handler raised an exception that is not an ``Exception``, for example
                 SystemExit. It is raised here after the drain, and its record is not done.
         """
-        if self._running:
-            raise IllegalStateError("run() is already in progress; call it again after it returns")
-        self._running = True
-        try:
-            self._control = control = self._new_control()
-            if self._stop_requested:
-                control.stop()
-            listener = WorkersListener(control, self._settings.listener)
-            with _handled(signals, self.stop):
-                run_blocking(control.run(until, listener))
-        finally:
-            self._running = self._stop_requested = False
+        with self._running(), _handled(signals, self.stop):
+            control = self._new_control()
+            self._begin(control)
+            run_blocking(control.run(until, WorkersListener(control, self._settings.listener)))
 
     def _new_control(self) -> Control:
         runtime, settings = self._runtime, self._settings
@@ -178,30 +172,14 @@ class KeyedWorkers(Generic[KeyT, ValueT]):
             crew = ThreadCrew(workload, settings, clock, driver, lock)
         return Control(BlockingPort(self._consumer), workload, crew, clock, settings)
 
-    def stop(self) -> None:
-        """End ``run()`` after a drain. Any thread, handler or signal handler may call this.
 
-        Before ``run()``, this ends the next run as soon as it begins.
-        """
-        self._stop_requested = True
-        if self._control is not None:
-            self._control.stop()
-
-    def progress(self) -> dict[TopicPartition, PartitionProgress]:
-        """Return the progress of each assigned partition; empty while ``run()`` is not running.
-
-        Any thread may call this.
-        """
-        return {} if self._control is None else self._control.progress()
-
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Return the figures of ``progress()`` by group and name, as the consumer's ``metrics()``.
-
-        The group ``workers-metrics`` has the sums. Each partition has a group of its own, for
-        example ``workers-metrics.topic-orders.partition-0``. An unknown offset is -1. Ages are in
-        milliseconds.
-        """
-        return as_metrics(self.progress())
+def _check_function(handle: Any) -> None:
+    if inspect.iscoroutinefunction(handle):
+        msg = (
+            f"handle must be an ordinary function, got the coroutine function {handle!r}; use "
+            "AsyncKeyedWorkers"
+        )
+        raise ArgumentTypeError(msg)
 
 
 def _check_picklable(settings: Settings) -> None:

@@ -33,6 +33,7 @@ class Workload:
         lock: Protects the state; several threads use it.
         parts: The assigned partitions.
         in_flight: Number of records that are queued, wait for a retry, or are with a worker.
+        done: Number of records done.
         stopped: Whether no more tasks are given to workers.
         failure: The error that ends the run, if any.
         refill_at: The value of `in_flight` at which `on_room` is called; -1 for never.
@@ -49,7 +50,7 @@ class Workload:
     ) -> None:
         self.lock = lock
         self.parts: dict[TopicPartition, AssignedPartition] = {}
-        self.in_flight = 0
+        self.in_flight = self.done = 0
         self.stopped = False
         self.failure: BaseException | None = None
         self.refill_at = -1
@@ -231,6 +232,7 @@ class Workload:
     def _finish(self, task: Task) -> None:
         part = task.part
         if not part.fenced:
+            self.done += task.size
             part.offsets.finish(task.record.offset)
             if task.more is not None:
                 for other in task.more:

@@ -307,7 +307,7 @@ def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]
                 calls.append("revoked")
 
             def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-                calls.append("assigned")
+                calls.append(f"assigned {len(assigned)}")
 
         def handle(record: Any) -> None:
             handled[record.partition, record.offset] += 1
