@@ -68,6 +68,7 @@ class PartitionOffsets(Generic[T]):
         self._floor = 0
         #: First offset and leader epoch of each stretch of records; it begins before the base.
         self._epochs: list[tuple[int, int]] = []
+        self._epoch: int | None = None
 
     # --- the committed state -------------------------------------------------------------------
 
@@ -76,6 +77,7 @@ class PartitionOffsets(Generic[T]):
         self._next = committed.offset
         self._restored = list(done.ranges)
         self._restored_epoch = done.leader_epoch
+        self._floor = committed.offset
         self._epochs = [(committed.offset - 1, epoch_of(committed))]
 
     @property
@@ -104,25 +106,40 @@ class PartitionOffsets(Generic[T]):
     def add(self, offset: int, leader_epoch: int, task: T) -> None:
         """Note that a record is handed out."""
         self.pending[offset] = task  # first: an interrupt in between must not make it count as done
-        self._pass(offset, leader_epoch)
+        if leader_epoch != self._epoch:
+            self._pass(offset, leader_epoch)
         self._next = offset + 1
 
     def skip(self, offset: int, leader_epoch: int) -> None:
         """Note that a record is not handed out, because it was done before."""
-        self._pass(offset, leader_epoch)
+        if leader_epoch != self._epoch:
+            self._pass(offset, leader_epoch)
         self._next = offset + 1
         self.changes += 1
 
     def _pass(self, offset: int, leader_epoch: int) -> None:
-        epochs = self._epochs
-        if not epochs or epochs[-1][1] != leader_epoch:
-            epochs.append((offset, leader_epoch))
+        self._epochs.append((offset, leader_epoch))
+        self._epoch = leader_epoch
 
     def reach(self, offset: int) -> None:
         """Note that there are no more records before `offset`."""
         if self._next is None or offset > self._next:
             self._next = offset
             self.changes += 1
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether an earlier assignment has marked offsets that are not handed out yet."""
+        return bool(self._restored)
+
+    @property
+    def sure_until(self) -> int:
+        """The first offset for which `has_room` must be asked.
+
+        Before it, a bitset is short enough, no matter how old the lower bound of the base is.
+        """
+        sure = self._floor + 4 * self._limit
+        return sure if not self._restored or self._restored[-1][1] <= sure else 0
 
     def has_room(self, offset: int) -> bool:
         """Tell whether one more record can be handed out, so that a commit still fits its limit.
@@ -131,10 +148,8 @@ class PartitionOffsets(Generic[T]):
         """
         restored = self._restored
         last = max(restored[-1][1] if restored else 0, offset + 1)
-        # Usually a bitset is short enough, however old the lower bound of the base is.
-        if last - self._floor >> 3 < self._limit >> 1:
-            return True
         if not self.pending:
+            self._floor = offset
             return True
         self._floor = next(iter(self.pending))
         window = last - self._floor

@@ -165,14 +165,15 @@ class Workload:
         """Queue records; those for which the metadata may have no room become the backlog."""
         offsets, add, lane_of = part.offsets, self._scheduler.add, self._lane_of
         now_ms = self._clock.now_ms()
+        sure_until, some_done = offsets.sure_until, offsets.has_marks
         while records:
             record = records[0]
             offset, epoch = record.offset, record.leader_epoch
-            if offsets.was_done(offset, epoch):
+            if some_done and offsets.was_done(offset, epoch):
                 offsets.skip(offset, epoch)
                 records.popleft()
                 continue
-            if not offsets.has_room(offset):
+            if offset >= sure_until and not offsets.has_room(offset):
                 part.backlog = records
                 part.resumes_at = len(offsets.pending) // 2
                 return
@@ -205,6 +206,11 @@ class Workload:
         return task
 
     @property
+    def ready_count(self) -> int:
+        """Number of tasks that wait for a worker."""
+        return len(self._scheduler.ready)
+
+    @property
     def has_ready(self) -> bool:
         """Whether a task waits for a worker."""
         return bool(self._scheduler.ready) and not self.stopped and self.failure is None
@@ -232,22 +238,22 @@ class Workload:
     def _finish(self, task: Task) -> None:
         part = task.part
         if not part.fenced:
-            self.done += task.size
             part.offsets.finish(task.record.offset)
+            self.done += 1
             if task.more is not None:
                 for other in task.more:
                     part.offsets.finish(other.record.offset)
+                    self.done += 1
         self._release(task)
 
     def _release(self, task: Task) -> None:
         """Free the lane and the room of a task."""
         self._scheduler.release(task)
-        self.in_flight -= task.size
-        part = task.part
+        self.in_flight -= 1 if task.more is None else task.size
         if self.in_flight <= self.refill_at:
             self.refill_at = -1
             self.on_room()
-        elif part.backlog and len(part.offsets.pending) <= part.resumes_at:
+        elif task.part.backlog and len(task.part.offsets.pending) <= task.part.resumes_at:
             self.on_room()
 
     def _react(self, task: Task, error: Exception) -> None:
@@ -282,11 +288,20 @@ class Workload:
         self.fail(error)
 
     def abandon(self, task: Task) -> None:
-        """Note that a task was taken back before its call began. Its records are not done."""
+        """Note that a task is given up without a result. Its records are not done."""
         task.part.running -= 1
         self._release(task)
         if task.part.draining:
             self.on_settled()
+
+    def take_back(self, task: Task) -> None:
+        """Queue a task again whose call has not begun, unless its assignment ends."""
+        part = task.part
+        if part.fenced or part.draining:
+            self.abandon(task)
+        else:
+            part.running -= 1
+            self._scheduler.retry_now(task)
 
     def fail(self, error: BaseException) -> None:
         """End the run with this error, unless another one came first."""

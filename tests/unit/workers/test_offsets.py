@@ -41,7 +41,7 @@ class OffsetsMachine(RuleBasedStateMachine):
             if self.offsets.was_done(offset, 3):
                 assert offset in self.marked
                 self.offsets.skip(offset, 3)
-            elif self.offsets.has_room(offset):
+            elif offset < self.offsets.sure_until or self.offsets.has_room(offset):
                 assert offset not in self.marked, "a marked record is handled again"
                 self.offsets.add(offset, 3, offset)
             else:
