@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -11,10 +11,11 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import KeyedWorkers, Retry
 from tandem_kafka.workers.assignment import AssignedPartition
 from tandem_kafka.workers.control import Control
+from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.ports import run_blocking
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.settings import Order
@@ -59,6 +60,13 @@ class Handlers(SimulatedExecutor):
         """Note what a member has read at the beginning of an assignment."""
         assignment = self._assignments[part] = Assignment()
         assignment.marked = self._members.records.marked_by(part.tp, offset, metadata)
+
+    def check_commit(self, part: AssignedPartition, commit: OffsetAndMetadata) -> None:
+        """Check that a commit still marks what the member has read as done."""
+        assignment = self._assignments.get(part, Assignment())
+        marked = self._members.records.marked_by(part.tp, commit.offset, commit.metadata)
+        if not assignment.marked <= marked:
+            raise Violation(f"{part.tp}: the commit forgets {assignment.marked - marked}")
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Queue a call with its assignment; dead letters have none."""
@@ -131,7 +139,16 @@ class Member:
             self.handlers.note_restored(part, offset, metadata)
             restore(part, committed, done)
 
+        snapshots = workload.snapshots
+
+        def checking(partitions: Iterable[TopicPartition]) -> dict[AssignedPartition, Snapshot]:
+            found = snapshots(partitions)
+            for part, snapshot in found.items():
+                self.handlers.check_commit(part, snapshot.to_commit(part.tp)[0])
+            return found
+
         workload.restore = noting  # type: ignore[method-assign]
+        workload.snapshots = checking  # type: ignore[method-assign]
         self.handlers.parts = workload.parts
         listener = WorkersListener(self.control, self._members.listeners[self._consumer])
         run_blocking(self.control.begin(listener))
@@ -152,8 +169,7 @@ class Member:
     def end(self) -> None:
         """End the run: drain and commit."""
         error = run_blocking(self.control.end(DRAIN_MS))
-        if error is not None and not self._members.expects_errors:
-            raise error
+        self._members.failed_commits += error is not None
 
 
 class WorkerInvariants(Invariants):
@@ -169,6 +185,7 @@ class WorkerMembers(Members):
     Attributes:
         records: What was handled and committed.
         failing_handlers: Share of the calls of handlers that fail.
+        failed_commits: How often the last commit of a run has failed.
         expects_slow_handlers: Whether handlers may run longer than a drain.
     """
 
@@ -183,6 +200,7 @@ class WorkerMembers(Members):
         self._all_listeners: list[CheckingListener] = []
         self.random = Random(f"{simulation.seed}/workers")
         self.expects_slow_handlers = True
+        self.failed_commits = 0
         self.failing_handlers = self.random.choice([0.0, 0.1, 0.4])
 
     def join(self) -> None:
@@ -228,9 +246,9 @@ class WorkerMembers(Members):
         return {tp: cluster.committed(self.group_id, tp) or 0 for tp in self.partitions}
 
     def losses(self) -> int:
-        """Return how often members have lost partitions."""
+        """Return how often members have lost partitions, or could not commit."""
         calls = (call for listener in self._all_listeners for call in listener.calls)
-        return sum(kind == "lost" for kind, _ in calls)
+        return self.failed_commits + sum(kind == "lost" for kind, _ in calls)
 
     def step_all(self, timeout_ms: int) -> None:
         """Let every member work whose process runs."""
