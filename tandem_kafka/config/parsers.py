@@ -167,7 +167,7 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
     return tuple(named.values())
 
 
-def _assignor_named(name: str) -> object:
+def _assignor_named(name: str) -> Any:
     if name not in _ASSIGNORS_BY_NAME:
         raise ValueError(f"{name!r} is none of {', '.join(_ASSIGNORS_BY_NAME)}")
     return _ASSIGNORS_BY_NAME[name]
