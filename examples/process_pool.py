@@ -56,9 +56,7 @@ def main() -> None:
         ) as consumer,
     ):
         # A call costs about half a millisecond, so that each one takes several records of a key.
-        workers = KeyedWorkers(
-            consumer, count_divisors, key=last_digit, workers=executor, batch=20
-        )
+        workers = KeyedWorkers(consumer, count_divisors, key=last_digit, workers=executor, batch=20)
         workers.run(
             until=reached(workers, arguments.stop_after),
             signals=[signal.SIGTERM, signal.SIGINT],
