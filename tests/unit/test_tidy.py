@@ -20,6 +20,7 @@ BEHIND_THE_SEAM = {
     PACKAGE / "callers.py",
     PACKAGE / "runtime.py",
     PACKAGE / "testing" / "serving.py",
+    PACKAGE / "workers" / "threads.py",
 }
 
 
