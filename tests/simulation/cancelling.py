@@ -94,9 +94,7 @@ def _task() -> asyncio.Task[Any]:
 class _Watched(Generic[T]):
     """A coroutine whose suspensions are reported."""
 
-    def __init__(
-        self, call: Coroutine[Any, Any, T], suspended: Callable[[Any], None]
-    ) -> None:
+    def __init__(self, call: Coroutine[Any, Any, T], suspended: Callable[[Any], None]) -> None:
         self._call = call
         self._suspended = suspended
 

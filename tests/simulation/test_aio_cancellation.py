@@ -150,9 +150,7 @@ async def _rows(iterator: AsyncIterator[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("protocol", "reading"), LIVES)
-def test_no_suspension_loses_or_repeats_a_record(
-    protocol: str, reading: str, mode: str
-) -> None:
+def test_no_suspension_loses_or_repeats_a_record(protocol: str, reading: str, mode: str) -> None:
     at = 0
     while True:
         at += 1
