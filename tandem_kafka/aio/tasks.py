@@ -212,7 +212,9 @@ class Tasks:
 
     async def join(self, deadline_ms: int) -> bool:
         """Suspend until the network thread has ended, or the deadline."""
-        return await self.wait(lambda: self._driver.ended, deadline_ms)
+        ended = await self.wait(lambda: self._driver.ended, deadline_ms)
+        # The loop has finished; the thread is in its last instructions.
+        return ended and self._driver.join(deadline_ms)
 
     async def finish(self, awaitable: Awaitable[object]) -> object:
         """Wait for an awaitable of the user, in the current task, which is not shielded meanwhile.

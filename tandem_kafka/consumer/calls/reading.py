@@ -122,13 +122,15 @@ class ReadingCalls(Owned):
         def called() -> bool:
             return core.visited or core.closing
 
+        def news() -> bool:
+            return called() or buffer.added != seen
+
         while not core.closing and (now_ms := core.clock.now_ms()) < deadline_ms:
             seen = buffer.added
             if await self._count(now_ms, count, held) >= count or buffer.is_full:
                 return
             await core.wait(called, min(deadline_ms, now_ms + pause_ms))
-            limit_ms = min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS)
-            await core.wait(lambda: called() or buffer.added != seen, limit_ms)
+            await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
 
     async def _count(self, deadline_ms: int, limit: int, held: Held) -> int:
         """Return how many records there are, and wait for the first; none is handed out."""
