@@ -115,24 +115,28 @@ class ReadingCalls(Owned):
         """Wait until there are `count` records or the deadline."""
         core, buffer = self._core, self._core.engine.buffer
         counts = _COUNTS if native is not None or not self._deserializing else _COSTLY_COUNTS
-        pause_ms = max(1, (deadline_ms - core.clock.now_ms()) // counts)
+        pause_ms = (deadline_ms - core.clock.now_ms()) // counts
+        pause_ms = max(1, min(pause_ms, self._poller.interval_ms))
         seen = -1
 
+        def called() -> bool:
+            return core.visited or core.closing
+
         def news() -> bool:
-            return buffer.added != seen or core.visited or core.closing
+            return called() or buffer.added != seen
 
         while not core.closing and (now_ms := core.clock.now_ms()) < deadline_ms:
             seen = buffer.added
-            if await self._count(now_ms, count, held) >= count:
+            if await self._count(now_ms, count, held) >= count or buffer.is_full:
                 return
-            await core.wait(lambda: core.closing, min(deadline_ms, now_ms + pause_ms))
+            await core.wait(called, min(deadline_ms, now_ms + pause_ms))
             await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
 
     async def _count(self, deadline_ms: int, limit: int, held: Held) -> int:
         """Return how many records there are, and wait for the first; none is handed out."""
         self._collector.raw = True
         batch = await self._poller.poll(deadline_ms, limit, held)
-        return sum(len(records) for records in batch.values())
+        return batch.count
 
     async def _next_batch(
         self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
@@ -147,6 +151,7 @@ class ReadingCalls(Owned):
         """
         self._collector.raw = raw
         batch = await self._poller.poll(deadline_ms, limit, held)
+        self._poller.note_records(batch)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)
