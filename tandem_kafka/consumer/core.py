@@ -168,6 +168,23 @@ class Core:
         msg = "This consumer has already been closed."
         raise ConsumerClosedError(msg)
 
+    def enter(self) -> Held | None:
+        """Enter as the reader if no other caller is inside; return the lock to release afterwards.
+
+        Each poll() does this first, so it is no coroutine.
+
+        Raises:
+            KafkaError: As `check_usable` does.
+        """
+        if self._pid != _process.pid:
+            self.check_process()
+        self.callers.check()
+        held = self._owner.acquire()
+        if held is not None and (self.closed or self.engine.loop.failure is not None):
+            held.release()
+            self.check_usable()
+        return held
+
     async def acquire(self) -> Held:
         """Enter as the reader, for poll() or iteration; return the lock to release afterwards.
 
@@ -175,9 +192,7 @@ class Core:
             ConcurrentModificationError: Another thread is reading.
             KafkaError: As `check_usable` does.
         """
-        self.check_process()
-        self.callers.check()
-        held = self._owner.acquire() or await self._acquire_contended()
+        held = self.enter() or await self._acquire_contended()
         if self.closed or self.engine.loop.failure is not None:
             held.release()
             self.check_usable()
@@ -369,7 +384,7 @@ class Core:
 
     def raise_if_woken(self) -> None:
         """Raise once for each `wakeup()`."""
-        if self.woken:
+        if self._woken and self.woken:
             self._woken = False
             msg = "wakeup() was called"
             raise WakeupError(msg)

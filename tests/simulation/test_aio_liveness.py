@@ -140,9 +140,7 @@ def test_a_deserializer_that_raises_such_an_error_ends_no_iteration(
     async def run(simulation: Simulation) -> None:
         (tp,) = topic(simulation, "orders", 1)
         produce(simulation, tp, 1)
-        consumer = simulation.async_consumer(
-            auto_offset_reset="earliest", value_deserializer=fails
-        )
+        consumer = simulation.async_consumer(auto_offset_reset="earliest", value_deserializer=fails)
         async with consumer:
             await consumer.assign([tp])
             for call in (consumer.__anext__, consumer.poll, consumer.batches().__anext__) * 2:

@@ -75,12 +75,13 @@ class ReadingCalls(Owned):
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return records as soon as there are any; empty after the timeout."""
         core = self._core
-        held = await core.acquire()
+        held = core.enter() or await core.acquire()
         try:
             limit = check_limit(max_records, core.config.max_poll_records)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            return await self._next_batch(deadline_ms, limit, held)
+            self._collector.raw = False
+            return self._handed(await self._poller.poll(deadline_ms, limit, held))
         finally:
             held.release()
 
@@ -94,7 +95,7 @@ class ReadingCalls(Owned):
         """
         core = self._core
         try:
-            held = await core.acquire()
+            held = core.enter() or await core.acquire()
         except ConsumerClosedError:
             return None
         try:
@@ -103,9 +104,10 @@ class ReadingCalls(Owned):
             while True:
                 if await self._count(until_ms, max_records, held):
                     await self._await_records(core.deadline_ms(max_wait_ms), max_records, held)
-                    found = await self._next_batch(core.clock.now_ms(), max_records, held)
-                    if found[0]:
-                        return found
+                    self._collector.raw = False
+                    batch = await self._poller.poll(core.clock.now_ms(), max_records, held)
+                    if batch:
+                        return self._handed(batch)
                 if core.closed or core.clock.now_ms() >= until_ms:
                     return None
         finally:
@@ -138,19 +140,10 @@ class ReadingCalls(Owned):
         batch = await self._poller.poll(deadline_ms, limit, held)
         return batch.count
 
-    async def _next_batch(
-        self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
+    def _handed(
+        self, batch: ConsumerRecords[Any, Any]
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
-        """Return records, and the publication that moves their positions.
-
-        Args:
-            deadline_ms: When to return without records.
-            limit: Maximum number of records.
-            held: The lock that `acquire` returned.
-            raw: Leave deserialization to the iteration.
-        """
-        self._collector.raw = raw
-        batch = await self._poller.poll(deadline_ms, limit, held)
+        """Return the last batch as the user sees it, and the publication that moves positions."""
         self._poller.note_records(batch)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
@@ -170,7 +163,7 @@ class ReadingCalls(Owned):
     ) -> tuple[pa.RecordBatch, Publication]:
         """Return records as an Arrow record batch, which is empty after the timeout."""
         core = self._core
-        held = await core.acquire()
+        held = core.enter() or await core.acquire()
         try:
             chosen = check_arrow_columns(columns)
             check_arrow_usable(
@@ -179,7 +172,9 @@ class ReadingCalls(Owned):
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            batch, publication = await self._next_batch(deadline_ms, limit, held)
+            self._collector.raw = False
+            polled = await self._poller.poll(deadline_ms, limit, held)
+            batch, publication = self._handed(polled)
             records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
             return records, publication
         finally:
@@ -214,7 +209,7 @@ class ReadingCalls(Owned):
         """
         core = self._core
         try:
-            held = await core.acquire()
+            held = core.enter() or await core.acquire()
         except ConsumerClosedError:
             return False  # any caller may close the consumer during iteration
         try:
@@ -249,9 +244,8 @@ class ReadingCalls(Owned):
         limit = min(core.config.max_poll_records, MAX_RUN_RECORDS)
         changes = core.engine.subscription.changes
         while True:
-            self.iteration.add(
-                *await self._next_batch(deadline_ms, limit, held, raw=self._loop_deserializes)
-            )
+            self._collector.raw = self._loop_deserializes
+            self.iteration.add(*self._handed(await self._poller.poll(deadline_ms, limit, held)))
             seen = changes.count
             run = self.iteration.ready()
             if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:
