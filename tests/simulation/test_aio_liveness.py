@@ -144,7 +144,7 @@ def test_a_deserializer_that_raises_such_an_error_ends_no_iteration(
         async with consumer:
             await consumer.assign([tp])
             for call in (consumer.__anext__, consumer.poll, consumer.batches().__anext__) * 2:
-                with pytest.raises(Exception, match="orders-0") as raised:  # noqa: PT011
+                with pytest.raises(Exception, match="orders-0") as raised:
                     async with asyncio.timeout(5):
                         await call()  # type: ignore[operator]
                 assert type(raised.value).__name__ == "RecordDeserializationError"
