@@ -11,7 +11,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
-from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, KafkaError
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import TopicPartition, named
 from tandem_kafka.workers.assignment import AssignedPartition
@@ -227,8 +227,9 @@ class Control:
                 workload.stopped = True
                 partitions = tuple(workload.parts)
             await self._drain(partitions, deadline_ms)
-            unsaved = await self._commits.commit_now(partitions, self._left_ms(deadline_ms))
+            unsaved = await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
             with workload.lock:
+                partitions = tuple(workload.parts)
                 bases = {tp: part.offsets.base for tp, part in workload.parts.items()}
                 workload.fence(partitions)
                 workload.refill_at = -1
@@ -240,6 +241,19 @@ class Control:
             self._running = False
             await self._crew.end(deadline_ms)
         return unsaved
+
+    async def _commit_at_end(self, deadline_ms: int) -> KafkaError | None:
+        """Commit; if the group is rebalancing, complete the rebalance first."""
+        while True:
+            left_ms = max(1, deadline_ms - self._clock.now_ms())
+            error = await self._commits.commit_now(tuple(self._workload.parts), left_ms)
+            if not isinstance(error, CommitDuringRebalanceError) or left_ms == 1:
+                return error
+            held = set(self._workload.parts) - self._port.paused()
+            if held:
+                await self._port.pause(*held)  # no records: nobody would handle them
+                self._paused |= held
+            await self._port.poll(min(CHECK_MS, left_ms), 1)
 
     async def _give_back(self, bases: dict[TopicPartition, int | None]) -> None:
         """Resume what is paused, and seek back to the records that were dropped."""

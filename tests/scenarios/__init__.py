@@ -12,6 +12,9 @@ producers.py         transactional producers
 ledger.py            what was produced
 numbered_records.py  records whose values name their partition and offset
 recreated_topics.py  records of deleted topics
+workers.py           members with workers: their applications
+worker_records.py    what workers may do with records
+simulated_executor.py  an executor whose calls take simulated time
 invariants.py        what must hold after every step
 violation.py         raised when an invariant does not hold
 run.py               one seed

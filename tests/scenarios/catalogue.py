@@ -56,6 +56,7 @@ class Scenario:
         recreated: Whether the topic is deleted and created again.
         in_turn: Whether seeds run it by default. Otherwise it runs by its name only, because one
             more scenario in the rounds would change the run of every seed.
+        workers: Whether members have workers, whose handlers fail. Such a scenario runs by name.
         others: Options of half of the members, in a group with members of both protocols.
     """
 
@@ -72,6 +73,7 @@ class Scenario:
     steered: bool = False
     recreated: bool = False
     in_turn: bool = True
+    workers: bool = False
     others: dict[str, Any] | None = None
 
     @property
@@ -122,6 +124,16 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("consumer-racks", _CONSUMER, retention=True, racks=("here", "there")),
         Scenario("classic-quotas", _CLASSIC, retention=True, quotas=True),
         Scenario("consumer-remote", _CONSUMER, remote=True, in_turn=False),
+        Scenario("workers", _CLASSIC, workers=True, in_turn=False),
+        Scenario("cooperative-workers", _COOPERATIVE, workers=True, in_turn=False),
+        Scenario("consumer-workers", _CONSUMER, workers=True, in_turn=False),
+        Scenario(
+            "consumer-workers-transactions",
+            {**_CONSUMER, **_COMMITTED},
+            transactions=True,
+            workers=True,
+            in_turn=False,
+        ),
         Scenario("consumer-steered", _CONSUMER, steered=True),
         Scenario("cooperative-steered", _COOPERATIVE, steered=True),
         Scenario("classic-steered", _CLASSIC, steered=True),
