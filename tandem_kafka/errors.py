@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         for_code,
     )
-    from tandem_kafka.types import TopicPartition
+    from tandem_kafka.types import ConsumerRecord, TopicPartition
 else:
     # The classes of kafka-python, which have no type annotations.
     from kafka.errors import (
@@ -123,6 +123,7 @@ __all__ = [
     "RebalanceCallbackError",
     "RebalanceInProgressError",
     "RecordDeserializationError",
+    "RecordFailedError",
     "RetriableCommitFailedError",
     "RetriableError",
     "SaslAuthenticationFailedError",
@@ -136,7 +137,15 @@ __all__ = [
     "UnsupportedVersionError",
     "WakeupError",
     "for_code",
+    "reason_of",
 ]
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error; that of a KafkaError would begin with the name of its class."""
+    if isinstance(error, KafkaError) and error.args:
+        return RuntimeError.__str__(error)
+    return str(error) or type(error).__name__
 
 
 class AuthenticationError(KafkaError):
@@ -241,6 +250,20 @@ class IncompleteResponseError(UnexpectedResponseError):
 
 class WakeupError(KafkaError):
     """``wakeup()`` interrupted the call."""
+
+
+class RecordFailedError(KafkaError):
+    """A record could not be handled by ``KeyedWorkers``; the handler's exception is the cause.
+
+    Attributes:
+        record: The record; with ``batch``, the first one of the call.
+        attempts: How often the handler was called for it.
+    """
+
+    def __init__(self, message: str, record: ConsumerRecord[Any, Any], attempts: int) -> None:
+        super().__init__(message)
+        self.record = record
+        self.attempts = attempts
 
 
 class RecordDeserializationError(KafkaError):

@@ -256,14 +256,31 @@ class Core:
         return any(each != current for each in self._visitors)
 
     async def give_way(self, held: Held) -> None:
-        """Let visitors in, then continue. Only the outermost method of the reader may do this."""
+        """Let visitors in, then continue. Only the outermost method of the reader may do this.
+
+        If a task is cancelled meanwhile, `held` stays released.
+        """
         held.release()
         try:
             self.callers.notify()
             await self.callers.wait(self._alone, self.clock.now_ms() + STUCK_MS)
-        finally:
-            while self._owner.acquire() is None:
-                await self.callers.wait(self._alone, self.clock.now_ms() + RECHECK_MS)
+        except BaseException:
+            if not self.callers.cancellable:
+                await self._regain(held)
+            raise
+        await self._regain(held)
+
+    async def _regain(self, held: Held) -> None:
+        """Acquire the lock again. Another reader may have come first; it leaves without notice."""
+        regained = False
+
+        def regain() -> bool:
+            nonlocal regained
+            regained = regained or held.acquire(blocking=False)
+            return regained
+
+        while not await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS):
+            pass
 
     def _alone(self) -> bool:
         if self._visitors and self._owner.nobody_else(self._inside):

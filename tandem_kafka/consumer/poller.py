@@ -19,7 +19,11 @@ ALIVE_INTERVAL_MS = 1_000
 
 
 class Poller:
-    """Collects fetched records, or waits for them."""
+    """Collects fetched records, or waits for them.
+
+    Attributes:
+        interval_ms: How long a reader may wait before it polls again.
+    """
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class Poller:
         self._sent_changes = -1
         self._polled_ms = 0
         self._idle_ms = 0
-        self._interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
+        self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     async def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline or once closed.
@@ -80,9 +84,8 @@ class Poller:
                 now_ms = core.clock.now_ms()
                 self._note_alive(now_ms)
                 if batch or batch.next_offsets or now_ms >= deadline_ms:
-                    self._note_records(batch)
                     return batch
-                await self._wait(seen, min(deadline_ms, now_ms + self._interval_ms))
+                await self._wait(seen, min(deadline_ms, now_ms + self.interval_ms))
                 self._idle_ms += core.clock.now_ms() - now_ms
         finally:
             core.reader = outer
@@ -137,7 +140,8 @@ class Poller:
             self._core.engine.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))
         self._polled_ms, self._idle_ms = now_ms, 0
 
-    def _note_records(self, batch: ConsumerRecords) -> None:
+    def note_records(self, batch: ConsumerRecords) -> None:
+        """Measure records that are handed out."""
         metrics, assigned = self._core.engine.metrics, self._core.engine.subscription.assigned
         for tp, records in batch.items():
             metrics.record("records", len(records))

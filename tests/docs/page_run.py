@@ -17,6 +17,7 @@ import weakref
 from typing import Any, Self
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.aio import AsyncKafkaConsumer
 from tests.docs.pages import Block, blocks
 
 #: A block that has been handed this many records has shown what it can do.
@@ -27,16 +28,22 @@ GRACE_S = 3.0
 _PERIOD_S = 0.1
 
 _consumers: weakref.WeakSet[KafkaConsumer[Any, Any]] = weakref.WeakSet()
+_async_consumers: weakref.WeakSet[AsyncKafkaConsumer[Any, Any]] = weakref.WeakSet()
 
 
 def _remember_consumers() -> None:
-    start = KafkaConsumer._start
+    start, start_async = KafkaConsumer._start, AsyncKafkaConsumer.start
 
     def remembering(self: KafkaConsumer[Any, Any], *arguments: Any, **named: Any) -> None:
         start(self, *arguments, **named)
         _consumers.add(self)
 
+    async def remembering_async(self: AsyncKafkaConsumer[Any, Any]) -> None:
+        await start_async(self)
+        _async_consumers.add(self)
+
     KafkaConsumer._start = remembering  # type: ignore[method-assign]
+    AsyncKafkaConsumer.start = remembering_async  # type: ignore[method-assign]
 
 
 class Interruption:
@@ -77,7 +84,7 @@ class Interruption:
 
 def _records_handed_out() -> float:
     total = 0.0
-    for consumer in list(_consumers):
+    for consumer in (*_consumers, *_async_consumers):
         for group, metrics in consumer.metrics().items():
             if "fetch-manager" in group:
                 total += metrics.get("records-consumed-total", 0.0)

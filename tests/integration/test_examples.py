@@ -8,8 +8,12 @@ import sqlite3
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -28,6 +32,7 @@ from tests.kafka.broker import KafkaCluster
 #: Examples, the libraries that they need, and the word before the count at the end.
 READERS = {
     "at_least_once.py": ((), "processed"),
+    "async_at_least_once.py": ((), "processed"),
     "per_partition.py": ((), "processed"),
     "exactly_once_sqlite.py": ((), "stored"),
     "worker_pool.py": ((), "processed"),
@@ -286,18 +291,62 @@ def _get(url: str) -> str:
 
 @SIGNALS
 @pytest.mark.partitions(4)
-def test_the_web_service_shows_totals_until_a_signal(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize("example", ["web_service.py", "async_web_service.py"])
+def test_a_web_service_shows_totals_until_a_signal(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str, number: signal.Signals
 ) -> None:
+    if example.startswith("async"):
+        require("fastapi", "uvicorn")
     group = new_group()
     options = [*options_of(kafka.bootstrap(), numbers, group), "--port", "0"]
-    with RunningExample(tmp_path, "web_service.py", options) as running:
+    with RunningExample(tmp_path, example, options) as running:
         url = running.address()
         all_of_them = {str(partition): COUNT // 4 for partition in range(4)}
         running.wait_until(lambda: json.loads(_get(url)) == all_of_them, "the totals")
         assert json.loads(_get(f"{url}health")) == {"healthy": True}
         assert running.end(number).endswith(f"read {COUNT}\n")
     assert kafka.admin.members(group) == 0
+    assert kafka.admin.committed(group, numbers) == COUNT
+
+
+class Accepting(BaseHTTPRequestHandler):
+    """Accepts values by POST; every tenth request fails."""
+
+    protocol_version = "HTTP/1.1"
+    values: Counter[bytes]
+    requests: Iterator[int]
+
+    def do_POST(self) -> None:
+        value = self.rfile.read(int(self.headers["Content-Length"]))
+        accepted = next(self.requests) % 10 != 9
+        self.values[value] += accepted
+        self.send_response(204 if accepted else 503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.mark.partitions(4)
+def test_records_are_sent_to_a_service_that_sometimes_fails(
+    kafka: KafkaCluster, numbers: str, tmp_path: Path
+) -> None:
+    require("httpx")
+    Accepting.values, Accepting.requests = Counter(), count()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Accepting)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    group = new_group()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    options = [*options_of(kafka.bootstrap(), numbers, group), "--stop-after", str(COUNT)]
+    try:
+        output = run(tmp_path, "async_fan_out.py", [*options, "--url", url])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert output.endswith(f"sent {COUNT}\n")
+    assert Accepting.values == Counter(b"%d" % n for n in range(COUNT))
     assert kafka.admin.committed(group, numbers) == COUNT
 
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -117,8 +123,17 @@ class ClusterAdmin:
 
     def committed(self, group: str, topic: str) -> int:
         """Return the sum of the offsets that a group has committed for a topic."""
-        results = self.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = results[group].result(_TIMEOUT_S).topic_partitions
+        give_up = time.monotonic() + _TIMEOUT_S
+        while True:
+            results = self.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+            try:
+                found = results[group].result(_TIMEOUT_S).topic_partitions
+                break
+            except KafkaException as error:
+                loading = error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+                if not loading or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.05)
         return sum(each.offset for each in found if each.topic == topic and each.offset > 0)
 
     def produce(

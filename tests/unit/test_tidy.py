@@ -17,8 +17,10 @@ LINES = 450
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 SEAM = {"time", "threading", "queue", "random"}
 BEHIND_THE_SEAM = {
+    PACKAGE / "callers.py",
     PACKAGE / "runtime.py",
     PACKAGE / "testing" / "serving.py",
+    PACKAGE / "workers" / "threads.py",
 }
 
 

@@ -39,11 +39,6 @@ _COUNTS, _COSTLY_COUNTS = 50, 4
 #: How long `fill` may wait for more records before it processes a rebalance.
 MAX_PAUSE_MS = 100
 
-
-def _size(batch: ConsumerRecords[Any, Any]) -> int:
-    return sum(len(records) for records in batch.values())
-
-
 #: Gives the loop a feed, and the count of changes at which it was checked.
 Follow = Callable[[Feed, Changes, int], None]
 
@@ -132,17 +127,21 @@ class ReadingCalls(Owned):
         batch = await self._poller.poll(until_ms, count, held)
         deadline_ms = core.deadline_ms(max_wait_ms)
         counts = _COUNTS if native is not None or not self._deserializing else _COSTLY_COUNTS
-        longest_ms = max(1, (deadline_ms - core.clock.now_ms()) // counts)
+        longest_ms = (deadline_ms - core.clock.now_ms()) // counts
+        longest_ms = max(1, min(longest_ms, self._poller.interval_ms))
         pause_ms = 0  # longer after each count: a backlog fills the batch at once
 
-        def news() -> bool:
-            return buffer.added != seen or core.visited or core.closing
+        def called() -> bool:
+            return core.visited or core.closing
 
-        while batch and _size(batch) < count and not core.closing:
+        def news() -> bool:
+            return called() or buffer.added != seen
+
+        while batch and batch.count < count and not (core.closing or buffer.is_full):
             now_ms = core.clock.now_ms()
             if now_ms >= deadline_ms:
                 break
-            await core.wait(lambda: core.closing, min(deadline_ms, now_ms + pause_ms))
+            await core.wait(called, min(deadline_ms, now_ms + pause_ms))
             pause_ms = min(longest_ms, 2 * pause_ms + 1)
             await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
             seen = buffer.added
@@ -154,6 +153,7 @@ class ReadingCalls(Owned):
         self, batch: ConsumerRecords[Any, Any]
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return the last batch as the user sees it, and the publication that moves positions."""
+        self._poller.note_records(batch)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)

@@ -1,0 +1,42 @@
+"""Handles records in parallel: in order for each key, at least once, with commits out of order.
+
+`KeyedWorkers` works with a `KafkaConsumer` and threads or an executor, `AsyncKeyedWorkers` with an
+`AsyncKafkaConsumer` and coroutines.
+
+    with KafkaConsumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
+        KeyedWorkers(consumer, handle, workers=64, retry=Retry(5)).run()
+
+**The metadata of commits.** The committed offset is the *base*: the lowest offset that is not done.
+If records after the base are done, the metadata of the commit says which; otherwise it is empty.
+The format, version 1:
+
+- The metadata is the ASCII text ``tkw1:``, followed by bytes in URL-safe base64 (RFC 4648,
+  section 5) without padding. The digit is the version.
+- Bytes 0 to 3: a CRC-32 (as of zlib, big-endian) of ``<topic>/<partition>/<base>/`` in UTF-8,
+  followed by all bytes from byte 4 on. It binds the map to its partition and offset: tools copy
+  commits to other offsets, where the map would be wrong.
+- Byte 4: the kind of the map, 0 for runs or 1 for a bitset. The shorter one is written, and runs
+  if both have the same size.
+- An unsigned varint: 1 + the highest leader epoch of the records handed out so far, or 0 if no
+  epoch is known. A record with a higher leader epoch is not one of those that the map marks: an
+  unclean leader election has replaced it. It is handled.
+- The rest is the map. *Runs* are unsigned varints, in pairs: how many offsets are not done, and
+  how many are done after them, beginning with the base. Only the first number may be 0. In a
+  *bitset*, offset ``base + i`` is bit ``i % 8`` (the least significant bit is bit 0) of byte
+  ``i // 8``. A set bit means done. Offsets after the end of the map are not done.
+
+An unsigned varint has seven bits in a byte, least significant group first; all bytes except the
+last one have the highest bit set. An offset without a record for the consumer (compacted, or a
+control record) counts as done once a later offset was handed out.
+
+The metadata is at most ``metadata_limit_bytes`` long. A broker counts characters, which are bytes
+here. Metadata in another format, or with a wrong checksum, is ignored with a warning.
+"""
+
+from tandem_kafka.workers.async_keyed_workers import AsyncKeyedWorkers
+from tandem_kafka.workers.dead_letters import DeadLetters
+from tandem_kafka.workers.keyed_workers import KeyedWorkers
+from tandem_kafka.workers.progress import PartitionProgress
+from tandem_kafka.workers.retry import Retry
+
+__all__ = ["AsyncKeyedWorkers", "DeadLetters", "KeyedWorkers", "PartitionProgress", "Retry"]

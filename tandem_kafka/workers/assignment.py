@@ -1,0 +1,93 @@
+"""One partition during one assignment, and the tasks made of its records."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Any
+
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.workers.offsets import PartitionOffsets
+
+__all__ = ["AssignedPartition", "Task"]
+
+
+class Task:
+    """A record to handle, possibly with the records of its lane that follow it.
+
+    Attributes:
+        part: The partition, during the assignment in which the record was handed out.
+        record: The record.
+        lane: What must be handled in order: a key, a partition, a value of the user's function.
+            None if the record has no order.
+        since_ms: When the record was handed out.
+        more: Tasks whose records are handled in the same call.
+        failures: How often the handler has failed.
+        error: The last error of the handler, once the attempts are exhausted.
+        refusals: How often the function for exhausted records has failed.
+    """
+
+    __slots__ = ("error", "failures", "lane", "more", "part", "record", "refusals", "since_ms")
+
+    def __init__(
+        self, part: AssignedPartition, record: Any, lane: Hashable | None, since_ms: int
+    ) -> None:
+        self.part = part
+        self.record = record
+        self.lane = lane
+        self.since_ms = since_ms
+        self.more: list[Task] | None = None
+        self.failures = self.refusals = 0
+        self.error: Exception | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return 1 if self.more is None else 1 + len(self.more)
+
+    @property
+    def records(self) -> list[Any]:
+        """All records, in order."""
+        return [self.record, *(task.record for task in self.more or ())]
+
+
+class AssignedPartition:
+    """The state of a partition, from its assignment to its revocation or loss.
+
+    A later assignment of the same partition has an object of its own. A task refers to the object
+    of its assignment. The completion of an old task therefore changes nothing in the new one.
+
+    Attributes:
+        tp: The partition.
+        offsets: What was handed out and what is done.
+        restored: Whether the committed metadata has been read. Until then nothing is handed out.
+        fenced: Whether the assignment has ended. Completions then change nothing.
+        draining: Whether the assignment is about to end. Nothing is retried then.
+        running: Number of tasks that are with a worker.
+        retries: How often a record was queued again after a failure.
+        backlog: Records from poll() that are not handed out yet.
+        resumes_at: The number of pending records at which the backlog is tried again.
+    """
+
+    __slots__ = (
+        "backlog",
+        "draining",
+        "fenced",
+        "offsets",
+        "restored",
+        "resumes_at",
+        "retries",
+        "running",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, limit: int) -> None:
+        self.tp = tp
+        self.offsets: PartitionOffsets[Task] = PartitionOffsets(limit)
+        self.restored = False
+        self.draining = False
+        self.fenced = False
+        self.running = 0
+        self.retries = 0
+        self.backlog: deque[Any] = deque()
+        self.resumes_at = 0

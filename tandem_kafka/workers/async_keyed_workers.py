@@ -1,0 +1,166 @@
+"""`AsyncKeyedWorkers`: `KeyedWorkers` for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, Literal
+
+from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
+from tandem_kafka.consumer.listener import RebalanceListener, check_listener
+from tandem_kafka.errors import ArgumentTypeError
+from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, ValueT
+from tandem_kafka.workers.async_port import AsyncPort
+from tandem_kafka.workers.control import Control, Until
+from tandem_kafka.workers.rebalancing import AsyncWorkersListener
+from tandem_kafka.workers.retry import Retry
+from tandem_kafka.workers.runs import Runs
+from tandem_kafka.workers.settings import Order, Settings
+from tandem_kafka.workers.tasks import TaskCrew
+from tandem_kafka.workers.threads import new_lock
+from tandem_kafka.workers.workload import Workload
+
+__all__ = ["AsyncKeyedWorkers"]
+
+
+class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
+    """Awaits a handler for each record, in many tasks, in order for each key, at least once.
+
+    Guarantees, commits and arguments are those of ``KeyedWorkers``, with these differences:
+
+    Args:
+        consumer: An ``AsyncKafkaConsumer`` that was started (``async with``), with ``group_id``
+            and ``enable_auto_commit=False``.
+        handle: An ``async def`` function of a record. With ``batch`` above 1, it takes a list of
+            records. If something that it awaits is cancelled, this is a failed attempt.
+        order: As for ``KeyedWorkers``.
+        key: As for ``KeyedWorkers``.
+        workers: Number of tasks.
+        batch: As for ``KeyedWorkers``.
+        max_in_flight: As for ``KeyedWorkers``.
+        retry: As for ``KeyedWorkers``.
+        exhausted: The function may be ``async def``. An ordinary function, for example
+            ``DeadLetters``, runs on a thread.
+        commit_interval_ms: As for ``KeyedWorkers``.
+        drain_timeout_ms: As for ``KeyedWorkers``. Handlers that are still running at the end of
+            ``run()`` are cancelled.
+        metadata_limit_bytes: As for ``KeyedWorkers``.
+        listener: Its methods may be coroutines.
+        pattern: As for ``KeyedWorkers``.
+
+    Raises:
+        IllegalStateError: The consumer has not been started.
+        NoGroupError, InvalidArgumentError, ArgumentTypeError: As for ``KeyedWorkers``.
+    """
+
+    def __init__(  # noqa: PLR0913 - options, all with a name
+        self,
+        consumer: AsyncKafkaConsumer[KeyT, ValueT],
+        handle: Callable[..., Awaitable[object]],
+        *,
+        order: Order = "key",
+        key: Callable[[ConsumerRecord[KeyT, ValueT]], Hashable | None] | None = None,
+        workers: int = 16,
+        batch: int = 1,
+        max_in_flight: int = 5_000,
+        retry: Retry = Retry(),  # noqa: B008 - immutable
+        exhausted: Literal["stop", "skip"]
+        | Callable[[ConsumerRecord[KeyT, ValueT], Exception, int], object] = "stop",
+        commit_interval_ms: float = 5_000,
+        drain_timeout_ms: float = 30_000,
+        metadata_limit_bytes: int = 4_096,
+        listener: AsyncRebalanceListener | RebalanceListener | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
+    ) -> None:
+        if not isinstance(consumer, AsyncKafkaConsumer):
+            msg = (
+                f"consumer must be an AsyncKafkaConsumer of tandem_kafka.aio, got {consumer!r}; "
+                "use KeyedWorkers for a KafkaConsumer"
+            )
+            raise ArgumentTypeError(msg)
+        if not isinstance(workers, int):
+            msg = f"workers must be a number of tasks, got {workers!r}; executors need KeyedWorkers"
+            raise ArgumentTypeError(msg)
+        settings = Settings(
+            handle=handle,
+            order=order,
+            key=key,
+            workers=workers,
+            batch=batch,
+            max_in_flight=max_in_flight,
+            retry=retry,
+            exhausted=exhausted,
+            commit_interval_ms=commit_interval_ms,
+            drain_timeout_ms=drain_timeout_ms,
+            metadata_limit_bytes=metadata_limit_bytes,
+            listener=listener,
+            pattern=pattern,
+        )
+        settings.check(consumer.config)
+        check_listener(listener)
+        super().__init__(settings, Runtime.threaded())
+        self._consumer = consumer
+
+    async def run(
+        self, until: Until | None = None, *, signals: Iterable[signal.Signals] = ()
+    ) -> None:
+        """Handle records until ``stop()``, ``until()`` or a failure; then drain and commit.
+
+        This works as ``KeyedWorkers.run()``. If it is cancelled, it cancels the running handlers,
+        commits what is done, and raises ``CancelledError``. All its tasks end before it returns.
+
+        Args:
+            until: A function that returns True when the run must end. It is called after each
+                poll, at least every 100 ms.
+            signals: Signals that end the run. Their handlers are installed in the event loop and,
+                at the end, restored. Only the main thread can do this.
+
+        Raises:
+            RecordFailedError, KafkaError, IllegalStateError: As ``KeyedWorkers.run()``.
+            ArgumentTypeError: ``handle`` is not an ``async def`` function.
+            asyncio.CancelledError: The task was cancelled.
+        """
+        failure: BaseException | None = None
+        with self._running(), _handled(signals, self.stop):
+            # An exception that leaves the group's block would be raised in an ExceptionGroup.
+            async with asyncio.TaskGroup() as group:
+                port = AsyncPort(self._consumer)
+                control = self._new_control(port, group)
+                serving = group.create_task(port.serve(), name="tandem-kafka-commits")
+                self._begin(control)
+                try:
+                    await control.run(until, AsyncWorkersListener(control, self._settings.listener))
+                except BaseException as error:  # noqa: BLE001 - raised below
+                    failure = error
+                finally:
+                    serving.cancel()
+        if failure is not None:
+            raise failure
+
+    def _new_control(self, port: AsyncPort, group: asyncio.TaskGroup) -> Control:
+        settings, clock = self._settings, self._runtime.clock
+        random: Random = self._runtime.random
+        workload = Workload(settings, clock, random, new_lock())
+        crew = TaskCrew(workload, settings, clock, group)
+        return Control(port, workload, crew, clock, settings)
+
+
+@contextmanager
+def _handled(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on these signals."""
+    loop = asyncio.get_running_loop()
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for each in signals:
+            previous = signal.getsignal(each)
+            loop.add_signal_handler(each, stop)
+            before[each] = previous
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)

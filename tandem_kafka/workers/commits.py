@@ -1,0 +1,118 @@
+"""When the workers commit, and what follows from the outcome."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.runtime import Clock
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
+from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.offsets import Snapshot
+from tandem_kafka.workers.ports import ConsumerPort
+from tandem_kafka.workers.workload import Workload
+
+__all__ = ["Commits"]
+
+log = logging.getLogger(__name__)
+
+_Snapshots = dict[AssignedPartition, Snapshot]
+_Offsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class Commits:
+    """Commits in the background at an interval, and at once before partitions are given up.
+
+    A rejected commit fences nothing. In a cooperative rebalance, a commit of the old generation is
+    rejected while the member keeps its partitions. If the membership has ended, the rebalance
+    listener is called with the lost partitions, and that fences them.
+    """
+
+    def __init__(
+        self, port: ConsumerPort, workload: Workload, clock: Clock, interval_ms: float
+    ) -> None:
+        self._port = port
+        self._workload = workload
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self.next_ms = clock.after_ms(interval_ms)
+        self._in_flight = False
+        self._failing = False
+        self._too_long = False
+
+    async def begin_if_due(self) -> None:
+        """Commit what has changed, once per interval; a failed commit is repeated at the next."""
+        if self._clock.now_ms() < self.next_ms:
+            return
+        self.next_ms = self._clock.after_ms(self._interval_ms)
+        if self._in_flight:
+            return
+        snapshots = self._take_snapshots(tuple(self._workload.parts))
+        if snapshots:
+            self._in_flight = True
+            await self._port.begin_commit(
+                self._to_commit(snapshots), partial(self._conclude, snapshots)
+            )
+
+    async def commit_now(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float
+    ) -> KafkaError | None:
+        """Commit what has changed and wait; returns the error of a failed commit."""
+        snapshots = self._take_snapshots(partitions)
+        if not snapshots:
+            return None
+        offsets = self._to_commit(snapshots)
+        try:
+            await self._port.commit(offsets, timeout_ms)
+        except KafkaError as error:
+            log.warning(
+                "offsets were not committed before the partitions were released, so records "
+                "may be handled again: %s (%s)",
+                described(offsets),
+                error,
+            )
+            return error
+        self._note_success(snapshots)
+        return None
+
+    def _take_snapshots(self, partitions: Iterable[TopicPartition]) -> _Snapshots:
+        with self._workload.lock:
+            return self._workload.snapshots(partitions)
+
+    def _to_commit(self, snapshots: _Snapshots) -> _Offsets:
+        offsets: _Offsets = {}
+        for part, snapshot in snapshots.items():
+            offsets[part.tp], left_out = snapshot.to_commit(part.tp)
+            if left_out and not self._too_long:
+                self._too_long = True
+                log.warning(
+                    "metadata_limit_bytes has no room for %s done ranges of %s-%s, which an "
+                    "earlier run with a higher limit has marked; their records may be handled "
+                    "again",
+                    left_out,
+                    *part.tp,
+                )
+        return offsets
+
+    def _conclude(self, snapshots: _Snapshots, error: Exception | None) -> None:
+        self._in_flight = False
+        if error is None:
+            if self._failing:
+                log.info("offsets are committed again")
+            self._failing = False
+            self._note_success(snapshots)
+        elif not self._failing:
+            self._failing = True
+            log.warning(
+                "the commit failed and is repeated every %s ms until it succeeds: %s",
+                self._interval_ms,
+                error,
+            )
+
+    def _note_success(self, snapshots: _Snapshots) -> None:
+        with self._workload.lock:
+            for part, snapshot in snapshots.items():
+                offsets = part.offsets
+                offsets.committed_changes = max(offsets.committed_changes, snapshot.changes)

@@ -1,0 +1,195 @@
+"""The codec of the done-map: which offsets after the committed one are done, as text.
+
+The format is part of the public contract; the docstring of `tandem_kafka.workers` describes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tandem_kafka.types import UNKNOWN_EPOCH, TopicPartition
+
+__all__ = [
+    "MIN_LIMIT_BYTES",
+    "DoneMap",
+    "ForeignMetadataError",
+    "Ranges",
+    "decode",
+    "encode",
+    "fits",
+]
+
+#: Half-open ranges of offsets, ascending, neither empty nor adjacent.
+Ranges = Sequence[tuple[int, int]]
+
+PREFIX: Final = "tkw1:"
+RUNS: Final = 0
+BITS: Final = 1
+
+_CRC_BYTES: Final = 4
+#: The kind, and a leader epoch of 31 bits as a varint.
+_HEADER_BYTES: Final = _CRC_BYTES + 1 + 5
+#: A smaller limit leaves no room for a useful map.
+MIN_LIMIT_BYTES: Final = 64
+
+
+class ForeignMetadataError(ValueError):
+    """The metadata was not written by workers for this commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoneMap:
+    """What the metadata of a commit says.
+
+    Attributes:
+        ranges: Ranges of offsets that are done, all after the committed offset.
+        leader_epoch: The highest leader epoch among their records, -1 if unknown.
+    """
+
+    ranges: Ranges = ()
+    leader_epoch: int = UNKNOWN_EPOCH
+
+
+def encode(tp: TopicPartition, base: int, done: DoneMap, limit: int) -> tuple[str, int]:
+    """Return the metadata for a commit of `base`, and how many ranges it had to leave out.
+
+    Ranges are left out from the end, and only if the text would be longer than `limit`. Their
+    records are then handled again after a restart.
+    """
+    ranges = list(done.ranges)
+    while ranges:
+        text = _encode(tp, base, ranges, done.leader_epoch)
+        if len(text) <= limit:
+            return text, len(done.ranges) - len(ranges)
+        del ranges[-max(1, len(ranges) // 8) :]
+    return "", len(done.ranges)
+
+
+def _encode(tp: TopicPartition, base: int, ranges: Ranges, leader_epoch: int) -> str:
+    runs = b"".join(map(_varint, _lengths(base, ranges)))
+    bits_size = (ranges[-1][1] - base + 7) // 8
+    if bits_size < len(runs):
+        kind, body = BITS, _to_bits(base, ranges)
+    else:
+        kind, body = RUNS, runs
+    payload = bytes([kind]) + _varint(leader_epoch + 1) + body
+    checked = _checksum(tp, base, payload) + payload
+    return PREFIX + base64.urlsafe_b64encode(checked).rstrip(b"=").decode("ascii")
+
+
+def decode(tp: TopicPartition, base: int, metadata: str) -> DoneMap:
+    """Return the map in the metadata of a commit of `base`; empty metadata is an empty map.
+
+    Raises:
+        ForeignMetadataError: Another program wrote it, or wrote it for another offset.
+    """
+    if not metadata:
+        return DoneMap()
+    if not metadata.startswith(PREFIX):
+        raise ForeignMetadataError(f"it does not start with {PREFIX!r}")
+    text = metadata[len(PREFIX) :]
+    try:
+        checked = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ForeignMetadataError("it is not valid base64") from error
+    payload = checked[_CRC_BYTES:]
+    if checked[:_CRC_BYTES] != _checksum(tp, base, payload):
+        raise ForeignMetadataError("its checksum is not that of this partition and offset")
+    epoch, at = _read_varint(payload, 1)
+    body = payload[at:]
+    ranges = _from_bits(base, body) if payload[0] == BITS else _from_runs(base, body)
+    return DoneMap(tuple(ranges), epoch - 1)
+
+
+def fits(window: int, undone: int, holes: int, limit: int) -> bool:
+    """Tell whether a map fits into `limit`, no matter which records are done when it is written.
+
+    Args:
+        window: Number of offsets from the base to the last one that may be marked.
+        undone: How many of them are not done yet.
+        holes: Upper bound for the number of runs of offsets that are not done.
+        limit: Maximum length of the metadata.
+    """
+    room = (limit - len(PREFIX)) * 3 // 4 - _HEADER_BYTES
+    return (window + 7) // 8 <= room or (
+        _longest(holes, undone) + _longest(holes, window - undone) <= room
+    )
+
+
+def _longest(runs: int, offsets: int) -> int:
+    """Return the size of so many runs with so many offsets in total, at most."""
+    size, length = runs, offsets >> 7
+    while length:  # a varint of one more byte needs a run 128 times as long
+        size += min(runs, length)
+        length >>= 7
+    return size
+
+
+def _checksum(tp: TopicPartition, base: int, payload: bytes) -> bytes:
+    """Return a checksum that binds the map to its partition and offset.
+
+    Tools copy commits to other offsets together with their metadata. There, the map would mark
+    records that are not done.
+    """
+    place = f"{tp.topic}/{tp.partition}/{base}/".encode()
+    return zlib.crc32(payload, zlib.crc32(place)).to_bytes(_CRC_BYTES, "big")
+
+
+def _lengths(base: int, ranges: Ranges) -> Iterator[int]:
+    at = base
+    for start, end in ranges:
+        yield start - at
+        yield end - start
+        at = end
+
+
+def _from_runs(base: int, body: bytes) -> Iterator[tuple[int, int]]:
+    at, offset = 0, base
+    while at < len(body):
+        undone, at = _read_varint(body, at)
+        done, at = _read_varint(body, at)
+        offset += undone
+        yield offset, offset + done
+        offset += done
+
+
+def _to_bits(base: int, ranges: Ranges) -> bytes:
+    bits = 0
+    for start, end in ranges:
+        bits |= ((1 << (end - start)) - 1) << (start - base)
+    return bits.to_bytes((ranges[-1][1] - base + 7) // 8, "little")
+
+
+def _from_bits(base: int, body: bytes) -> Iterable[tuple[int, int]]:
+    marks = "".join(f"{byte:08b}"[::-1] for byte in body)
+    start = marks.find("1")
+    while start >= 0:
+        end = marks.find("0", start)
+        end = len(marks) if end < 0 else end
+        yield base + start, base + end
+        start = marks.find("1", end)
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

@@ -1,0 +1,207 @@
+"""The offsets of one assigned partition: what was handed out, what is done, what to commit."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Generic, TypeVar
+
+from tandem_kafka.types import (
+    UNKNOWN_EPOCH,
+    OffsetAndMetadata,
+    TopicPartition,
+    epoch_of,
+)
+from tandem_kafka.workers import done_map
+from tandem_kafka.workers.done_map import DoneMap
+
+__all__ = ["PartitionOffsets", "Snapshot"]
+
+T = TypeVar("T")
+
+
+class Snapshot:
+    """The state of a partition at one moment, from which a commit is made.
+
+    Attributes:
+        base: The lowest offset that is not done; everything before it is.
+        changes: The count of changes at that moment.
+    """
+
+    __slots__ = ("_limit", "base", "changes", "done", "epoch_before_base")
+
+    def __init__(
+        self, base: int, done: DoneMap, epoch_before_base: int, changes: int, limit: int
+    ) -> None:
+        self.base = base
+        self.done = done
+        self.epoch_before_base = epoch_before_base
+        self.changes = changes
+        self._limit = limit
+
+    def to_commit(self, tp: TopicPartition) -> tuple[OffsetAndMetadata, int]:
+        """Return the commit, and the number of done ranges for which it has no room."""
+        text, left_out = done_map.encode(tp, self.base, self.done, self._limit)
+        return OffsetAndMetadata(self.base, text, self.epoch_before_base), left_out
+
+
+class PartitionOffsets(Generic[T]):
+    """What was handed out of one partition during one assignment.
+
+    Offsets are handed out in ascending order. Whatever lies between two of them (compacted records,
+    control records of transactions) counts as done.
+
+    Attributes:
+        pending: Each offset that was handed out and is not done, ascending, with its task.
+        changes: Counts the changes of what a commit would contain.
+        committed_changes: This count at the last successful commit.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.pending: dict[int, T] = {}
+        self.changes = self.committed_changes = 0
+        self._limit = limit
+        self._next: int | None = None
+        #: What an earlier assignment has done at and after `_next`.
+        self._restored: list[tuple[int, int]] = []
+        self._restored_epoch = UNKNOWN_EPOCH
+        #: A lower bound of the base. To find the base itself, a dict passes over deleted entries.
+        self._floor = 0
+        #: First offset and leader epoch of each stretch of records; it begins before the base.
+        self._epochs: list[tuple[int, int]] = []
+        self._epoch: int | None = None
+
+    # --- the committed state -------------------------------------------------------------------
+
+    def restore(self, committed: OffsetAndMetadata, done: DoneMap) -> None:
+        """Begin at a committed offset, with what is marked there."""
+        self._next = committed.offset
+        self._restored = list(done.ranges)
+        self._restored_epoch = done.leader_epoch
+        self._floor = committed.offset
+        self._epochs = [(committed.offset - 1, epoch_of(committed))]
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last one handed out; None before the first, if none is committed."""
+        return self._next
+
+    @property
+    def base(self) -> int | None:
+        """The lowest offset handed out and not done, or else the next offset."""
+        return next(iter(self.pending), self._next)
+
+    # --- handing out ---------------------------------------------------------------------------
+
+    def was_done(self, offset: int, leader_epoch: int) -> bool:
+        """Tell whether an earlier assignment has marked the record at `offset` as done.
+
+        A record with a later leader epoch than all marked ones is a different one: an unclean
+        leader election has replaced the marked record.
+        """
+        restored = self._restored
+        while restored and restored[0][1] <= offset:
+            del restored[0]
+        return bool(restored) and restored[0][0] <= offset and leader_epoch <= self._restored_epoch
+
+    def add(self, offset: int, leader_epoch: int, task: T) -> None:
+        """Note that a record is handed out."""
+        self.pending[offset] = task  # first: an interrupt in between must not make it count as done
+        if leader_epoch != self._epoch:
+            self._pass(offset, leader_epoch)
+        self._next = offset + 1
+
+    def skip(self, offset: int, leader_epoch: int) -> None:
+        """Note that a record is not handed out, because it was done before."""
+        if leader_epoch != self._epoch:
+            self._pass(offset, leader_epoch)
+        self._next = offset + 1
+        self.changes += 1
+
+    def _pass(self, offset: int, leader_epoch: int) -> None:
+        self._epochs.append((offset, leader_epoch))
+        self._epoch = leader_epoch
+
+    def reach(self, offset: int) -> None:
+        """Note that there are no more records before `offset`."""
+        if self._next is None or offset > self._next:
+            self._next = offset
+            self.changes += 1
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether an earlier assignment has marked offsets that are not handed out yet."""
+        return bool(self._restored)
+
+    @property
+    def sure_until(self) -> int:
+        """The first offset for which `has_room` must be asked.
+
+        Before it, a bitset is short enough, no matter how old the lower bound of the base is.
+        """
+        sure = self._floor + 4 * self._limit
+        return sure if not self._restored or self._restored[-1][1] <= sure else 0
+
+    def has_room(self, offset: int) -> bool:
+        """Tell whether one more record can be handed out, so that a commit still fits its limit.
+
+        One record always can: while it is the only one, the map does not grow.
+        """
+        restored = self._restored
+        last = max(restored[-1][1] if restored else 0, offset + 1)
+        if not self.pending:
+            self._floor = offset
+            return True
+        self._floor = next(iter(self.pending))
+        window = last - self._floor
+        undone = len(self.pending) + 1
+        if restored:
+            undone += last - offset - sum(end - start for start, end in restored)
+        return done_map.fits(window, undone, len(self.pending) + 1 + len(restored), self._limit)
+
+    # --- completion ----------------------------------------------------------------------------
+
+    def finish(self, offset: int) -> None:
+        """Note that the record at `offset` is done."""
+        del self.pending[offset]
+        self.changes += 1
+
+    def done_ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges of done offsets after the base, ascending."""
+        base, end = self.base, self._next
+        if base is None or end is None:
+            return []
+        ranges: list[tuple[int, int]] = []
+        at = base
+        for offset in (*self.pending, end):
+            if offset > at:
+                ranges.append((at, offset))
+            at = offset + 1
+        return _joined(ranges, self._restored, end)
+
+    def snapshot(self) -> Snapshot | None:
+        """Return what to commit, or None if nothing has changed since the last commit."""
+        base = self.base
+        if base is None or self.changes == self.committed_changes:
+            return None
+        epochs = self._epochs
+        before = bisect_left(epochs, (base,)) - 1
+        del epochs[: max(0, before)]
+        epoch = epochs[0][1] if before >= 0 else UNKNOWN_EPOCH
+        highest = max(epochs[-1][1] if epochs else UNKNOWN_EPOCH, self._restored_epoch)
+        ranges = self.done_ranges()
+        return Snapshot(base, DoneMap(ranges, highest), epoch, self.changes, self._limit)
+
+
+def _joined(
+    ranges: list[tuple[int, int]], restored: list[tuple[int, int]], end: int
+) -> list[tuple[int, int]]:
+    """Return `ranges`, all before `end`, and what was restored from `end` on."""
+    for start, stop in restored:
+        first = max(start, end)
+        if first >= stop:
+            continue
+        if ranges and ranges[-1][1] == first:
+            ranges[-1] = (ranges[-1][0], stop)
+        else:
+            ranges.append((first, stop))
+    return ranges

@@ -1,0 +1,165 @@
+"""What the workers need of a consumer, and how `KafkaConsumer` provides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import KafkaError, WakeupError
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["BlockingPort", "ConsumerPort", "Offsets", "run_blocking"]
+
+T = TypeVar("T")
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class ConsumerPort(Protocol):
+    """The calls of a consumer. Those that wait are coroutines; a wakeup ends only `poll`."""
+
+    async def poll(self, timeout_ms: float, max_records: int) -> ConsumerRecords[Any, Any]:
+        """Return records; empty after the timeout or `wakeup`."""
+        ...
+
+    async def subscribe(self, topics: set[str], pattern: Any, listener: Any) -> None:
+        """Subscribe to topics or a pattern."""
+        ...
+
+    async def begin_commit(
+        self, offsets: Offsets, done: Callable[[Exception | None], None]
+    ) -> None:
+        """Commit without waiting longer than needed; call `done` with the outcome."""
+        ...
+
+    async def commit(self, offsets: Offsets, timeout_ms: float) -> None:
+        """Commit and wait."""
+        ...
+
+    async def committed(self, tp: TopicPartition, timeout_ms: float) -> OffsetAndMetadata | None:
+        """Return the committed offset with its metadata."""
+        ...
+
+    async def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Continue a partition at an offset."""
+        ...
+
+    async def pause(self, *partitions: TopicPartition) -> None:
+        """Stop returning records of partitions."""
+        ...
+
+    async def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of partitions again."""
+        ...
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        ...
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the assigned partitions."""
+        ...
+
+    def subscription(self) -> set[str] | None:
+        """Return the subscribed topics, None without a subscription."""
+        ...
+
+    def wakeup(self) -> None:
+        """End the present or the next `poll`; for any thread or signal handler."""
+        ...
+
+    async def end(self) -> None:
+        """Leave no trace of wakeups."""
+        ...
+
+
+class BlockingPort:
+    """A `KafkaConsumer`: the coroutines block their thread and never suspend."""
+
+    def __init__(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        self._consumer = consumer
+        self.pause = _never_suspends(consumer.pause)
+        self.resume = _never_suspends(consumer.resume)
+        self.seek = _never_suspends(consumer.seek)
+        self.paused = consumer.paused
+        self.assignment = consumer.assignment
+        self.subscription = consumer.subscription
+        self._polling = self._wakeup_requested = False
+
+    def wakeup(self) -> None:
+        """End the present or the next `poll`.
+
+        Outside of `poll`, the consumer is not woken up: the wakeup would end another call, perhaps
+        one of a handler.
+        """
+        self._wakeup_requested = True
+        if self._polling:
+            self._consumer.wakeup()
+
+    async def poll(self, timeout_ms: float, max_records: int) -> ConsumerRecords[Any, Any]:
+        """Return records; empty after the timeout or `wakeup`."""
+        self._polling = True  # first: a wakeup after the check below must reach the consumer
+        try:
+            if self._wakeup_requested:
+                timeout_ms = 0
+            return self._consumer.poll(timeout_ms, max_records)
+        except WakeupError:
+            return ConsumerRecords()
+        finally:
+            self._polling = self._wakeup_requested = False
+
+    async def end(self) -> None:
+        """Consume a wakeup that came too late for its `poll`: it must not end a later call."""
+        for tp in self._consumer.assignment():
+            with suppress(KafkaError):
+                self._consumer.position(tp, timeout_ms=0)
+            return
+
+    async def subscribe(self, topics: set[str], pattern: Any, listener: Any) -> None:
+        """Subscribe to topics or a pattern."""
+        self._consumer.subscribe(topics, pattern, listener)
+
+    async def begin_commit(
+        self, offsets: Offsets, done: Callable[[Exception | None], None]
+    ) -> None:
+        """Send a commit; `done` is called by a later call of the consumer."""
+        self._consumer.commit_async(offsets, lambda _offsets, error: done(error))
+
+    async def commit(self, offsets: Offsets, timeout_ms: float) -> None:
+        """Commit and wait."""
+        self._unwoken(lambda: self._consumer.commit(offsets, timeout_ms))
+
+    async def committed(self, tp: TopicPartition, timeout_ms: float) -> OffsetAndMetadata | None:
+        """Return the committed offset with its metadata."""
+        return self._unwoken(
+            lambda: self._consumer.committed(tp, metadata=True, timeout_ms=timeout_ms)
+        )
+
+    def _unwoken(self, call: Callable[[], T]) -> T:
+        """Make a call again after a wakeup, which was meant for `poll`."""
+        while True:
+            try:
+                return call()
+            except WakeupError:
+                continue
+
+
+def _never_suspends(method: Callable[..., None]) -> Callable[..., Coroutine[Any, Any, None]]:
+    async def call(*arguments: Any) -> None:
+        method(*arguments)
+
+    return call
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, because everything that it awaits blocks instead."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise AssertionError(f"{coroutine!r} suspended without an event loop")

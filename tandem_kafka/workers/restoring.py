@@ -1,0 +1,99 @@
+"""Reads what earlier owners of a partition have committed, before its records are handed out."""
+
+from __future__ import annotations
+
+import logging
+
+from tandem_kafka.errors import KafkaError, KafkaTimeoutError
+from tandem_kafka.runtime import Clock
+from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.workers import done_map
+from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.done_map import DoneMap, ForeignMetadataError
+from tandem_kafka.workers.ports import ConsumerPort
+from tandem_kafka.workers.workload import Workload
+
+__all__ = ["Restoring"]
+
+log = logging.getLogger(__name__)
+
+#: How long one lookup may take, and how long lookups may go on without a poll().
+LOOKUP_MS = 5_000
+AT_ONCE_MS = 1_000
+#: The pause after a failed lookup.
+BACKOFF_MS = 250
+
+
+class Restoring:
+    """Looks up the committed offsets and metadata of newly assigned partitions.
+
+    The lookups are made between calls of poll(), not inside the rebalance listener. A coordinator
+    that does not respond thus delays records, but no rebalance.
+    """
+
+    def __init__(self, port: ConsumerPort, workload: Workload, clock: Clock) -> None:
+        self._port = port
+        self._workload = workload
+        self._clock = clock
+        self._retry_ms = 0
+        self._failing = False
+        self._warned = False
+
+    def _unread(self) -> list[AssignedPartition]:
+        with self._workload.lock:
+            return [part for part in self._workload.parts.values() if not part.restored]
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next lookup is due, or None."""
+        return self._retry_ms if self._unread() else None
+
+    async def restore(self) -> None:
+        """Look up what is missing, for a limited time.
+
+        Raises:
+            KafkaError: The lookup failed, and a retry cannot succeed.
+        """
+        clock = self._clock
+        until_ms = clock.now_ms() + AT_ONCE_MS
+        for part in self._unread():
+            if not self._retry_ms <= clock.now_ms() <= until_ms:
+                return
+            try:
+                committed = await self._port.committed(part.tp, LOOKUP_MS)
+            except KafkaError as error:
+                if not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                    raise
+                self._note_failure(part, error)
+                return
+            self._failing = False
+            done = self._decoded(part, committed)
+            with self._workload.lock:
+                self._workload.restore(part, committed, done)
+
+    def _note_failure(self, part: AssignedPartition, error: KafkaError) -> None:
+        self._retry_ms = self._clock.now_ms() + BACKOFF_MS
+        if not self._failing:
+            log.warning(
+                "the committed offset of %s-%s cannot be read; its records wait until it can: %s",
+                *part.tp,
+                error,
+            )
+        self._failing = True
+
+    def _decoded(self, part: AssignedPartition, committed: OffsetAndMetadata | None) -> DoneMap:
+        if committed is None:
+            return DoneMap()
+        try:
+            return done_map.decode(part.tp, committed.offset, committed.metadata or "")
+        except ForeignMetadataError as error:
+            if not self._warned:
+                log.warning(
+                    "the metadata of the committed offset %s of %s-%s is ignored, so all records "
+                    "from there on are handled: %s; further ones are not reported",
+                    committed.offset,
+                    *part.tp,
+                    error,
+                )
+            self._warned = True
+            return DoneMap()

@@ -1,0 +1,204 @@
+"""Tasks of an event loop that take work by themselves: the crew of `AsyncKeyedWorkers`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any
+
+from tandem_kafka.errors import ArgumentTypeError
+from tandem_kafka.runtime import Clock
+from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.workload import Workload
+
+__all__ = ["TaskCrew"]
+
+
+class _NotAwaitableError(Exception):
+    """The handler returned something that cannot be awaited: the fault is not of the record."""
+
+
+class TaskCrew:
+    """A fixed number of tasks in the task group of `run()`.
+
+    A task wakes up at most one other task, as in `ThreadCrew`.
+    """
+
+    def __init__(
+        self, workload: Workload, settings: Settings, clock: Clock, group: asyncio.TaskGroup
+    ) -> None:
+        self._workload = workload
+        self._settings = settings
+        self._clock = clock
+        self._group = group
+        self._loop = asyncio.get_running_loop()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        #: What `wait` waits for.
+        self._settled: asyncio.Future[None] | None = None
+        self._ended = False
+        workload.on_settled = self._note_settled
+
+    def start(self) -> None:
+        """Start the tasks."""
+        count = self._settings.workers
+        assert isinstance(count, int)  # noqa: S101 - checked
+        for number in range(count):
+            name = f"tandem-kafka-worker-{number}"
+            self._tasks.append(self._group.create_task(self._work(), name=name))
+
+    async def _work(self) -> None:
+        task = await self._next()
+        while task is not None:
+            error: BaseException | None = None
+            try:
+                await self._call(task)
+            except asyncio.CancelledError as raised:
+                if self._is_cancelled():
+                    self._abandon(task)
+                    raise
+                error = _cancelled_inside(raised)
+            except _NotAwaitableError as raised:
+                self._abandon(task, ArgumentTypeError(str(raised)))
+                return
+            except BaseException as raised:  # noqa: BLE001 - settle() decides
+                error = raised
+            with self._workload.lock:
+                self._workload.settle(task, error)
+            task = await self._next()
+
+    def _abandon(self, task: Task, failure: Exception | None = None) -> None:
+        with self._workload.lock:
+            if failure is not None:
+                self._workload.fail(failure)
+            self._workload.abandon(task)
+
+    def _is_cancelled(self) -> bool:
+        """Return whether this task was cancelled, not something that the handler awaited."""
+        current = asyncio.current_task()
+        return current is None or current.cancelling() > 0
+
+    async def _call(self, task: Task) -> None:
+        settings = self._settings
+        if task.error is not None:
+            for record in task.records:
+                await _report(settings.exhausted, record, task.error, task.failures)
+            return
+        result = settings.handle(task.record if settings.batch == 1 else task.records)
+        if not inspect.isawaitable(result):
+            msg = (
+                f"handle must be an `async def` function, but {settings.handle!r} returned "
+                f"{result!r}; use KeyedWorkers for ordinary functions"
+            )
+            raise _NotAwaitableError(msg)
+        await result
+
+    async def _next(self) -> Task | None:
+        while not self._ended:
+            with self._workload.lock:
+                task = self._workload.take()
+            self._set_timer()
+            if task is not None:
+                self.dispatch()
+                return task
+            sleep = self._loop.create_future()
+            self._idle.append(sleep)
+            try:
+                await sleep
+            finally:
+                if sleep in self._idle:
+                    self._idle.remove(sleep)
+        return None
+
+    def _set_timer(self) -> None:
+        """Let the loop wake a task when the next backoff ends."""
+        due_ms = self._workload.next_retry_ms
+        if due_ms is None or (self._timer_ms is not None and self._timer_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        left_s = max(0, due_ms - self._clock.now_ms()) / 1_000
+        self._timer = self._loop.call_later(left_s, self._end_backoff)
+
+    def _end_backoff(self) -> None:
+        self._timer = self._timer_ms = None
+        if self._idle:
+            self._wake_one()
+        # Otherwise, the next task that is done with its call takes the record.
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            sleep = self._idle.popleft()
+            if not sleep.done():
+                sleep.set_result(None)
+                return
+
+    @property
+    def next_ms(self) -> int | None:
+        """The loop has a timer for retries."""
+        return None
+
+    def dispatch(self) -> None:
+        """Wake up a task if there is work."""
+        if self._idle and self._workload.has_ready:
+            self._wake_one()
+
+    def cancel(self, parts: Collection[AssignedPartition]) -> None:
+        """Do nothing: a task has at most one record, whose call has begun."""
+
+    def _note_settled(self) -> None:
+        if self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
+
+    async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        """Suspend until `ready()` or the deadline."""
+        while not ready():
+            left_ms = deadline_ms - self._clock.now_ms()
+            if left_ms <= 0:
+                return False
+            self._settled = self._loop.create_future()
+            timer = self._loop.call_later(left_ms / 1_000, self._note_settled)
+            try:
+                await self._settled
+            finally:
+                self._settled = None
+                timer.cancel()
+        return True
+
+    async def end(self, deadline_ms: int) -> None:
+        """End the tasks; those whose handler does not return in time are cancelled."""
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._idle:
+            self._wake_one()
+        left_s = max(0, deadline_ms - self._clock.now_ms()) / 1_000
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=left_s)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+
+async def _report(exhausted: Any, record: Any, error: Exception, attempts: int) -> None:
+    """Call the function for exhausted records; one that is no coroutine may block a thread."""
+    call = getattr(exhausted, "__call__", exhausted)  # noqa: B004 - its method, to look at it
+    if inspect.iscoroutinefunction(exhausted) or inspect.iscoroutinefunction(call):
+        await exhausted(record, error, attempts)
+        return
+    result = await asyncio.to_thread(exhausted, record, error, attempts)
+    if inspect.isawaitable(result):
+        await result
+
+
+def _cancelled_inside(error: asyncio.CancelledError) -> RuntimeError:
+    failed = RuntimeError("something that the handler awaited was cancelled")
+    failed.__cause__ = error
+    return failed

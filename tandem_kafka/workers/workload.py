@@ -1,0 +1,359 @@
+"""The records in work: from the batch that poll() returned to the offsets to commit.
+
+This is a state machine without threads, waits or input and output. Its owner holds `lock` during
+each call, unless the method says otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tandem_kafka.errors import RecordFailedError
+from tandem_kafka.runtime import Clock, Random
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.done_map import DoneMap
+from tandem_kafka.workers.offsets import Snapshot
+from tandem_kafka.workers.scheduler import Scheduler
+from tandem_kafka.workers.settings import Settings
+
+__all__ = ["Workload"]
+
+log = logging.getLogger(__name__)
+
+
+class Workload:
+    """What was handed out, what is with a worker, and what is done.
+
+    Attributes:
+        lock: Protects the state; several threads use it.
+        parts: The assigned partitions.
+        in_flight: Number of records that are queued, wait for a retry, or are with a worker.
+        done: Number of records done.
+        stopped: Whether no more tasks are given to workers.
+        failure: The error that ends the run, if any.
+        refill_at: The value of `in_flight` at which `on_room` is called; -1 for never.
+        on_room: Called when there is room for more records, or after a failure.
+        on_settled: Called when the last task of a partition that is drained has returned.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        random: Random,
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self.lock = lock
+        self.parts: dict[TopicPartition, AssignedPartition] = {}
+        self.in_flight = self.done = 0
+        self.stopped = False
+        self.failure: BaseException | None = None
+        self.refill_at = -1
+        self.on_room: Callable[[], object] = _nothing
+        self.on_settled: Callable[[], object] = _nothing
+        self._settings = settings
+        self._retry = settings.retry
+        self._lane_of = settings.lane_of()
+        self._clock = clock
+        self._random = random
+        self._scheduler = Scheduler(settings.batch)
+
+    # --- assignments ---------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Begin an assignment of these partitions; an earlier one of the same partition ends."""
+        chosen = list(partitions)
+        self.fence(chosen)
+        for tp in chosen:
+            self.parts[tp] = AssignedPartition(tp, self._settings.metadata_limit_bytes)
+
+    def restore(
+        self, part: AssignedPartition, committed: OffsetAndMetadata | None, done: DoneMap
+    ) -> None:
+        """Note what is committed for a partition; its records can now be handed out."""
+        if committed is not None:
+            part.offsets.restore(committed, done)
+        part.restored = True
+
+    def drop_queued(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
+        """Drop the records of these partitions that are not with a worker.
+
+        Returns:
+            The partitions that are assigned.
+        """
+        parts = [self.parts[tp] for tp in partitions if tp in self.parts]
+        for part in parts:
+            part.backlog.clear()
+        self.in_flight -= sum(task.size for task in self._scheduler.drop(parts))
+        return parts
+
+    def fence(self, partitions: Iterable[TopicPartition]) -> None:
+        """End the assignment of these partitions: completions of their tasks change nothing."""
+        for part in self.drop_queued(partitions):
+            part.fenced = True
+            del self.parts[part.tp]
+
+    # --- intake --------------------------------------------------------------------------------
+
+    def admit(
+        self, batch: Mapping[TopicPartition, Any], ends: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Hand out what poll() returned.
+
+        Args:
+            batch: Records by partition.
+            ends: The position after the batch, by partition.
+
+        Raises:
+            RecordFailedError: The lane of a record cannot be determined.
+        """
+        for tp, records in batch.items():
+            part = self._part_for(tp, records[0].offset)
+            if part.backlog or not part.restored:
+                part.backlog.extend(records)
+            else:
+                self._hand_out(part, deque(records))
+        for tp, end in ends.items():
+            known = self.parts.get(tp)
+            if known is not None and known.restored and not known.backlog:
+                known.offsets.reach(end.offset)
+
+    def _part_for(self, tp: TopicPartition, offset: int) -> AssignedPartition:
+        """Return the assignment that a record belongs to; a step backwards begins a new one.
+
+        A position moves back if somebody seeks, if the log was truncated, or if the topic was
+        recreated. Records after it are then not those that were done.
+        """
+        part = self.parts.get(tp)
+        if part is None:
+            self.assign([tp])
+            return self.parts[tp]
+        following = part.backlog[-1].offset + 1 if part.backlog else part.offsets.next_offset
+        if following is None or offset >= following:
+            return part
+        log.info(
+            "the position of %s-%s moved back from %s to %s; records from there on are handled "
+            "again",
+            *tp,
+            following,
+            offset,
+        )
+        self.assign([tp])
+        restarted = self.parts[tp]
+        restarted.restored = True
+        return restarted
+
+    def hand_out_backlog(self) -> None:
+        """Hand out what was held back, as far as there is room now."""
+        for part in tuple(self.parts.values()):
+            if part.backlog and part.restored:
+                held, part.backlog = part.backlog, deque()
+                self._restart_before_restored(part, held)
+                self._hand_out(self.parts[part.tp], held)
+
+    def _restart_before_restored(self, part: AssignedPartition, held: deque[Any]) -> None:
+        following = part.offsets.next_offset
+        if following is not None and held[0].offset < following:
+            self._part_for(part.tp, held[0].offset)
+
+    def _hand_out(self, part: AssignedPartition, records: deque[Any]) -> None:
+        """Queue records; those for which the metadata may have no room become the backlog."""
+        offsets, add, lane_of = part.offsets, self._scheduler.add, self._lane_of
+        now_ms = self._clock.now_ms()
+        sure_until, some_done = offsets.sure_until, offsets.has_marks
+        while records:
+            record = records[0]
+            offset, epoch = record.offset, record.leader_epoch
+            if some_done and offsets.was_done(offset, epoch):
+                offsets.skip(offset, epoch)
+                records.popleft()
+                continue
+            if offset >= sure_until and not offsets.has_room(offset):
+                part.backlog = records
+                part.resumes_at = len(offsets.pending) // 2
+                return
+            try:
+                lane = lane_of(part, record)
+                hash(lane)
+            except Exception as error:
+                raise _no_lane(record) from error
+            task = Task(part, record, lane, now_ms)
+            offsets.add(offset, epoch, task)
+            records.popleft()
+            self.in_flight += 1
+            add(task)
+
+    # --- workers -------------------------------------------------------------------------------
+
+    def take(self) -> Task | None:
+        """Return a task for a worker, or None if none is ready or the run ends."""
+        if self.stopped or self.failure is not None:
+            return None
+        scheduler = self._scheduler
+        due_ms = scheduler.next_retry_ms
+        if due_ms is not None:
+            now_ms = self._clock.now_ms()
+            if due_ms <= now_ms:
+                scheduler.wake(now_ms)
+        task = scheduler.take()
+        if task is not None:
+            task.part.running += 1
+        return task
+
+    @property
+    def ready_count(self) -> int:
+        """Number of tasks that wait for a worker."""
+        return len(self._scheduler.ready)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a task waits for a worker."""
+        return bool(self._scheduler.ready) and not self.stopped and self.failure is None
+
+    @property
+    def next_retry_ms(self) -> int | None:
+        """When the next backoff ends, or None. The lock is not required."""
+        return self._scheduler.next_retry_ms
+
+    def settle(self, task: Task, error: BaseException | None) -> None:
+        """Note the outcome of a call for a task."""
+        part = task.part
+        part.running -= 1
+        if error is None:
+            self._finish(task)
+        elif not isinstance(error, Exception):
+            self._fail_with(task, error)
+        elif part.fenced or part.draining:
+            self._release(task)
+        else:
+            self._react(task, error)
+        if part.draining and part.running == 0:
+            self.on_settled()
+
+    def _finish(self, task: Task) -> None:
+        part = task.part
+        if not part.fenced:
+            part.offsets.finish(task.record.offset)
+            self.done += 1
+            if task.more is not None:
+                for other in task.more:
+                    part.offsets.finish(other.record.offset)
+                    self.done += 1
+        self._release(task)
+
+    def _release(self, task: Task) -> None:
+        """Free the lane and the room of a task."""
+        self._scheduler.release(task)
+        self.in_flight -= 1 if task.more is None else task.size
+        if self.in_flight <= self.refill_at:
+            self.refill_at = -1
+            self.on_room()
+        elif task.part.backlog and len(task.part.offsets.pending) <= task.part.resumes_at:
+            self.on_room()
+
+    def _react(self, task: Task, error: Exception) -> None:
+        """Retry after an error, or do what `exhausted` says."""
+        if task.error is None:
+            task.failures += 1
+            delay_ms = self._retry.delay_ms(task.failures, self._random)
+        else:
+            task.refusals += 1
+            delay_ms = self._retry.delay_ms(task.refusals, self._random)
+        if delay_ms is not None:
+            task.part.retries += task.size
+            log.debug("%s is retried in %s ms after %r", _place(task), delay_ms, error)
+            self._scheduler.retry_at(task, self._clock.now_ms() + delay_ms)
+        elif task.error is not None:
+            self._fail_with(task, _refused(task), error)
+        elif self._settings.exhausted == "stop":
+            self._fail_with(task, _failed(task), error)
+        elif self._settings.exhausted == "skip":
+            log.warning("%s is skipped after %s failures: %r", _place(task), task.failures, error)
+            self._finish(task)
+        else:
+            task.error = error
+            self._scheduler.retry_now(task)
+
+    def _fail_with(
+        self, task: Task, error: BaseException, cause: BaseException | None = None
+    ) -> None:
+        """End the run. The records of the task are not done, and keep their lane."""
+        error.__cause__ = cause if cause is not None else error.__cause__
+        self.in_flight -= task.size
+        self.fail(error)
+
+    def abandon(self, task: Task) -> None:
+        """Note that a task is given up without a result. Its records are not done."""
+        task.part.running -= 1
+        self._release(task)
+        if task.part.draining:
+            self.on_settled()
+
+    def take_back(self, task: Task) -> None:
+        """Queue a task again whose call has not begun, unless its assignment ends."""
+        part = task.part
+        if part.fenced or part.draining:
+            self.abandon(task)
+        else:
+            part.running -= 1
+            self._scheduler.retry_now(task)
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with this error, unless another one came first."""
+        if self.failure is None:
+            self.failure = error
+        else:
+            log.error("a further error besides the one that run() raises", exc_info=error)
+        self.on_room()
+
+    # --- commits -------------------------------------------------------------------------------
+
+    def snapshots(self, partitions: Iterable[TopicPartition]) -> dict[AssignedPartition, Snapshot]:
+        """Return the present state of the partitions that have changed since their last commit."""
+        found = {}
+        for tp in partitions:
+            part = self.parts.get(tp)
+            snapshot = part.offsets.snapshot() if part is not None else None
+            if part is not None and snapshot is not None:
+                found[part] = snapshot
+        return found
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _place(task: Task) -> str:
+    record = task.record
+    more = f" and {len(task.more)} more" if task.more else ""
+    return f"record {record.topic}-{record.partition} at offset {record.offset}{more}"
+
+
+def _failed(task: Task) -> RecordFailedError:
+    msg = (
+        f"the handler failed {task.failures} times for {_place(task)}, see the cause; the record "
+        "is not committed, and the next run handles it again"
+    )
+    return RecordFailedError(msg, task.record, task.failures)
+
+
+def _refused(task: Task) -> RecordFailedError:
+    msg = (
+        f"the handler failed {task.failures} times for {_place(task)}, and the function "
+        f"`exhausted` {task.refusals} times, see the cause; the record is not committed, and the "
+        "next run handles it again"
+    )
+    return RecordFailedError(msg, task.record, task.failures)
+
+
+def _no_lane(record: Any) -> RecordFailedError:
+    msg = (
+        f"record {record.topic}-{record.partition} at offset {record.offset} has no usable key, "
+        "see the cause; a key must be hashable, and the function `key` must not raise"
+    )
+    return RecordFailedError(msg, record, 0)

@@ -1,0 +1,240 @@
+"""`AsyncKeyedWorkers` on a simulated cluster, in an event loop of simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
+from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.workers import AsyncKeyedWorkers, Retry
+from tests.simulation.test_workers import OPTIONS, PROTOCOLS, TP, committed, filled, key_of
+
+Handle = Callable[..., Any]
+
+
+def workers_on(simulation: Simulation, consumer: Any, handle: Handle, **options: Any) -> Any:
+    made: AsyncKeyedWorkers[Any, Any] = AsyncKeyedWorkers(consumer, handle, **options)
+    driver = consumer._core.driver
+    made._runtime = Runtime(simulation.clock, driver, Random(f"{simulation.seed}/workers"))
+    return made
+
+
+def run_workers(
+    simulation: Simulation,
+    handle: Handle,
+    use: Callable[[Any, Any], Any],
+    **options: Any,
+) -> None:
+    """Make a consumer and workers in the event loop, and let `use` run them."""
+
+    async def main() -> None:
+        async with simulation.async_consumer("orders", **OPTIONS) as consumer:
+            await use(workers_on(simulation, consumer, handle, **options), consumer)
+
+    simulation.run(main())
+
+
+def test_records_of_a_key_are_handled_in_order_and_others_in_parallel() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 300)
+        random, handled = Random(1), []
+        busy = most_busy = 0
+
+        async def handle(record: Any) -> None:
+            nonlocal busy, most_busy
+            busy += 1
+            most_busy = max(most_busy, busy)
+            await asyncio.sleep(random.randrange(1, 50) / 1_000)
+            busy -= 1
+            handled.append(record.offset)
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: workers.done == 300)
+            assert len(asyncio.all_tasks()) == 1, "no task is left"
+
+        run_workers(simulation, handle, use, key=key_of, workers=4)
+        for key in range(7):
+            offsets = [offset for offset in handled if offset % 7 == key]
+            assert offsets == sorted(offsets)
+        assert most_busy == 4
+        assert committed(simulation) == 300
+
+
+def test_retries_do_not_block_other_keys_and_a_coroutine_takes_what_is_exhausted() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 70)
+        handled: list[int] = []
+        letters: list[tuple[int, int]] = []
+
+        async def handle(record: Any) -> None:
+            await asyncio.sleep(0.001)
+            if record.offset == 3:
+                raise ValueError("broken")
+            handled.append(record.offset)
+
+        async def to_dead_letters(record: Any, error: Exception, attempts: int) -> None:
+            assert isinstance(error, ValueError)
+            await asyncio.sleep(0.01)
+            letters.append((record.offset, attempts))
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: workers.done == 70)
+
+        run_workers(simulation, handle, use, key=key_of, retry=Retry(3), exhausted=to_dead_letters)
+        assert letters == [(3, 3)]
+        assert handled[-9:] == list(range(10, 70, 7)), "the others did not wait"
+        assert committed(simulation) == 70
+
+
+def test_cancelling_the_run_commits_what_is_done() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 20)
+        cancelled: list[int] = []
+
+        async def handle(record: Any) -> None:
+            if record.offset == 10:
+                try:
+                    await asyncio.sleep(3_600)
+                except asyncio.CancelledError:
+                    cancelled.append(record.offset)
+                    raise
+
+        async def use(workers: Any, _: Any) -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(5):
+                    await workers.run()
+            assert cancelled == [10]
+            assert len(asyncio.all_tasks()) == 1
+
+        began_ms = simulation.clock.now_ms()
+        run_workers(simulation, handle, use, key=key_of)
+        assert simulation.clock.now_ms() - began_ms < 10_000
+        assert committed(simulation) == 10
+        commits = simulation.cluster.coordination.of("billing").offsets.committed
+        assert commits[TP].metadata, "what is done behind it is marked"
+
+
+def test_a_handler_that_exceeds_the_drain_is_cancelled_at_the_end() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 3)
+
+        async def handle(record: Any) -> None:
+            await asyncio.sleep(3_600 if record.offset == 1 else 0.001)
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: workers.done == 2)
+
+        began_ms = simulation.clock.now_ms()
+        run_workers(simulation, handle, use, order="none", drain_timeout_ms=2_000)
+        assert 2_000 <= simulation.clock.now_ms() - began_ms < 6_000
+        assert committed(simulation) == 1
+
+
+def test_a_cancellation_inside_the_handler_is_a_failed_attempt() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 1)
+        attempts: list[int] = []
+
+        async def handle(record: Any) -> None:
+            attempts.append(record.offset)
+            if len(attempts) == 1:
+                raise asyncio.CancelledError
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: workers.done == 1)
+
+        run_workers(simulation, handle, use, retry=Retry(2))
+        assert attempts == [0, 0]
+
+
+def test_an_ordinary_function_is_an_error() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 1)
+
+        async def use(workers: Any, _: Any) -> None:
+            with pytest.raises(ArgumentTypeError, match="async def"):
+                await workers.run()
+
+        run_workers(simulation, lambda _: None, use)
+        assert committed(simulation) is None
+
+
+def test_a_record_without_further_attempts_stops_the_run() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 20)
+
+        async def handle(record: Any) -> None:
+            if record.offset == 5:
+                raise ValueError("broken")
+
+        async def use(workers: Any, _: Any) -> None:
+            with pytest.raises(RecordFailedError) as caught:
+                await workers.run()
+            assert caught.value.record.offset == 5
+
+        run_workers(simulation, handle, use, key=key_of)
+        assert committed(simulation) == 5
+
+
+def test_commits_are_made_in_the_background() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 100)
+
+        async def handle(_: Any) -> None:
+            await asyncio.sleep(0.05)
+
+        seen: list[Any] = []
+
+        def enough(workers: Any) -> bool:
+            seen.append(committed(simulation))
+            return bool(workers.done == 100)
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: enough(workers))
+
+        run_workers(simulation, handle, use, order="none", workers=1, commit_interval_ms=500)
+        assert len(set(seen)) > 5
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]) -> None:
+    with Simulation() as simulation:
+        filled(simulation, 200, partitions=4)
+        handled: list[tuple[int, int]] = []
+
+        async def handle(record: Any) -> None:
+            await asyncio.sleep(0.02)
+            handled.append((record.partition, record.offset))
+
+        revoked: list[TopicPartition] = []
+
+        class Listener:
+            async def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
+                await asyncio.sleep(0.01)
+                revoked.extend(partitions)
+
+            async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+                pass
+
+        async def member(start_s: float) -> None:
+            await asyncio.sleep(start_s)
+            options = {**OPTIONS, **protocol}
+            async with simulation.async_consumer("orders", **options) as consumer:
+                workers = workers_on(
+                    simulation, consumer, handle, order="none", workers=3, listener=Listener()
+                )
+                await workers.run(until=lambda: len(handled) >= 800)
+
+        async def both() -> None:
+            await asyncio.gather(member(0), member(4))
+
+        simulation.run(both())
+        assert revoked
+        assert len(handled) == 800, "nothing is repeated"
+        assert len(set(handled)) == 800
