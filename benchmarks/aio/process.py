@@ -22,14 +22,12 @@ _FIRST = 1
 async def _run(task: Task) -> Figures:
     application = APPLICATIONS[task.reader]
     measure = _latency if task.measure == "latency" else _throughput
+    async with asyncio.timeout(_LIMIT_S), application.open(task.source) as consumer:
+        return await measure(application, consumer, task)
+
+
+async def _throughput(application: Application, consumer: Any, task: Task) -> Figures:
     opened = time.monotonic()
-    async with asyncio.timeout(_LIMIT_S), application.open(task.source) as it:
-        return await measure(application, it, task, opened)
-
-
-async def _throughput(
-    application: Application, consumer: Any, task: Task, opened: float
-) -> Figures:
     read = _Reading(application, consumer)
     await read.records(_FIRST)
     first = Mark.now(read.seen)
@@ -69,7 +67,7 @@ class _Reading:
         self.bytes += length
 
 
-async def _latency(application: Application, consumer: Any, task: Task, _opened: float) -> Figures:
+async def _latency(application: Application, consumer: Any, task: Task) -> Figures:
     print(READY, flush=True)
     found: list[float] = []
     await _follow(application, consumer, found, task.skip)

@@ -102,24 +102,34 @@ class ReadingCalls(Owned):
             until_ms = self._idle_deadline_ms()
             self.iteration.end()
             while True:
-                if await self._count(until_ms, max_records, held):
-                    await self._await_records(core.deadline_ms(max_wait_ms), max_records, held)
+                batch = await self._gather(until_ms, max_records, max_wait_ms, held)
+                if batch and self._deserializing:
                     self._collector.raw = False
                     batch = await self._poller.poll(core.clock.now_ms(), max_records, held)
-                    if batch:
-                        return self._handed(batch)
+                if batch:
+                    return self._handed(batch)
                 if core.closed or core.clock.now_ms() >= until_ms:
                     return None
         finally:
             held.release()
 
-    async def _await_records(self, deadline_ms: int, count: int, held: Held) -> None:
-        """Wait until there are `count` records or the deadline."""
+    async def _gather(
+        self, until_ms: int, count: int, max_wait_ms: float, held: Held
+    ) -> ConsumerRecords[Any, Any]:
+        """Return a batch that no wait has followed, not deserialized yet if it need not be.
+
+        Each count collects the same records again, because a rebalance or a seek may have
+        replaced them during the wait.
+        """
         core, buffer = self._core, self._core.engine.buffer
+        seen = buffer.added
+        self._collector.raw = True
+        batch = await self._poller.poll(until_ms, count, held)
+        deadline_ms = core.deadline_ms(max_wait_ms)
         counts = _COUNTS if native is not None or not self._deserializing else _COSTLY_COUNTS
-        pause_ms = (deadline_ms - core.clock.now_ms()) // counts
-        pause_ms = max(1, min(pause_ms, self._poller.interval_ms))
-        seen = -1
+        longest_ms = (deadline_ms - core.clock.now_ms()) // counts
+        longest_ms = max(1, min(longest_ms, self._poller.interval_ms))
+        pause_ms = 0  # longer after each count: a backlog fills the batch at once
 
         def called() -> bool:
             return core.visited or core.closing
@@ -127,18 +137,17 @@ class ReadingCalls(Owned):
         def news() -> bool:
             return called() or buffer.added != seen
 
-        while not core.closing and (now_ms := core.clock.now_ms()) < deadline_ms:
-            seen = buffer.added
-            if await self._count(now_ms, count, held) >= count or buffer.is_full:
-                return
+        while batch and batch.count < count and not (core.closing or buffer.is_full):
+            now_ms = core.clock.now_ms()
+            if now_ms >= deadline_ms:
+                break
             await core.wait(called, min(deadline_ms, now_ms + pause_ms))
+            pause_ms = min(longest_ms, 2 * pause_ms + 1)
             await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
-
-    async def _count(self, deadline_ms: int, limit: int, held: Held) -> int:
-        """Return how many records there are, and wait for the first; none is handed out."""
-        self._collector.raw = True
-        batch = await self._poller.poll(deadline_ms, limit, held)
-        return batch.count
+            seen = buffer.added
+            self._collector.raw = True
+            batch = await self._poller.poll(core.clock.now_ms(), count, held)
+        return batch
 
     def _handed(
         self, batch: ConsumerRecords[Any, Any]
