@@ -57,6 +57,7 @@ class Scenario:
         in_turn: Whether seeds run it by default. Otherwise it runs by its name only, because one
             more scenario in the rounds would change the run of every seed.
         others: Options of half of the members, in a group with members of both protocols.
+        asynchronous: Whether the members are asyncio consumers, whose calls are cancelled.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Scenario:
     recreated: bool = False
     in_turn: bool = True
     others: dict[str, Any] | None = None
+    asynchronous: bool = False
 
     @property
     def keeps_partitions(self) -> bool:
@@ -122,6 +124,9 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("consumer-racks", _CONSUMER, retention=True, racks=("here", "there")),
         Scenario("classic-quotas", _CLASSIC, retention=True, quotas=True),
         Scenario("consumer-remote", _CONSUMER, remote=True, in_turn=False),
+        Scenario("consumer-asyncio", _CONSUMER, asynchronous=True, in_turn=False),
+        Scenario("cooperative-asyncio", _COOPERATIVE, asynchronous=True, in_turn=False),
+        Scenario("classic-asyncio", _CLASSIC, asynchronous=True, in_turn=False),
         Scenario("consumer-steered", _CONSUMER, steered=True),
         Scenario("cooperative-steered", _COOPERATIVE, steered=True),
         Scenario("classic-steered", _CLASSIC, steered=True),
