@@ -167,7 +167,7 @@ class _AsyncMember:
             if not canceller.struck:
                 raise Violation("a call is cancelled, but its task is not") from error
             if isinstance(error.__context__, RebalanceCallbackError):
-                raise error.__context__ from None
+                raise error.__context__  # noqa: B904 - it has its own cause
         else:
             if canceller.struck:
                 raise Violation("a call swallowed a cancellation")
