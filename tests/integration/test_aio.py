@@ -69,6 +69,38 @@ class Reader:
         return self.values == Counter(b"%d" % n for n in range(count))
 
 
+async def until(ready: Callable[[], object]) -> None:
+    """Wait until `ready()`; `ends` limits the time."""
+    while not ready():
+        await asyncio.sleep(0.01)  # noqa: ASYNC110 - the condition has no event
+
+
+class Member:
+    """A member that commits in its listener and reads until it is stopped."""
+
+    def __init__(self, name: str, reader: Reader, options: dict[str, Any]) -> None:
+        self.name = name
+        self.options = options
+        self.reader = reader
+        self.consumer: Consumer
+        reader.owned[name] = set()
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self.consumer.commit()
+        self.reader.owned[self.name] -= revoked
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+        self.reader.owned[self.name] |= assigned
+
+    async def run(self, kafka: KafkaCluster, topic: str, stop: asyncio.Event) -> None:
+        async with started(kafka, client_id=self.name, **self.options) as self.consumer:
+            await self.consumer.subscribe([topic], listener=self)
+            while not stop.is_set():
+                self.reader.note(await self.consumer.poll(100))
+        assert not self.reader.owned[self.name]
+
+
 @PROTOCOLS
 @pytest.mark.partitions(4)
 def test_two_members_in_one_loop_share_the_partitions(
@@ -77,36 +109,18 @@ def test_two_members_in_one_loop_share_the_partitions(
     group, every = f"group-of-{topic}", set(partitions_of(topic, 4))
     reader = Reader()
 
-    async def member(name: str, stop: asyncio.Event) -> None:
-        class Listener:
-            async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-                await consumer.commit()
-                reader.owned[name] -= revoked
-
-            async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-                await asyncio.sleep(0)
-                reader.owned.setdefault(name, set()).update(assigned)
-
-        options = {"group_id": group, "group_protocol": protocol, "enable_auto_commit": False}
-        async with started(kafka, client_id=name, **options) as consumer:
-            await consumer.subscribe([topic], listener=Listener())
-            while not stop.is_set():
-                reader.note(await consumer.poll(100))
-        assert not reader.owned[name]
+    options = {"group_id": group, "group_protocol": protocol, "enable_auto_commit": False}
+    first, second = (Member(name, reader, options) for name in ("first", "second"))
 
     async def main() -> None:
-        stop = asyncio.Event()
+        stop, owned = asyncio.Event(), reader.owned
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(member("first", stop))
-            while reader.owned.get("first") != every:
-                await asyncio.sleep(0.01)
-            tasks.create_task(member("second", stop))
-            while not reader.owned.get("second") or sum(map(len, reader.owned.values())) != 4:
-                await asyncio.sleep(0.01)
-            assert set().union(*reader.owned.values()) == every
+            tasks.create_task(first.run(kafka, topic, stop))
+            await until(lambda: owned["first"] == every)
+            tasks.create_task(second.run(kafka, topic, stop))
+            await until(lambda: owned["second"] and len(owned["first"] | owned["second"]) == 4)
             await asyncio.to_thread(produce, kafka, topic, 400, 4)
-            while reader.values.total() < 400:
-                await asyncio.sleep(0.01)
+            await until(lambda: reader.values.total() >= 400)
             stop.set()
         assert reader.once(400)
 
@@ -154,35 +168,39 @@ def test_timeouts_lose_and_repeat_nothing(kafka: KafkaCluster, topic: str, proto
     assert reader.once(count)
 
 
-@pytest.mark.parametrize("reading", ["iteration", "batches", "arrow"])
+async def by_iteration(consumer: Consumer) -> AsyncIterator[list[bytes]]:
+    async for record in consumer:
+        yield [record.value]
+
+
+async def by_batches(consumer: Consumer) -> AsyncIterator[list[bytes]]:
+    async for batch in consumer.batches(max_records=300, max_wait_ms=50):
+        yield [record.value for records in batch.values() for record in records]
+
+
+async def by_arrow(consumer: Consumer) -> AsyncIterator[list[bytes]]:
+    async for table in consumer.arrow_batches(columns=["value"]):
+        yield table["value"].to_pylist()
+
+
+@pytest.mark.parametrize("reading", [by_iteration, by_batches, by_arrow])
 def test_records_arrive_with_every_way_of_reading(
-    kafka: KafkaCluster, topic: str, reading: str
+    kafka: KafkaCluster, topic: str, reading: Callable[[Consumer], AsyncIterator[list[bytes]]]
 ) -> None:
     produce(kafka, topic, 1_000)
     values: list[bytes] = []
 
     async def main() -> None:
-        async with started(kafka, topic, group_id=f"{reading}-of-{topic}") as consumer:
-            if reading == "iteration":
-                async for record in consumer:
-                    values.append(record.value)
-                    if len(values) == 1_000:
-                        break
-            elif reading == "batches":
-                async for batch in consumer.batches(max_records=300, max_wait_ms=50):
-                    values.extend(record.value for records in batch.values() for record in records)
-                    if len(values) == 1_000:
-                        break
-            else:
-                async for table in consumer.arrow_batches(columns=["value"]):
-                    values.extend(table["value"].to_pylist())
-                    if len(values) == 1_000:
-                        break
+        async with started(kafka, topic, group_id=f"group-of-{topic}") as consumer:
+            async for found in reading(consumer):
+                values.extend(found)
+                if len(values) >= 1_000:
+                    break
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
     ends(main())
     assert values == [b"%d" % n for n in range(1_000)]
-    assert kafka.admin.committed(f"{reading}-of-{topic}", topic) == 1_000
+    assert kafka.admin.committed(f"group-of-{topic}", topic) == 1_000
 
 
 @pytest.mark.slow
@@ -242,9 +260,7 @@ def test_a_failing_task_of_a_group_closes_the_consumer(
 # --- other event loops -------------------------------------------------------------------------
 
 
-def test_uvloop(
-    kafka: KafkaCluster, topic: str, network_threads: Callable[[], list[str]]
-) -> None:
+def test_uvloop(kafka: KafkaCluster, topic: str, network_threads: Callable[[], list[str]]) -> None:
     uvloop = pytest.importorskip("uvloop")
     produce(kafka, topic, 100)
     reader = Reader()

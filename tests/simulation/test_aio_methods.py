@@ -11,8 +11,8 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.testing import Simulation
-from tests.simulation.async_groups import SETTLE_MS, AsyncGroup, AwaitingListener
 from tests.scenarios.cancelling import MODES, Canceller
+from tests.simulation.async_groups import SETTLE_MS, AsyncGroup, AwaitingListener
 
 Consumer = AsyncKafkaConsumer[Any, Any]
 Call = Callable[[Consumer, TopicPartition], Coroutine[Any, Any, object]]
