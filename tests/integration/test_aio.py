@@ -71,8 +71,8 @@ class Reader:
 
 async def until(ready: Callable[[], object]) -> None:
     """Wait until `ready()`; `ends` limits the time."""
-    while not ready():
-        await asyncio.sleep(0.01)  # noqa: ASYNC110 - the condition has no event
+    while not ready():  # noqa: ASYNC110 - the condition has no event
+        await asyncio.sleep(0.01)
 
 
 class Member:
