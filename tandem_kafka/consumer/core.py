@@ -279,8 +279,8 @@ class Core:
             regained = regained or held.acquire(blocking=False)
             return regained
 
-        while not await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS):
-            pass
+        while not regain():
+            await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS)
 
     def _alone(self) -> bool:
         if self._visitors and self._owner.nobody_else(self._inside):

@@ -14,8 +14,8 @@ import pytest
 
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.testing import Simulation
+from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.async_groups import SETTLE_MS, AsyncGroup, AwaitingListener
-from tests.simulation.cancelling import MODES, Canceller
 from tests.simulation.ledger import produce
 
 #: The protocols, and ways in which a member reads.

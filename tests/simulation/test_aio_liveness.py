@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import TopicPartition
+from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, RebalanceCallbackError
 from tandem_kafka.testing import Simulation
 from tests.simulation.async_groups import AsyncGroup, options_for
@@ -40,43 +40,45 @@ def test_a_blocked_event_loop_does_not_cost_the_membership(protocol: str) -> Non
         simulation.run(run(simulation))
 
 
-@PROTOCOLS
-def test_a_loop_blocked_for_too_long_loses_the_membership_as_a_thread_does(protocol: str) -> None:
-    """As `KafkaConsumer`: `max_poll_interval_ms` is what a blocked application has."""
-
-    async def blocked(simulation: Simulation) -> list[str]:
-        group = AsyncGroup(simulation, protocol)
-        listener = Listener()
-        async with group.consumer(max_poll_interval_ms=8_000) as consumer:
-            await consumer.subscribe(["orders"], listener=listener)
-            while not group.all_read():
-                for records in (await consumer.poll(200)).values():
-                    group.note(records)
-            simulation.sleep(20_000)
-            assert simulation.cluster.committed("readers", group.partitions[0]) is not None
-            for _ in range(50):
-                assert not await consumer.poll(200)
-        return [what for what, _ in listener.calls]
-
-    def blocked_thread(simulation: Simulation) -> list[str]:
-        group = AsyncGroup(simulation, protocol)
-        listener = Listener()
-        options = options_for(protocol, max_poll_interval_ms=8_000)
-        consumer = simulation.consumer(**options)
-        consumer.subscribe(["orders"], listener=listener)
+async def blocked_loop(simulation: Simulation, protocol: str) -> list[str]:
+    """Return the calls of the listener of an asyncio consumer."""
+    group = AsyncGroup(simulation, protocol)
+    listener = Listener()
+    async with group.consumer(max_poll_interval_ms=8_000) as consumer:
+        await consumer.subscribe(["orders"], listener=listener)
         while not group.all_read():
-            for records in consumer.poll(200).values():
+            for records in (await consumer.poll(200)).values():
                 group.note(records)
+        await consumer.commit()
         simulation.sleep(20_000)
         for _ in range(50):
-            consumer.poll(200)
-        consumer.close()
-        return [what for what, _ in listener.calls]
+            assert not await consumer.poll(200)
+    return [what for what, _ in listener.calls]
 
+
+def blocked_thread(simulation: Simulation, protocol: str) -> list[str]:
+    """Return the calls of the listener of a consumer for threads."""
+    group = AsyncGroup(simulation, protocol)
+    listener = Listener()
+    consumer = simulation.consumer(**options_for(protocol, max_poll_interval_ms=8_000))
+    consumer.subscribe(["orders"], listener=listener)
+    while not group.all_read():
+        for records in consumer.poll(200).values():
+            group.note(records)
+    consumer.commit()
+    simulation.sleep(20_000)
+    for _ in range(50):
+        assert not consumer.poll(200)
+    consumer.close()
+    return [what for what, _ in listener.calls]
+
+
+@PROTOCOLS
+def test_a_loop_blocked_for_too_long_loses_the_membership_as_a_thread_does(protocol: str) -> None:
     with Simulation(protocol) as simulation:
-        calls = simulation.run(blocked(simulation))
+        calls = simulation.run(blocked_loop(simulation, protocol))
     with Simulation(protocol) as simulation:
-        assert blocked_thread(simulation) == calls
+        assert blocked_thread(simulation, protocol) == calls
     assert calls == ["assigned", "lost", "assigned", "revoked"]
 
 
@@ -106,7 +108,7 @@ def test_an_error_of_a_listener_is_raised_by_the_reader(error: Exception, readin
     class Failing:
         def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None: ...
 
-        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        def on_partitions_assigned(self, _: set[TopicPartition]) -> None:
             raise error
 
     async def run(simulation: Simulation) -> None:
@@ -161,7 +163,7 @@ def test_a_listener_may_use_every_method_and_close() -> None:
         polled: list[int] = []
 
         class Uses:
-            async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            async def on_partitions_revoked(self, _: set[TopicPartition]) -> None:
                 await consumer.commit()
 
             async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
@@ -287,11 +289,14 @@ def test_a_wait_for_an_unreachable_coordinator_ends_at_its_deadline() -> None:
     async def run(simulation: Simulation) -> None:
         member = Member(simulation, "consumer")
         await member.start()
+        await member.consumer.subscribe([member.topic])  # without a listener, which would wait
         simulation.cluster.stop(simulation.cluster.coordinator_of("readers"))
         loop = asyncio.get_running_loop()
         began = loop.time()
         with pytest.raises(KafkaTimeoutError):
-            await member.consumer.commit({member.group.partitions[0]: _offset(1)}, timeout_ms=700)
+            await member.consumer.commit(
+                {member.group.partitions[0]: OffsetAndMetadata(1, "", -1)}, timeout_ms=700
+            )
         assert 0.7 <= loop.time() - began < 0.75
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
@@ -301,9 +306,3 @@ def test_a_wait_for_an_unreachable_coordinator_ends_at_its_deadline() -> None:
 
     with Simulation() as simulation:
         simulation.run(run(simulation))
-
-
-def _offset(offset: int) -> Any:
-    from tandem_kafka import OffsetAndMetadata
-
-    return OffsetAndMetadata(offset, "", -1)

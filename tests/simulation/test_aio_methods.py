@@ -11,8 +11,8 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.testing import Simulation
+from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.async_groups import SETTLE_MS, AsyncGroup, AwaitingListener
-from tests.simulation.cancelling import MODES, Canceller
 
 Consumer = AsyncKafkaConsumer[Any, Any]
 Call = Callable[[Consumer, TopicPartition], Coroutine[Any, Any, object]]
@@ -119,3 +119,26 @@ def test_a_cancelled_call_changes_nothing(name: str, mode: str) -> None:
         await member.close()
 
     each_suspension(mode, run, least=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_ends_after_a_cancelled_poll_balances_its_calls(
+    protocol: str, mode: str
+) -> None:
+    """Nothing is revoked that the listener did not receive, and everything that it did receive."""
+
+    async def run(simulation: Simulation, canceller: Canceller) -> None:
+        member = Member(simulation, protocol)
+        await member.consumer.start()
+        await member.consumer.subscribe([member.topic], listener=member.listener)
+        member.group.members.append(member.consumer)
+        try:
+            while not member.consumer.assignment() and not canceller.done:
+                await canceller.attempt(member.consumer.poll(200))
+        except asyncio.CancelledError:
+            pass
+        await member.consumer.close()
+        assert not member.listener.owned
+
+    each_suspension(mode, run, least=3)

@@ -12,7 +12,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import ConcurrentModificationError, IllegalStateError
 from tandem_kafka.testing import Simulation
-from tests.simulation.cancelling import MODES, Canceller
+from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.ledger import produce, topic
 from tests.simulation.test_aio_methods import Member, each_suspension
 

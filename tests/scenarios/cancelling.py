@@ -22,14 +22,12 @@ class Canceller:
 
     Attributes:
         suspensions: How often the calls have suspended.
-        cancelled: The names of the calls that ended with a cancellation.
     """
 
     def __init__(self, at: int, mode: str) -> None:
         self._at = at
         self._mode = mode
         self.suspensions = 0
-        self.cancelled: list[str] = []
         #: How often the last call was cancelled here.
         self._requests = 0
 
@@ -47,9 +45,6 @@ class Canceller:
         self._requests = 0
         try:
             return await _Watched(call, self._suspended)
-        except asyncio.CancelledError:
-            self.cancelled.append(call.__qualname__)
-            raise
         finally:
             for _ in range(self._requests):
                 _task().uncancel()
