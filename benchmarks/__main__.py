@@ -7,6 +7,9 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.aio.applications import APPLICATIONS
+from benchmarks.aio.plan import AIO_MEASURES, AIO_PLAN, AIO_QUICK
+from benchmarks.aio.report import write_aio
 from benchmarks.groups.plan import BROKER, CLIENTS, GROUP_MEASURES, GROUPS, GROUPS_QUICK
 from benchmarks.groups.report import write_groups
 from benchmarks.groups.suite import GroupSuite
@@ -34,7 +37,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = False
-    for part in (_readers, _options, _ways, _groups):
+    for part in (_readers, _options, _ways, _asynchronous, _groups):
         failed |= part(arguments)
     return 1 if failed else 0
 
@@ -83,6 +86,16 @@ def _ways(arguments: argparse.Namespace) -> bool:
         return False
     _print_files(results, arguments.output, write_ways(results, plan, arguments.output))
     print("\n".join(" ".join(row) for row in goals(results)), flush=True)
+    return bool(results.failures())
+
+
+def _asynchronous(arguments: argparse.Namespace) -> bool:
+    """Measure clients for asyncio; returns whether anything failed."""
+    plan = AIO_QUICK if arguments.quick else AIO_PLAN
+    results = _of_suite(arguments, plan, AIO_MEASURES, list(APPLICATIONS))
+    if results is None:
+        return False
+    _print_files(results, arguments.output, write_aio(results, plan, arguments.output))
     return bool(results.failures())
 
 
@@ -141,8 +154,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="READER",
         help=f"some of: {', '.join(READERS)}",
     )
-    kinds = ["throughput", "compressed", "many", "options", "ways", "groups"]
-    measures = (*MEASURES, *OPTION_MEASURES, *WAY_MEASURES, *GROUP_MEASURES)
+    kinds = ["throughput", "compressed", "many", "options", "ways", "aio", "groups"]
+    measures = (*MEASURES, *OPTION_MEASURES, *WAY_MEASURES, *AIO_MEASURES, *GROUP_MEASURES)
     names = [*kinds, *(each.name for each in measures)]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="MEASURE", help=f"some of: {', '.join(names)}"

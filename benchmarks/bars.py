@@ -106,6 +106,13 @@ def _throughput(size: int, tuned: float, java: float) -> tuple[Bar, ...]:
     )
 
 
+def _asynchronous(size: int) -> Iterator[Bar]:
+    for kind, factor in (("each", 3.0), ("batches", 10.0)):
+        for other in ("aiokafka", "confluent", "tuned"):
+            measure, reader = f"aio-{kind}-{size}", f"aio-tandem-{kind}"
+            yield Bar(measure, factor, f"aio-{other}-{kind}", reader=reader)
+
+
 _COMPRESSED: Final = {100: 1.5, 1000: 1.1}
 
 BARS: Final = (
@@ -127,4 +134,5 @@ BARS: Final = (
     Bar("memory", 64.0 + 60.0, figure="above_idle_mb", at_most=True),
     Bar("many-idle", 3.0, figure="cpu_percent", at_most=True),
     Bar("many-busy", 0.8, OURS, reader=AMONG),
+    *(bar for size in SIZES for bar in _asynchronous(size)),
 )

@@ -12,11 +12,14 @@ from benchmarks.usage import cpu_s, memory_mb, peak_memory_mb
 __all__ = [
     "Figures",
     "Handler",
+    "Mark",
+    "delays",
     "handler_of",
     "measure_idle",
     "measure_latency",
     "measure_memory",
     "measure_throughput",
+    "rates",
     "taking",
 ]
 
@@ -32,7 +35,7 @@ _LATENCY_S = 120.0
 
 
 @dataclass(slots=True)
-class _Mark:
+class Mark:
     """The clock, CPU time and record count at one moment of a measurement."""
 
     seconds: float
@@ -40,8 +43,16 @@ class _Mark:
     records: int
 
     @classmethod
-    def now(cls, records: int) -> _Mark:
+    def now(cls, records: int) -> Mark:
+        """Return the mark of this moment, at which `records` records have been read."""
         return cls(time.monotonic(), cpu_s(), records)
+
+    def cpu_since(self, first: Mark) -> Figures:
+        """Return the CPU time of each record since another mark."""
+        counted = self.records - first.records
+        if not counted:
+            raise RuntimeError("all records arrived in one batch: read more records")
+        return {"cpu_us_per_record": (self.cpu - first.cpu) / counted * 1_000_000}
 
 
 def handler_of(loops: int) -> Handler:
@@ -79,20 +90,23 @@ def measure_throughput(take: Take, count: int, size: int) -> Figures:
     """
     opened = time.monotonic()
     seen, read_bytes = _some(take)
-    first = _Mark.now(seen)
+    first = Mark.now(seen)
     while seen < count:
         records, length = _some(take)
         seen += records
         read_bytes += length
-    last = _Mark.now(seen)
+    last = Mark.now(seen)
     if read_bytes != seen * size:
         raise RuntimeError(f"{read_bytes} bytes in {seen} records of {size}")
-    counted = last.records - first.records
-    if not counted:
-        raise RuntimeError("all records arrived in one batch: read more records")
+    return rates(first, last, opened)
+
+
+def rates(first: Mark, last: Mark, opened: float) -> Figures:
+    """Return the figures of the records between two marks of a client opened at a time."""
+    cpu = last.cpu_since(first)
     return {
-        "records_per_s": counted / (last.seconds - first.seconds),
-        "cpu_us_per_record": (last.cpu - first.cpu) / counted * 1_000_000,
+        "records_per_s": (last.records - first.records) / (last.seconds - first.seconds),
+        **cpu,
         "peak_memory_mb": peak_memory_mb(),
         "first_batch_ms": (first.seconds - opened) * 1000,
     }
@@ -148,7 +162,12 @@ def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip:
             raise TimeoutError(f"{len(delays_ms)} of {count} records after {_LATENCY_S:.0f} s")
         now = time.monotonic_ns()
         delays_ms += [(now - int(value)) / 1_000_000 for value in values]
-    counted = sorted(delays_ms[skip:])
+    return delays(delays_ms[skip:])
+
+
+def delays(delays_ms: list[float]) -> Figures:
+    """Return percentiles of delays in milliseconds."""
+    counted = sorted(delays_ms)
     return {
         "p50_ms": counted[len(counted) // 2],
         "p99_ms": counted[len(counted) * 99 // 100],
@@ -160,9 +179,9 @@ def measure_idle(reader: Reader, partitions: int, settle_s: float, seconds: floa
     """Measure CPU while polls with a timeout of a second return nothing, in percent of one core."""
     _poll_until_assigned(reader, partitions)
     _poll_for(reader, settle_s)
-    begin = _Mark.now(0)
+    begin = Mark.now(0)
     _poll_for(reader, seconds)
-    end = _Mark.now(0)
+    end = Mark.now(0)
     return {
         "cpu_percent": (end.cpu - begin.cpu) / (end.seconds - begin.seconds) * 100,
         "peak_memory_mb": peak_memory_mb(),

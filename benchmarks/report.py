@@ -18,7 +18,17 @@ from benchmarks.readers.catalogue import CATALOGUE, OURS
 from benchmarks.suite import Sample
 from tests.kafka.jars import KAFKA_VERSION
 
-__all__ = ["Results", "about", "failures", "loads", "markdown", "table", "tables", "write_json"]
+__all__ = [
+    "Results",
+    "about",
+    "failures",
+    "loads",
+    "markdown",
+    "table",
+    "tables",
+    "targets",
+    "write_json",
+]
 
 _COLUMNS = {
     "records_per_s": ("records/s", "{:,.0f}"),
@@ -152,7 +162,7 @@ def markdown(results: Results, plan: Plan, batch_bytes: int) -> str:
         about(),
         loads(results),
         _METHOD.format(runs=plan.runs, batch_bytes=batch_bytes, ours=CATALOGUE[OURS].title),
-        *_bars(results),
+        *targets(results),
         "![plot](results.png)",
     ]
     sections = "\n\n".join([*parts, *tables(results), *failures(results)]) + "\n"
@@ -176,7 +186,7 @@ def loads(results: Results) -> str:
     )
 
 
-def _bars(results: Results) -> list[str]:
+def targets(results: Results) -> list[str]:
     """A section with a table of all targets."""
     rows = [
         [

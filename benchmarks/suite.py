@@ -25,6 +25,8 @@ __all__ = ["Sample", "Suite"]
 
 _HANDLER_NS, _SLOW_HANDLER_NS = 2_000, 25_000
 _LIMIT_S = 300.0
+#: The modules of the processes that read.
+_CHILD, _ASYNCHRONOUS = "benchmarks.child", "benchmarks.aio.process"
 #: Paced records before latency is measured.
 _WARM_UP = 6_000
 
@@ -75,6 +77,7 @@ class Suite:
             "many": self._many,
             "options": self._option,
             "ways": self._way,
+            "aio": self._asynchronous,
         }
         kind, *details = measure.split("-")
         return kinds[kind](reader, *details)
@@ -97,17 +100,17 @@ class Suite:
             return self._handle(reader, source)
         return self._read(reader, source, self._plan.records[1000])
 
-    def _latency(self, reader: str) -> Figures:
+    def _latency(self, reader: str, module: str = _CHILD) -> Figures:
         if not self._paced:
             # A JVM that has just started is too slow for the pace of these small requests.
             self._paced = True
-            self._follow(reader, replace(self._plan, paced=_WARM_UP, paced_skip=0))
-        return self._follow(reader, self._plan)
+            self._follow(reader, replace(self._plan, paced=_WARM_UP, paced_skip=0), module)
+        return self._follow(reader, self._plan, module)
 
-    def _follow(self, reader: str, plan: Plan) -> Figures:
+    def _follow(self, reader: str, plan: Plan, module: str) -> Figures:
         source = self._sources.empty("paced", eager=True)
         task = Task("latency", reader, source, count=plan.paced, skip=plan.paced_skip)
-        return _in_child(task, lambda: _pace(source, plan))
+        return _in_child(task, lambda: _pace(source, plan), module)
 
     def _memory(self, reader: str) -> Figures:
         loops = self._loops * _SLOW_HANDLER_NS // _HANDLER_NS
@@ -133,6 +136,13 @@ class Suite:
             return self._throughput(reader, "100")
         return self._read(reader, self._sources.documents(), self._plan.documents)
 
+    def _asynchronous(self, reader: str, _way: str, size: str = "") -> Figures:
+        if not size:
+            return self._latency(reader, _ASYNCHRONOUS)
+        count = int(self._plan.records[int(size)] * CATALOGUE[reader].share)
+        task = Task("throughput", reader, self._sources.plain(int(size)), count=count)
+        return _in_child(task, module=_ASYNCHRONOUS)
+
     def _read(self, reader: str, source: Source, count: int) -> Figures:
         if reader == JAVA:
             return measure_java(source, count)
@@ -147,9 +157,11 @@ class Suite:
         return _in_child(Task("idle", reader, source, seconds=self._plan.idle_s))
 
 
-def _in_child(task: Task, when_ready: Callable[[], None] | None = None) -> Figures:
+def _in_child(
+    task: Task, when_ready: Callable[[], None] | None = None, module: str = _CHILD
+) -> Figures:
     """Run a task in a separate process, and return its figures."""
-    command = [sys.executable, "-m", "benchmarks.child", task.to_json()]
+    command = [sys.executable, "-m", module, task.to_json()]
     environment = {**os.environ, **CATALOGUE[task.reader].environment}
     with _process(command, environment, stdout=subprocess.PIPE) as process:
         if process.stdout is None:

@@ -46,9 +46,11 @@ class Callers(Protocol):
 
     Attributes:
         kind: "thread" or "task", for messages.
+        cancellable: Whether a wait can end with a cancellation. The caller must then leave at once.
     """
 
     kind: str
+    cancellable: bool
 
     def check(self) -> None:
         """Raise if the current caller cannot wait here.
@@ -92,7 +94,11 @@ class Callers(Protocol):
 
 
 class Held(Protocol):
-    """A lock that the calling thread holds."""
+    """A lock that the calling thread or task holds."""
+
+    def acquire(self, *, blocking: bool) -> bool:
+        """Acquire the lock again after a release; return False if another caller holds it."""
+        ...
 
     def release(self) -> None:
         """Release the lock."""
@@ -171,6 +177,7 @@ class Threads:
     """Callers are threads, which block."""
 
     kind = "thread"
+    cancellable = False
 
     def __init__(self, clock: Clock, driver: Driver) -> None:
         self._clock = clock

@@ -137,7 +137,15 @@ __all__ = [
     "UnsupportedVersionError",
     "WakeupError",
     "for_code",
+    "reason_of",
 ]
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error; that of a KafkaError would begin with the name of its class."""
+    if isinstance(error, KafkaError) and error.args:
+        return RuntimeError.__str__(error)
+    return str(error) or type(error).__name__
 
 
 class AuthenticationError(KafkaError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -285,7 +286,9 @@ class ConsumerMetrics:
         for name, metric in dict(self._registry.metrics).items():
             extra = [f"{tag}-{value}" for tag, value in name.tags.items() if tag != "client-id"]
             group = ".".join([name.group, *extra])
-            groups.setdefault(group, {})[name.name] = metric.value(now_ms)
+            value = metric.value(now_ms)
+            # A maximum of no measurements is minus infinity, which JSON and most dashboards reject.
+            groups.setdefault(group, {})[name.name] = value if math.isfinite(value) else 0.0
         return groups
 
     def _flush(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from benchmarks.aio.applications import APPLICATIONS
 from benchmarks.readers.base import Reader, Source
 from benchmarks.readers.variants import VARIANTS
 from benchmarks.ways.readers import WAYS, open_way
@@ -43,7 +44,7 @@ class Entry:
 
     Attributes:
         title: The name in results.
-        open: Creates the reader; None for the Java client.
+        open: Creates the reader; None for the Java client and for asyncio.
         share: The part of the records to read, if all of them would take minutes.
         environment: Environment variables of its process.
 
@@ -157,4 +158,5 @@ CATALOGUE: dict[str, Entry] = {
         )
         for name, way in WAYS.items()
     },
+    **{name: Entry(each.title, None, each.share, _NATIVE) for name, each in APPLICATIONS.items()},
 }

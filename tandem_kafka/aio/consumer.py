@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, overloa
 from typing_extensions import Unpack
 
 from tandem_kafka.aio.methods import AwaitableMethods
-from tandem_kafka.aio.streams import FedLoop, Stream
+from tandem_kafka.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
-from tandem_kafka.consumer.arguments import check_limit, check_subscription
+from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
 from tandem_kafka.consumer.calls.reading import ReadingCalls
 from tandem_kafka.consumer.parts import Parts, with_client_id
 from tandem_kafka.consumer.plain_methods import PlainMethods
@@ -33,6 +32,7 @@ __all__ = ["AsyncKafkaConsumer"]
 
 #: For calls without a time limit: the task can be cancelled at any time.
 _ENDLESS_MS = 2**40
+_BATCH_RECORDS = 500
 _MADE_AT_START = frozenset(
     ("_cluster", "_core", "_loop", "_offsets", "_parts", "_positions", "_reading", "_subscriptions")
 )
@@ -123,15 +123,22 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         """Replace the system's clock, threads and sockets, before the start."""
         self._environment = runtime, transport
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Explain why a part is missing."""
-        if name in _MADE_AT_START:
-            msg = (
-                "the consumer has not been started; use `async with consumer:` or "
-                "`await consumer.start()`"
-            )
-            raise IllegalStateError(msg)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Explain why a part is missing."""
+            if name in _MADE_AT_START:
+                raise IllegalStateError(self._why_not_running())
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=self)
+
+    def _why_not_running(self) -> str:
+        if self._started:
+            return "the consumer failed to start or was closed before; create another one"
+        return (
+            "the consumer has not been started; use `async with consumer:` or "
+            "`await consumer.start()`"
+        )
 
     # --- start and close -----------------------------------------------------------------------
 
@@ -141,7 +148,8 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         ``async with`` does this, and closes the consumer at its end.
 
         Raises:
-            IllegalStateError: No asyncio event loop is running, or the consumer was started before.
+            IllegalStateError: No asyncio event loop is running, or the consumer was started or
+                closed before.
             KafkaTimeoutError: No bootstrap server responded within ``bootstrap_timeout_ms``.
             NetworkThreadError: The system cannot start another thread.
             KafkaError: The cluster rejected the connection, for example because authentication
@@ -149,7 +157,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         """
         loop = running_loop()
         if self._started:
-            msg = "the consumer was started before; create another one to start again"
+            msg = "the consumer was started or closed before; create another one"
             raise IllegalStateError(msg)
         self._started = True
         given, transport = self._environment
@@ -186,8 +194,8 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         Raises:
             RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
         """
-        if not self._started:
-            self._started = True
+        if "_parts" not in self.__dict__:
+            self._started = True  # it was never started, or the start failed early
             return
         close = self._parts.closing.close(
             autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group
@@ -232,12 +240,8 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             KafkaError: As ``KafkaConsumer.poll()``.
         """
         reading = self._reading
-        await asyncio.sleep(0)  # records may be at hand: other tasks run between two batches
         wait_ms = _ENDLESS_MS if timeout_ms is None else timeout_ms
-        batch, publication = await reading.poll(wait_ms, max_records)
-        # This store moves all positions. No wait may follow it, where a cancellation could arrive.
-        publication.done = True
-        return batch
+        return await handed_out(lambda: reading.poll(wait_ms, max_records))
 
     def __aiter__(self) -> Self:
         """Iterate over records.
@@ -252,14 +256,13 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         loop = self._loop
         record: ConsumerRecord[KeyT, ValueT] | None = next(loop, None)
         while record is None:
-            await asyncio.sleep(0)
-            if not await loop.find_feed():
+            if not await uncancelled(loop.find_feed):
                 raise StopAsyncIteration
             record = next(loop, None)
         return record
 
     def batches(
-        self, *, max_records: int = 500, max_wait_ms: float = 1_000
+        self, *, max_records: int = _BATCH_RECORDS, max_wait_ms: float = 1_000
     ) -> AsyncIterator[ConsumerRecords[KeyT, ValueT]]:
         """Iterate over batches of records.
 
@@ -272,22 +275,14 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             max_wait_ms: How long a batch may wait for more records, in milliseconds.
 
         Raises:
-            InvalidArgumentError: An argument is not positive, or ``max_wait_ms`` is negative.
+            InvalidArgumentError: ``max_records`` is not positive, or ``max_wait_ms`` is negative.
+            ArgumentTypeError: An argument is not a number.
             KafkaError: As ``poll()``, during iteration.
         """
-        reading, limit = self._reading, check_limit(max_records, max_records)
-        self._core.deadline_ms(max_wait_ms)
+        reading, limit = self._reading, check_limit(max_records, _BATCH_RECORDS)
+        check_wait("max_wait_ms", max_wait_ms)
 
-        async def following() -> ConsumerRecords[KeyT, ValueT] | None:
-            await asyncio.sleep(0)
-            found = await reading.fill(limit, max_wait_ms)
-            if found is None:
-                return None
-            batch, publication = found
-            publication.done = True  # as in poll()
-            return batch
-
-        return Stream(following)
+        return Stream(lambda: reading.fill(limit, max_wait_ms))
 
     def arrow_batches(
         self, *, columns: Sequence[str] | None = None, binary_view: bool = False
@@ -311,16 +306,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         """
         reading, chosen = self._reading, check_arrow_columns(columns)
 
-        async def following() -> pa.RecordBatch | None:
-            await asyncio.sleep(0)
-            found = await reading.next_arrow(chosen, binary_view=binary_view)
-            if found is None:
-                return None
-            records, publication = found
-            publication.done = True  # as in poll()
-            return records
-
-        return Stream(following)
+        return Stream(lambda: reading.next_arrow(chosen, binary_view=binary_view))
 
     def __del__(self) -> None:
         """Warn that the consumer was never closed; stop its thread without a commit."""

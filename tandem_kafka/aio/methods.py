@@ -65,6 +65,9 @@ class AwaitableMethods:
     async def unsubscribe(self) -> None:
         """Release all partitions, leave the group and end the subscription or assignment.
 
+        A cancellation while it waits for another task's ``poll()`` changes nothing. A later one
+        is raised at the end, after at most ``default_api_timeout_ms``.
+
         Raises:
             RebalanceCallbackError: The listener raised; all other steps were completed.
         """

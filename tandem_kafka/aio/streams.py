@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, NoReturn, Self, TypeVar
 
 from tandem_kafka.consumer.calls.reading import ReadingCalls
 from tandem_kafka.consumer.iteration import Loop
+from tandem_kafka.consumer.publication import Publication
 
-__all__ = ["FedLoop", "Stream"]
+__all__ = ["FedLoop", "Stream", "handed_out", "uncancelled"]
 
 T = TypeVar("T")
 
@@ -28,23 +30,52 @@ class FedLoop(Loop):
         return await self._reading.find_feed(self._follow)
 
 
+async def uncancelled(read: Callable[[], Awaitable[T]]) -> T:
+    """Let other tasks run, then read; read again if the user's code cancelled the task meanwhile.
+
+    A deserializer, callback or interceptor may cancel the task that it runs in. asyncio drops the
+    result of a task that ends before it has received its cancellation.
+    """
+    while True:
+        await asyncio.sleep(0)  # receives a cancellation; also, records may always be at hand
+        requests = _cancellations()
+        found = await read()
+        if _cancellations() == requests:
+            return found
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+async def handed_out(read: Callable[[], Awaitable[tuple[T, Publication]]]) -> T:
+    """Return what was read, and move the positions."""
+    found, publication = await uncancelled(read)
+    # This store moves all positions. No wait may follow it, where a cancellation could arrive.
+    publication.done = True
+    return found
+
+
 class Stream(Generic[T]):
     """An asynchronous iterator over the results of a function, which returns None at the end.
 
     Unlike an asynchronous generator, it needs no task to close it if the loop is left early.
     """
 
-    def __init__(self, following: Callable[[], Awaitable[T | None]]) -> None:
-        self._following = following
+    def __init__(self, read: Callable[[], Awaitable[tuple[T, Publication] | None]]) -> None:
+        self._read = read
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        found = await self._following()
+        found = await uncancelled(self._read)
         if found is None:
             raise StopAsyncIteration
-        return found
+        result, publication = found
+        publication.done = True  # as in `handed_out`
+        return result
 
     def __iter__(self) -> NoReturn:
         msg = "use `async for`, not `for`"

@@ -81,21 +81,26 @@ class TaskLock:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._holder: Any = None
-        self._depth = 0
+        self._entries: set[Entry] = set()
 
     def acquire(self) -> Held | None:
         """Return the acquired lock, or None if another task holds it."""
+        entry = Entry(self)
+        return entry if entry.acquire(blocking=False) else None
+
+    def enter(self, entry: Entry) -> bool:
+        """Let the current task enter, unless another one is inside."""
         current = self._tasks.current()
         if self._holder is not None and self._holder is not current:
-            return None
+            return False
         self._holder = current
-        self._depth += 1
-        return self
+        self._entries.add(entry)
+        return True
 
-    def release(self) -> None:
-        """Release the lock."""
-        self._depth -= 1
-        if self._depth == 0:
+    def leave(self, entry: Entry) -> None:
+        """End an entry; do nothing if it has ended."""
+        self._entries.discard(entry)
+        if not self._entries:
             self._holder = None
 
     def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
@@ -110,10 +115,31 @@ class TaskLock:
         return get_name() if get_name is not None else repr(self._holder)
 
 
+class Entry:
+    """A lock that a task holds.
+
+    A cancelled task may have released it before, to let another task in. A second release must
+    then not end the entry of that task.
+    """
+
+    def __init__(self, lock: TaskLock) -> None:
+        self._lock = lock
+
+    def acquire(self, *, blocking: bool) -> bool:
+        """Acquire the lock, possibly again; return False if another task holds it."""
+        del blocking
+        return self._lock.enter(self)
+
+    def release(self) -> None:
+        """Release the lock, if it is held."""
+        self._lock.leave(self)
+
+
 class Tasks:
     """Callers are tasks of one event loop."""
 
     kind = "task"
+    cancellable = True
 
     def __init__(self, clock: Clock, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock
@@ -186,11 +212,23 @@ class Tasks:
 
     async def join(self, deadline_ms: int) -> bool:
         """Suspend until the network thread has ended, or the deadline."""
-        return await self.wait(lambda: self._driver.ended, deadline_ms)
+        ended = await self.wait(lambda: self._driver.ended, deadline_ms)
+        # The loop has finished; the thread is in its last instructions.
+        return ended and self._driver.join(deadline_ms)
 
     async def finish(self, awaitable: Awaitable[object]) -> object:
-        """Wait for an awaitable of the user, in the current task."""
-        return await awaitable
+        """Wait for an awaitable of the user, in the current task, which is not shielded meanwhile.
+
+        Otherwise, a timeout inside the awaitable would end as a cancellation of the whole call.
+        """
+        current = self.current()
+        shielded = current in self._shielded
+        cancelled = self._shielded.pop(current, None)
+        try:
+            return await awaitable
+        finally:
+            if shielded:
+                self._shielded[current] = cancelled
 
     async def shield(self, call: Awaitable[T]) -> T:
         """Complete a call of this consumer, then raise the cancellation that arrived meanwhile.

@@ -10,6 +10,10 @@ import ssl
 from typing import Any, Final, Protocol, runtime_checkable
 
 from kafka.consumer.group import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.net.sasl import SASL_MECHANISMS
 from kafka.protocol.consumer import IsolationLevel
 
@@ -47,6 +51,15 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+_ASSIGNORS_BY_NAME: Final = {
+    each.name: each
+    for each in (
+        RangePartitionAssignor,
+        RoundRobinPartitionAssignor,
+        StickyPartitionAssignor,
+        CooperativeStickyAssignor,
+    )
+}
 _ASSIGNOR_VERSIONS: Final = ("minimum_version", "version", "maximum_version")
 _INT16_MAX: Final = 2**15 - 1
 _PROTOCOLS: Final = one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -141,7 +154,8 @@ def _parse_deserializer(value: Any) -> object:
 
 
 def _parse_assignors(value: Any) -> tuple[object, ...]:
-    assignors = () if value is None else objects(value)
+    given = () if value is None else objects(value)
+    assignors = [_assignor_named(each) if isinstance(each, str) else each for each in given]
     if not all(
         isinstance(getattr(assignor, "name", None), (str, property))
         and callable(getattr(assignor, "assign", None))
@@ -151,6 +165,12 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
     # As in kafka-python, the last assignor of a name takes the place of the first.
     named = {each.name if isinstance(each.name, str) else each: each for each in assignors}
     return tuple(named.values())
+
+
+def _assignor_named(name: str) -> Any:
+    if name not in _ASSIGNORS_BY_NAME:
+        raise ValueError(f"{name!r} is none of {', '.join(_ASSIGNORS_BY_NAME)}")
+    return _ASSIGNORS_BY_NAME[name]
 
 
 def _parse_local_assignors(value: Any) -> tuple[object, ...]:
@@ -272,7 +292,9 @@ DESERIALIZER: Final = Check(
     _parse_deserializer,
 )
 ASSIGNORS: Final = Check(
-    "a list of assignors (classes or instances with a name and assign())", _parse_assignors
+    "a list of assignors ('range', 'roundrobin', 'sticky', 'cooperative-sticky', or classes or "
+    "instances with a name and assign())",
+    _parse_assignors,
 )
 LOCAL_ASSIGNORS: Final = Check(
     "a list of tandem_kafka.assignors.PartitionAssignor (classes or instances)",

@@ -127,10 +127,19 @@ def _check_group(config: Options, given: _Given) -> None:
         )
 
 
-def _check_orders(config: Options, _given: _Given) -> None:
+def _check_orders(config: Options, given: _Given) -> None:
     for lower, upper in _RISING if config.group_id is None else (*_RISING, _OF_GROUPS):
-        if getattr(config, lower) >= getattr(config, upper):
-            raise KafkaConfigurationError(f"{_show(config, lower)}: must be below {upper}")
+        if getattr(config, lower) < getattr(config, upper):
+            continue
+        # The default of the other option is not the user's mistake.
+        if upper in given and lower not in given:
+            raise KafkaConfigurationError(
+                f"{_show(config, upper)}: must be above {_show(config, lower)} (the default)"
+            )
+        default = "" if upper in given else " (the default)"
+        raise KafkaConfigurationError(
+            f"{_show(config, lower)}: must be below {_show(config, upper)}{default}"
+        )
     # A buffer that cannot hold the response of a single partition would not be a limit.
     for first, limit in _GROWING:
         if getattr(config, limit) < getattr(config, first):

@@ -35,6 +35,7 @@ __all__ = [
     "check_subscription",
     "check_timestamps",
     "check_topics",
+    "check_wait",
     "compile_pattern",
     "each_partition",
 ]
@@ -206,6 +207,21 @@ def check_limit(max_records: Any, default: int) -> int:
         msg = "max_records must be at least 1, got 0"
         raise InvalidArgumentError(msg)
     return max_records  # type: ignore[no-any-return]
+
+
+def check_wait(name: str, duration_ms: Any) -> None:
+    """Check a duration in milliseconds.
+
+    Raises:
+        ArgumentTypeError: It is not a number.
+        InvalidArgumentError: It is negative, or NaN.
+    """
+    if isinstance(duration_ms, bool) or not isinstance(duration_ms, int | float):
+        msg = f"{name} must be a number of milliseconds, got {duration_ms!r}"
+        raise ArgumentTypeError(msg)
+    if not duration_ms >= 0:
+        msg = f"{name} must be at least 0, got {duration_ms!r}"
+        raise InvalidArgumentError(msg)
 
 
 def check_leave(leave_group: Any) -> LeaveOperation:

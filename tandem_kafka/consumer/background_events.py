@@ -113,7 +113,9 @@ class BackgroundEvents:
         await self._call(event, revoked)
 
     async def _apply_assignment(self, event: PartitionsAssigned) -> None:
-        applied = await self._core.ask(
+        # Without a suspension: a cancellation would leave partitions assigned that the listener has
+        # not received. If the membership then ends, they would be passed to it as lost.
+        applied = self._core.ask_now(
             ApplyAssignment(
                 deadline_ms=self._core.deadline_ms(None),
                 number=event.number,

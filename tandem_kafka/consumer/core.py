@@ -168,6 +168,23 @@ class Core:
         msg = "This consumer has already been closed."
         raise ConsumerClosedError(msg)
 
+    def enter(self) -> Held | None:
+        """Enter as the reader if no other caller is inside; return the lock to release afterwards.
+
+        Each poll() does this first, so it is no coroutine.
+
+        Raises:
+            KafkaError: As `check_usable` does.
+        """
+        if self._pid != _process.pid:
+            self.check_process()
+        self.callers.check()
+        held = self._owner.acquire()
+        if held is not None and (self.closed or self.engine.loop.failure is not None):
+            held.release()
+            self.check_usable()
+        return held
+
     async def acquire(self) -> Held:
         """Enter as the reader, for poll() or iteration; return the lock to release afterwards.
 
@@ -175,9 +192,7 @@ class Core:
             ConcurrentModificationError: Another thread is reading.
             KafkaError: As `check_usable` does.
         """
-        self.check_process()
-        self.callers.check()
-        held = self._owner.acquire() or await self._acquire_contended()
+        held = self.enter() or await self._acquire_contended()
         if self.closed or self.engine.loop.failure is not None:
             held.release()
             self.check_usable()
@@ -241,14 +256,31 @@ class Core:
         return any(each != current for each in self._visitors)
 
     async def give_way(self, held: Held) -> None:
-        """Let visitors in, then continue. Only the outermost method of the reader may do this."""
+        """Let visitors in, then continue. Only the outermost method of the reader may do this.
+
+        If a task is cancelled meanwhile, `held` stays released.
+        """
         held.release()
         try:
             self.callers.notify()
             await self.callers.wait(self._alone, self.clock.now_ms() + STUCK_MS)
-        finally:
-            while self._owner.acquire() is None:
-                await self.callers.wait(self._alone, self.clock.now_ms() + RECHECK_MS)
+        except BaseException:
+            if not self.callers.cancellable:
+                await self._regain(held)
+            raise
+        await self._regain(held)
+
+    async def _regain(self, held: Held) -> None:
+        """Acquire the lock again. Another reader may have come first; it leaves without notice."""
+        regained = False
+
+        def regain() -> bool:
+            nonlocal regained
+            regained = regained or held.acquire(blocking=False)
+            return regained
+
+        while not regain():
+            await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS)
 
     def _alone(self) -> bool:
         if self._visitors and self._owner.nobody_else(self._inside):
@@ -352,7 +384,7 @@ class Core:
 
     def raise_if_woken(self) -> None:
         """Raise once for each `wakeup()`."""
-        if self.woken:
+        if self._woken and self.woken:
             self._woken = False
             msg = "wakeup() was called"
             raise WakeupError(msg)

@@ -10,6 +10,7 @@ from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.events.application import DropReadAhead, Poll
+from tandem_kafka.types import TopicPartition
 
 __all__ = ["ALIVE_INTERVAL_MS", "Poller"]
 
@@ -18,7 +19,11 @@ ALIVE_INTERVAL_MS = 1_000
 
 
 class Poller:
-    """Collects fetched records, or waits for them."""
+    """Collects fetched records, or waits for them.
+
+    Attributes:
+        interval_ms: How long a reader may wait before it polls again.
+    """
 
     def __init__(
         self,
@@ -38,7 +43,7 @@ class Poller:
         self._sent_changes = -1
         self._polled_ms = 0
         self._idle_ms = 0
-        self._interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
+        self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     async def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline or once closed.
@@ -52,52 +57,48 @@ class Poller:
             WakeupError: `wakeup()` was called.
             KafkaError: The network thread reported an error, or the next record cannot be read.
         """
-        core = self._core
+        core, commits = self._core, self._commits
         outer = core.reader
         try:
             core.reader = core.callers.current()
-            return await self._poll(deadline_ms, max_records, held if outer is None else None)
+            now_ms = core.clock.now_ms()
+            self._note_poll(now_ms)
+            commits.auto_commit(now_ms)
+            while True:
+                if core.visited and outer is None:
+                    await core.give_way(held)
+                core.raise_if_woken()
+                commits.run_callbacks()
+                if len(self._background):
+                    await self._background.process()
+                self._reporters.report()
+                fatal = core.engine.group.fatal
+                if fatal is not None:
+                    raise fatal.with_traceback(None)
+                if core.closed:
+                    return ConsumerRecords()  # a listener, signal handler or other thread closed it
+                if partitions := self._collector.paused_over_budget():
+                    await self._make_room(partitions)
+                seen = core.engine.buffer.added
+                batch = self._collector.collect(max_records)
+                now_ms = core.clock.now_ms()
+                self._note_alive(now_ms)
+                if batch or batch.next_offsets or now_ms >= deadline_ms:
+                    return batch
+                await self._wait(seen, min(deadline_ms, now_ms + self.interval_ms))
+                self._idle_ms += core.clock.now_ms() - now_ms
         finally:
             core.reader = outer
 
-    async def _poll(self, deadline_ms: int, max_records: int, held: Held | None) -> ConsumerRecords:
-        self._note_poll()
-        self._commits.auto_commit(self._core.clock.now_ms())
-        while True:
-            if held is not None and self._core.visited:
-                await self._core.give_way(held)
-            self._core.raise_if_woken()
-            self._commits.run_callbacks()
-            if len(self._background):
-                await self._background.process()
-            self._reporters.report()
-            fatal = self._core.engine.group.fatal
-            if fatal is not None:
-                raise fatal.with_traceback(None)
-            if self._core.closed:
-                return ConsumerRecords()  # a listener, signal handler or other thread closed it
-            await self._make_room()
-            seen = self._core.engine.buffer.added
-            batch = self._collector.collect(max_records)
-            now_ms = self._core.clock.now_ms()
-            self._note_alive(now_ms)
-            if batch or batch.next_offsets or now_ms >= deadline_ms:
-                self._note_records(batch)
-                return batch
-            await self._wait(seen, min(deadline_ms, now_ms + self._interval_ms))
-            self._idle_ms += self._core.clock.now_ms() - now_ms
-
-    async def _make_room(self) -> None:
-        """Drop records of paused partitions if other partitions need the room.
+    async def _make_room(self, partitions: frozenset[TopicPartition]) -> None:
+        """Drop records of paused partitions, because other partitions need the room.
 
         Call this before records are collected: the network thread reads the positions, so none
         may be about to move.
         """
-        partitions = self._collector.paused_over_budget()
-        if partitions:
-            deadline_ms = self._core.deadline_ms(None)
-            await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
-            self._collector.purge()
+        deadline_ms = self._core.deadline_ms(None)
+        await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
+        self._collector.purge()
 
     async def _wait(self, seen: int, deadline_ms: int) -> None:
         engine = self._core.engine
@@ -131,16 +132,16 @@ class Poller:
             self._event = event
             self._sent_changes = changes
 
-    def _note_poll(self) -> None:
+    def _note_poll(self, now_ms: int) -> None:
         """Measure the time since the last poll(), and the share of it spent waiting."""
-        now_ms = self._core.clock.now_ms()
         since_ms = now_ms - self._polled_ms
         if self._polled_ms and since_ms > 0:
             self._core.engine.metrics.record("time-between-poll", since_ms)
             self._core.engine.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))
         self._polled_ms, self._idle_ms = now_ms, 0
 
-    def _note_records(self, batch: ConsumerRecords) -> None:
+    def note_records(self, batch: ConsumerRecords) -> None:
+        """Measure records that are handed out."""
         metrics, assigned = self._core.engine.metrics, self._core.engine.subscription.assigned
         for tp, records in batch.items():
             metrics.record("records", len(records))

@@ -77,6 +77,11 @@ def _register_gauges(
     context: ManagerContext, client: NetworkClient, queue: ApplicationQueue
 ) -> None:
     metrics, counters, buffer = context.metrics, client.counters, context.buffer
+    polls, clock = context.polls, context.clock
+
+    def last_poll_s() -> float:
+        return (clock.now_ms() - polls.polled_ms) / 1_000 if polls.polled_ms else -1.0
+
     assigned = lambda: len(context.subscription.assigned)  # noqa: E731
     metrics.gauge("assigned-partitions", COORDINATOR, "currently assigned partitions", assigned)
     for name, meaning, value in (
@@ -98,6 +103,7 @@ def _register_gauges(
             "events for the application thread",
             lambda: len(context.background),
         ),
+        ("last-poll-seconds-ago", "seconds since the application was inside poll()", last_poll_s),
         ("fetch-buffer-bytes", "bytes in the fetch buffer", lambda: buffer.held_bytes),
     ):
         metrics.gauge(name, CONSUMER, meaning, value)

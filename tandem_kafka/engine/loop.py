@@ -114,7 +114,7 @@ class NetworkLoop:
         self._needs_poll |= self._client.complete(transport_events, now_ms)
         self._hand_over_metadata_error()
         # After the client, so that even an operation with a timeout of 0 gets one attempt.
-        self._needs_poll |= self._reaper.reap(now_ms) > 0
+        self._needs_poll |= self._reaper.reap(now_ms, lambda: self.troubles(now_ms)) > 0
         few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
         self._notify_application(first=few)
         if self._close_deadline_ms is not None:
@@ -135,6 +135,15 @@ class NetworkLoop:
             self.failure = self.failure or error
         finally:
             self.finished = True
+
+    def troubles(self, now_ms: int) -> list[str]:
+        """Say what prevents calls from being completed; any thread may call this."""
+        found = self._client.troubles(now_ms)
+        group = self._context.group
+        if group.coordinator_missing:
+            group_id = self._context.config.group_id
+            found.append(f"the coordinator of the group {group_id!r} has not been found")
+        return found
 
     def error(self) -> KafkaError:
         """Return the error for a call that the ended network thread cannot complete."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from tandem_kafka.errors import KafkaTimeoutError
@@ -117,20 +117,22 @@ class Reaper:
             self._watched = [event for event in self._watched if not event.future.done]
         return before - len(self._watched)
 
-    def reap(self, now_ms: int) -> int:
-        """Fail the overdue events and return their number."""
-        failed = 0
-        for event in self._watched:
-            if not event.future.done and now_ms >= event.deadline_ms:
-                failed += 1
-                late_ms = now_ms - event.deadline_ms
+    def reap(self, now_ms: int, troubles: Callable[[], Sequence[str]] = tuple) -> int:
+        """Fail the overdue events and return their number.
+
+        Args:
+            now_ms: The current time.
+            troubles: Returns what may have prevented them, for the message.
+        """
+        overdue = [e for e in self._watched if not e.future.done and now_ms >= e.deadline_ms]
+        if overdue:
+            found = troubles()
+            reason = "; ".join(found) if found else "the brokers respond, so allow more time"
+            for event in overdue:
                 event.future.fail(
-                    KafkaTimeoutError(
-                        f"{event.operation} did not finish before its deadline "
-                        f"({late_ms} ms late); check that the brokers respond, or allow more time"
-                    )
+                    KafkaTimeoutError(f"{event.operation} did not finish in time: {reason}")
                 )
-        return failed
+        return len(overdue)
 
     def next_deadline_ms(self) -> int:
         """Return when `reap` must be called next."""

@@ -92,6 +92,11 @@ class NetworkClient:
         versions = self._pool.versions
         return release_of(versions) if versions is not None else None
 
+    def troubles(self, now_ms: int) -> list[str]:
+        """Say for each broker that cannot be used why; any thread may call this."""
+        found = (state.trouble(now_ms) for state in tuple(self._pool.states.values()))
+        return [trouble for trouble in found if trouble is not None]
+
     # Calls of the loop.
 
     def add(self, request: UnsentRequest, now_ms: int) -> None:
@@ -115,7 +120,9 @@ class NetworkClient:
         """
         self._update_nodes()
         self._pool.maintain(now_ms)
-        self._nodes.unreachable = self._pool.unreachable
+        self._nodes.unreachable = {
+            node_id for node_id, state in self._pool.states.items() if state.unreachable
+        }
         if self._queues or self._any_node or self._has_unused or self._pool.has_outcomes:
             self._collect_outcomes()
             self._expire(now_ms)

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from typing import Final
 
+from tandem_kafka.errors import reason_of
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.settings import NetworkSettings
@@ -30,6 +31,7 @@ class NodeState:
         retry_at_ms: When the next attempt to connect is allowed.
         failures: The number of failed attempts since the last success.
         last_error: The error of the last attempt, or None after success.
+        failing_since_ms: When the first of the present failures occurred.
         silent: Whether the broker has not responded to a request in time. Until it responds,
             requests for any broker go to others if possible.
     """
@@ -40,6 +42,7 @@ class NodeState:
         "_settings",
         "_silence_limits_ms",
         "_untried",
+        "failing_since_ms",
         "failures",
         "last_error",
         "node",
@@ -57,6 +60,7 @@ class NodeState:
         self._untried: dict[Purpose, deque[ServerAddress]] = {}
         self.retry_at_ms = 0
         self.failures = 0
+        self.failing_since_ms = 0
         self.last_error: Exception | None = None
         self.silent = False
         #: Increased limits, by purpose, after connections were closed because of silence.
@@ -150,7 +154,17 @@ class NodeState:
         log.debug("connection to %s lost: %s", self.node, error)
         self._pause(error, now_ms)
 
+    def trouble(self, now_ms: int) -> str | None:
+        """Say why the broker cannot be used, or None if it can; any thread may call this."""
+        error = self.last_error
+        if error is not None:
+            since_s = (now_ms - self.failing_since_ms) / 1000
+            return f"{self.node} cannot be used since {since_s:.1f} s: {reason_of(error)}"
+        return f"{self.node} does not respond" if self.silent else None
+
     def _pause(self, error: Exception, now_ms: int) -> None:
+        if self.last_error is None:
+            self.failing_since_ms = now_ms
         self.last_error = error
         # The loss of several connections to a failing broker counts as one failure.
         if not self.in_backoff(now_ms):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -132,9 +131,9 @@ class ConnectionPool:
             state.silent = True
 
     @property
-    def unreachable(self) -> AbstractSet[int]:
-        """The brokers for which the last request or attempt to connect failed."""
-        return {node_id for node_id, state in self._states.items() if state.unreachable}
+    def states(self) -> Mapping[int, NodeState]:
+        """The states of all brokers that were ever used, by node id."""
+        return self._states
 
     def allow_retry(self, node_id: int) -> None:
         """End the backoff of a broker, because a response names it."""

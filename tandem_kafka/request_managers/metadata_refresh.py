@@ -21,6 +21,7 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.missing_topics import MissingTopics
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind
@@ -32,6 +33,7 @@ __all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "
 log = logging.getLogger(__name__)
 
 REBOOTSTRAP_REQUIRED = 129
+UNKNOWN_TOPIC = for_code(3)
 #: From this version on, topics can be requested by id alone (KIP-516).
 FIRST_VERSION_WITH_IDS = 12
 #: How long the metadata of a topic is refreshed after a lookup needed it.
@@ -115,6 +117,7 @@ class MetadataRefresher(RequestManager):
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
         self._waiting: list[Completion[None]] = []
+        self._missing = MissingTopics()
         self._ids_state = context.request_state()
         self._unresolved_ids: frozenset[UUID] = frozenset()
         self._matched_pattern: re.Pattern[str] | None = None
@@ -354,8 +357,8 @@ class MetadataRefresher(RequestManager):
             if topic.name in wanted
             for info in topic.partitions.values()
         )
-        if waiting:
-            log.debug("waiting for topics that are not available yet: %s", sorted(waiting))
+        missing = {name for name in waiting & own if answer.topic_errors[name] is UNKNOWN_TOPIC}
+        self._missing.update(missing, self._context.clock.now_ms())
         return bool(waiting) or leaderless
 
     def _match_pattern(self) -> None:

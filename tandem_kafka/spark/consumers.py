@@ -58,8 +58,8 @@ class ConsumerCache:
         except BaseException:
             _close(consumer)
             raise
+        self._freeze_objects()  # first: it takes part of a second, in which nothing is idle yet
         self._park(key, consumer)
-        self._freeze_objects()
 
     def __len__(self) -> int:
         return len(self._parked)

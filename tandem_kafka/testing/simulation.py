@@ -98,8 +98,12 @@ class Simulation:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in an event loop of simulated time; return its result."""
-        with asyncio.Runner(loop_factory=lambda: SimulatedEventLoop(self._scheduler)) as runner:
+        with self.runner() as runner:
             return runner.run(coroutine)
+
+    def runner(self) -> asyncio.Runner:
+        """Return a runner of several coroutines in one event loop of simulated time."""
+        return asyncio.Runner(loop_factory=lambda: SimulatedEventLoop(self._scheduler))
 
     @property
     def on_network_thread(self) -> bool:

@@ -6,6 +6,8 @@ listener.py          their rebalance listener, which checks each call
 applications.py      what the applications do
 steering.py          how they pause, resume and seek
 async_commits.py     asynchronous commits and their callbacks
+async_members.py     members that are asyncio consumers
+cancelling.py        cancellation of a task at one of its suspensions
 local_assignors.py   client-side assignors
 faults.py            the faults
 producers.py         transactional producers

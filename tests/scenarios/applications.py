@@ -89,7 +89,7 @@ class Applications:
         match self._random.randrange(5):
             case 0:
                 self._timed(member, timeout_ms, lambda: member.commit(timeout_ms=timeout_ms))
-            case 1:
+            case 1 if not self._members.scenario.asynchronous:
                 self._commits.commit(member)
             case 2:
                 self._timed(member, timeout_ms, lambda: member.position(partition, timeout_ms))

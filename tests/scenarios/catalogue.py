@@ -58,6 +58,7 @@ class Scenario:
             more scenario in the rounds would change the run of every seed.
         workers: Whether members have workers, whose handlers fail. Such a scenario runs by name.
         others: Options of half of the members, in a group with members of both protocols.
+        asynchronous: Whether the members are asyncio consumers, whose calls are cancelled.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Scenario:
     in_turn: bool = True
     workers: bool = False
     others: dict[str, Any] | None = None
+    asynchronous: bool = False
 
     @property
     def keeps_partitions(self) -> bool:
@@ -134,6 +136,9 @@ SCENARIOS: dict[str, Scenario] = {
             workers=True,
             in_turn=False,
         ),
+        Scenario("consumer-asyncio", _CONSUMER, asynchronous=True, in_turn=False),
+        Scenario("cooperative-asyncio", _COOPERATIVE, asynchronous=True, in_turn=False),
+        Scenario("classic-asyncio", _CLASSIC, asynchronous=True, in_turn=False),
         Scenario("consumer-steered", _CONSUMER, steered=True),
         Scenario("cooperative-steered", _COOPERATIVE, steered=True),
         Scenario("classic-steered", _CLASSIC, steered=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tests.scenarios.async_members import async_member
 from tests.scenarios.catalogue import MAX_POLL_INTERVAL_MS, Scenario
 from tests.scenarios.invariants import LATE_MS, Invariants
 from tests.scenarios.ledger import Ledger
@@ -54,8 +56,10 @@ class Members:
         scenario: Scenario,
         options: dict[str, Any],
         partitions: list[TopicPartition],
+        runner: asyncio.Runner | None = None,
     ) -> None:
         self.simulation = simulation
+        self._runner = runner
         self.scenario = scenario
         self.options = options
         self.partitions = partitions
@@ -108,11 +112,17 @@ class Members:
         if self.scenario.remote:
             choices = ["range", "range", "uniform", None]
             options["group_remote_assignor"] = self.simulation.random.choice(choices)
-        member = self.simulation.consumer(**options)
+        member = self._start(options)
         if self.scenario.static:
             self._instances[member] = options["group_instance_id"]
         self.listeners[member] = CheckingListener(self, self._numbers)
         self._subscribe(member)
+
+    def _start(self, options: dict[str, Any]) -> KafkaConsumer:
+        if not self.scenario.asynchronous:
+            return self.simulation.consumer(**options)
+        assert self._runner is not None
+        return async_member(self.simulation, self._runner, options)
 
     def _subscribe(self, member: KafkaConsumer) -> None:
         listener = self.listeners[member]
@@ -176,8 +186,9 @@ class Members:
         began_ms, calls, slept_ms = clock.now_ms(), len(listener.calls), listener.slept_ms
         self._poll_and_note(member, timeout_ms)
         took_ms = clock.now_ms() - began_ms - (listener.slept_ms - slept_ms)
-        # A commit before a revocation may take until its timeout.
-        called = len(listener.calls) - calls
+        # A commit before a revocation may take until its timeout. Directly after it, a poll may be
+        # cancelled before the listener is called.
+        called = len(listener.calls) - calls + self.scenario.asynchronous
         limit_ms = timeout_ms + LATE_MS + called * (MAX_POLL_INTERVAL_MS + LATE_MS)
         if took_ms > limit_ms:
             raise Violation(f"poll({timeout_ms}) took {took_ms} ms")

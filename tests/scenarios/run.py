@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +53,15 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-def run_scenario(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[str, int]]:
+def run_scenario(
+    simulation: Simulation, scenario: Scenario, runner: asyncio.Runner | None = None
+) -> tuple[int, dict[str, int]]:
     """Run a scenario; returns how long it took to settle, and the number of faults by name.
+
+    Args:
+        simulation: The simulation.
+        scenario: The kind of group.
+        runner: For members that are asyncio consumers.
 
     Raises:
         Violation: An invariant does not hold.
@@ -77,7 +85,7 @@ def run_scenario(simulation: Simulation, scenario: Scenario) -> tuple[int, dict[
     if scenario.local:
         # With a short timeout, some results arrive too late.
         cluster.configure_group(GROUP, computation_timeout_ms=random.choice([300, 5_000]))
-    members = Members(simulation, scenario, scenario.draw_options(random), partitions)
+    members = Members(simulation, scenario, scenario.draw_options(random), partitions, runner)
     faults = Faults(members)
     faults.draw_conditions()
     applications = Applications(members, faults)
@@ -107,8 +115,8 @@ def run_seed(seed: int, name: str | None = None, *, whole_trace: bool = False) -
     settled_ms, error = 0, ""
     faults: dict[str, int] = {}
     try:
-        with simulation:
-            settled_ms, faults = run_scenario(simulation, scenario)
+        with simulation, simulation.runner() as runner:
+            settled_ms, faults = run_scenario(simulation, scenario, runner)
     except Exception as raised:  # noqa: BLE001 - the outcome has the error and the seed
         error = _explain(raised)
     trace = simulation.trace

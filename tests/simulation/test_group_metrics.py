@@ -64,3 +64,19 @@ def test_metrics_have_the_times_of_listeners_and_rebalances(options: dict[str, A
         member.poll(500)
         assert metrics(member)["partition-lost-latency-max"] == 1_100
         assert metrics(member)["failed-rebalance-total"] == 0
+
+
+def test_the_time_since_the_last_poll_grows_while_the_application_is_busy() -> None:
+    with Simulation("polls") as simulation:
+        topic(simulation, "orders", 1)
+        member = simulation.consumer("orders", group_id="readers")
+
+        def since_s() -> float:
+            found: float = member.metrics()["consumer-metrics"]["last-poll-seconds-ago"]
+            return found
+
+        assert since_s() == -1
+        member.poll(2_000)
+        assert since_s() < 1
+        simulation.sleep(7_000)
+        assert 7 <= since_s() < 8

@@ -35,7 +35,7 @@ def until(ready: Any) -> None:
 
 
 def test_a_consumer_is_kept_and_closed_when_idle(options: dict[str, Any]) -> None:
-    cache = ConsumerCache(idle_ms=200)
+    cache = ConsumerCache(idle_ms=500)
     with cache.lend(options) as first:
         pass
     assert len(cache) == 1

@@ -20,6 +20,7 @@ from tandem_kafka import (
     SubscriptionPattern,
     TopicPartition,
 )
+from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
 from tandem_kafka.config import ByDuration
 from tandem_kafka.errors import (
     CommitFailedError,
@@ -173,3 +174,51 @@ def committing(consumer: KafkaConsumer[str, str]) -> None:
         print(whole.offset + 1, whole.metadata)
     assert_type(consumer.group_metadata(), ConsumerGroupMetadata)
     print(consumer.group_metadata().generation_id + 1)
+
+
+class Awaiting:
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        print(sorted(revoked))
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> str:
+        return str(assigned)
+
+
+async def with_asyncio(more: ConsumerOptions) -> None:
+    async with AsyncKafkaConsumer("orders", group_id="g") as consumer:
+        assert_type(consumer, AsyncKafkaConsumer[bytes | None, bytes | None])
+        async for record in consumer:
+            assert_type(record.value, bytes | None)
+        async for batch in consumer.batches(max_records=10, max_wait_ms=0.5):
+            assert_type(batch, ConsumerRecords[bytes | None, bytes | None])
+    async with AsyncKafkaConsumer("t", value_deserializer=text) as typed:
+        assert_type(typed, AsyncKafkaConsumer[bytes | None, str])
+        assert_type((await anext(aiter(typed))).value, str)
+        assert_type(await typed.poll(), ConsumerRecords[bytes | None, str])
+    both = AsyncKafkaConsumer("t", key_deserializer=Length(), value_deserializer=text)
+    assert_type(both, AsyncKafkaConsumer[int, str])
+    keys = AsyncKafkaConsumer("t", key_deserializer=text)
+    assert_type(keys, AsyncKafkaConsumer[str, bytes | None])
+    AsyncKafkaConsumer("t", **more)
+
+
+async def steered_with_asyncio(consumer: AsyncKafkaConsumer[str, str]) -> None:
+    listener: AsyncRebalanceListener = Awaiting()
+    await consumer.subscribe(["a"], listener=listener)
+    await consumer.subscribe(pattern="^a", listener=AsyncListener())
+    await consumer.subscribe(pattern=SubscriptionPattern("a.*"), listener=Listener())
+    await consumer.subscribe(["a"], listener=Duck())
+    tp = TopicPartition("a", 0)
+    await consumer.assign([tp])
+    consumer.seek(tp, 17)
+    consumer.pause(tp)
+    assert_type(await consumer.position(tp), int)
+    assert_type(await consumer.position(tp, timeout_ms=100), int | None)
+    assert_type(await consumer.committed(tp), int | None)
+    assert_type(await consumer.committed(tp, metadata=True), OffsetAndMetadata | None)
+    assert_type(await consumer.end_offsets([tp]), dict[TopicPartition, int])
+    found = await consumer.offsets_for_times({tp: 0})
+    assert_type(found, dict[TopicPartition, OffsetAndTimestamp | None])
+    assert_type(consumer.assignment(), set[TopicPartition])
+    await consumer.commit({tp: OffsetAndMetadata(17, "", -1)}, timeout_ms=500)
+    await consumer.close(leave_group="leave")

@@ -9,6 +9,7 @@ from tandem_kafka import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import BrokerResponseError, LogTruncationError
 
 
@@ -85,3 +86,20 @@ def failing(consumer: KafkaConsumer) -> None:
         print(error.offsets)  # wrong: no such attribute
     except BrokerResponseError as error:
         print(error.errno + error.message)  # wrong: a number and a name
+
+
+async def with_asyncio(consumer: AsyncKafkaConsumer[bytes | None, bytes | None]) -> None:
+    for _ in consumer:  # wrong: it needs async for
+        pass
+    with consumer:  # wrong: it needs async with
+        pass
+    consumer.pol()  # wrong: no such method
+    batch = consumer.poll()
+    print(batch.count)  # wrong: it needs await
+    consumer.batches(max_wait_s=1)  # wrong: it is max_wait_ms
+    await consumer.poll("1000")  # wrong: no number
+    await consumer.subscribe(["a"], listener=Half())  # wrong: a method is missing
+    async for record in consumer:
+        print(record.value.upper())  # wrong: a tombstone has none
+    AsyncKafkaConsumer("t", auto_offset_reset="earlist")  # wrong: misspelt
+    AsyncKafkaConsumer("t", group="g")  # wrong: no such option

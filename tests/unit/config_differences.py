@@ -276,9 +276,10 @@ OURS: Final = (
     ),
     Difference(
         "An assignor need not inherit from kafka-python's class: `name` and `assign()` are "
-        "enough. An abstract class fails when the member joins the group.",
+        "enough. The built-in ones may be given by name. An abstract class fails when the member "
+        "joins the group.",
         ("partition_assignment_strategy",),
-        ("`[AbstractPartitionAssignor]`",),
+        ("`[AbstractPartitionAssignor]`", "`['range']`"),
     ),
     Difference(
         "Deprecated words, and lists, keep their meaning. For a release that is too old, the "

@@ -6,12 +6,15 @@ import struct
 
 import pytest
 
+from benchmarks.aio.plan import AIO_MEASURES
 from benchmarks.bars import BARS, verdicts
 from benchmarks.options.plan import OPTION_MEASURES
 from benchmarks.plan import MEASURES
 from benchmarks.profile import threads_of
 from benchmarks.readers.catalogue import CATALOGUE
 from benchmarks.readers.drain import _ends, _request
+
+_ALL = (*MEASURES, *AIO_MEASURES)
 
 
 def verdict_texts(measure: str, **medians: dict[str, float]) -> list[str]:
@@ -45,12 +48,12 @@ def test_a_missing_measurement_has_no_verdict() -> None:
 
 @pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.measure}: {bar.text()}")
 def test_both_readers_of_a_bar_are_measured(bar) -> None:
-    readers = {measure.name: measure.readers for measure in MEASURES}[bar.measure]
+    readers = {measure.name: measure.readers for measure in _ALL}[bar.measure]
     assert {bar.reader, bar.other or bar.reader} <= set(readers)
 
 
 def test_measures_name_existing_readers() -> None:
-    for measure in (*MEASURES, *OPTION_MEASURES):
+    for measure in (*_ALL, *OPTION_MEASURES):
         assert set(measure.readers) <= set(CATALOGUE)
 
 

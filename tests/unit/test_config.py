@@ -19,7 +19,7 @@ from kafka.serializer import DefaultSerializer, Deserializer
 
 from tandem_kafka.assignors import PartitionAssignor
 from tandem_kafka.config import Config, default_config
-from tandem_kafka.errors import KafkaConfigurationError
+from tandem_kafka.errors import InvalidOptionError, KafkaConfigurationError
 
 make = Config.from_options
 
@@ -265,6 +265,14 @@ def test_deserializers():
     with pytest.raises(KafkaConfigurationError, match=r"must be an instance: write Default"):
         make({"key_deserializer": DefaultSerializer})
     assert issubclass(DefaultSerializer, Deserializer)
+
+
+def test_assignors_by_name():
+    names = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+    found = make({"partition_assignment_strategy": names}).partition_assignment_strategy
+    assert [each.name for each in found] == names
+    with pytest.raises(InvalidOptionError, match="'rang' is none of range, roundrobin, sticky, "):
+        make({"partition_assignment_strategy": ["rang"]})
 
 
 def test_assignors_as_classes_and_instances():

@@ -69,11 +69,25 @@ def test_an_instance_id_needs_a_group():
     [
         ({"fetch_max_wait_ms": 30_000}, "fetch_max_wait_ms=30000: must be below request_timeout"),
         ({"request_timeout_ms": 540_000}, "request_timeout_ms=540000: must be below connections_"),
-        ({"request_timeout_ms": 400}, "fetch_max_wait_ms=500: must be below request_timeout_ms"),
-        ({"connections_max_idle_ms": 1}, "must be below connections_max_idle_ms"),
+        (
+            {"request_timeout_ms": 400},
+            "request_timeout_ms=400: must be above fetch_max_wait_ms=500",
+        ),
+        (
+            {"connections_max_idle_ms": 1},
+            "connections_max_idle_ms=1: must be above request_timeout",
+        ),
         (
             {"group_id": "g", "session_timeout_ms": 3_000},
-            "heartbeat_interval_ms=3000: must be below session_",
+            "session_timeout_ms=3000: must be above heartbeat_interval_ms=3000 \\(the default",
+        ),
+        (
+            {"group_id": "g", "heartbeat_interval_ms": 50_000},
+            "heartbeat_interval_ms=50000: must be below session_timeout_ms=45000 \\(the default",
+        ),
+        (
+            {"group_id": "g", "heartbeat_interval_ms": 9_000, "session_timeout_ms": 9_000},
+            "heartbeat_interval_ms=9000: must be below session_timeout_ms=9000$",
         ),
         (
             {"retry_backoff_ms": 200, "retry_backoff_max_ms": 100},

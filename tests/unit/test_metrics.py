@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import count
+from math import isfinite
 
 import pytest
 from kafka.metrics import MetricConfig
@@ -145,3 +146,11 @@ def test_traffic_is_not_measured_without_metrics() -> None:
     traffic.responded(1, 1)
     assert metrics.values() is None
     NetworkMeter().of(1, Purpose.MAIN).sent(1)
+
+
+def test_every_value_is_a_finite_number() -> None:
+    metrics = ConsumerMetrics(Config.from_options({}), Time())
+    groups = metrics.values()
+    assert groups is not None
+    assert groups["consumer-metrics"]["time-between-poll-max"] == 0
+    assert all(isfinite(value) for group in groups.values() for value in group.values())

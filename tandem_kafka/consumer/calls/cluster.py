@@ -79,10 +79,10 @@ class ClusterCalls(Owned):
         try:
             deadline_ms = self._core.deadline_ms(timeout_ms)
             await self._core.ask(Bootstrap(deadline_ms=deadline_ms, refresh=refresh))
-        except KafkaTimeoutError as error:
-            servers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
-            msg = (
-                f"no broker responded within {timeout_ms} ms; bootstrap_servers: {servers} "
-                "(the log has the reason for each server)"
-            )
-            raise KafkaTimeoutError(msg) from error
+        except KafkaTimeoutError:
+            troubles = self._core.engine.loop.troubles(self._core.clock.now_ms())
+            if not troubles:
+                servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
+                troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
+            msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
+            raise KafkaTimeoutError(msg) from None

@@ -75,12 +75,13 @@ class ReadingCalls(Owned):
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return records as soon as there are any; empty after the timeout."""
         core = self._core
-        held = await core.acquire()
+        held = core.enter() or await core.acquire()
         try:
             limit = check_limit(max_records, core.config.max_poll_records)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            return await self._next_batch(deadline_ms, limit, held)
+            self._collector.raw = False
+            return self._handed(await self._poller.poll(deadline_ms, limit, held))
         finally:
             held.release()
 
@@ -94,59 +95,65 @@ class ReadingCalls(Owned):
         """
         core = self._core
         try:
-            held = await core.acquire()
+            held = core.enter() or await core.acquire()
         except ConsumerClosedError:
             return None
         try:
             until_ms = self._idle_deadline_ms()
             self.iteration.end()
             while True:
-                if await self._count(until_ms, max_records, held):
-                    await self._await_records(core.deadline_ms(max_wait_ms), max_records, held)
-                    found = await self._next_batch(core.clock.now_ms(), max_records, held)
-                    if found[0]:
-                        return found
+                batch = await self._gather(until_ms, max_records, max_wait_ms, held)
+                if batch and self._deserializing:
+                    self._collector.raw = False
+                    batch = await self._poller.poll(core.clock.now_ms(), max_records, held)
+                if batch:
+                    return self._handed(batch)
                 if core.closed or core.clock.now_ms() >= until_ms:
                     return None
         finally:
             held.release()
 
-    async def _await_records(self, deadline_ms: int, count: int, held: Held) -> None:
-        """Wait until there are `count` records or the deadline."""
+    async def _gather(
+        self, until_ms: int, count: int, max_wait_ms: float, held: Held
+    ) -> ConsumerRecords[Any, Any]:
+        """Return a batch that no wait has followed, not deserialized yet if it need not be.
+
+        Each count collects the same records again, because a rebalance or a seek may have
+        replaced them during the wait.
+        """
         core, buffer = self._core, self._core.engine.buffer
+        seen = buffer.added
+        self._collector.raw = True
+        batch = await self._poller.poll(until_ms, count, held)
+        deadline_ms = core.deadline_ms(max_wait_ms)
         counts = _COUNTS if native is not None or not self._deserializing else _COSTLY_COUNTS
-        pause_ms = max(1, (deadline_ms - core.clock.now_ms()) // counts)
-        seen = -1
+        longest_ms = (deadline_ms - core.clock.now_ms()) // counts
+        longest_ms = max(1, min(longest_ms, self._poller.interval_ms))
+        pause_ms = 0  # longer after each count: a backlog fills the batch at once
+
+        def called() -> bool:
+            return core.visited or core.closing
 
         def news() -> bool:
-            return buffer.added != seen or core.visited or core.closing
+            return called() or buffer.added != seen
 
-        while not core.closing and (now_ms := core.clock.now_ms()) < deadline_ms:
-            seen = buffer.added
-            if await self._count(now_ms, count, held) >= count:
-                return
-            await core.wait(lambda: core.closing, min(deadline_ms, now_ms + pause_ms))
+        while batch and batch.count < count and not (core.closing or buffer.is_full):
+            now_ms = core.clock.now_ms()
+            if now_ms >= deadline_ms:
+                break
+            await core.wait(called, min(deadline_ms, now_ms + pause_ms))
+            pause_ms = min(longest_ms, 2 * pause_ms + 1)
             await core.wait(news, min(deadline_ms, core.clock.now_ms() + MAX_PAUSE_MS))
+            seen = buffer.added
+            self._collector.raw = True
+            batch = await self._poller.poll(core.clock.now_ms(), count, held)
+        return batch
 
-    async def _count(self, deadline_ms: int, limit: int, held: Held) -> int:
-        """Return how many records there are, and wait for the first; none is handed out."""
-        self._collector.raw = True
-        batch = await self._poller.poll(deadline_ms, limit, held)
-        return sum(len(records) for records in batch.values())
-
-    async def _next_batch(
-        self, deadline_ms: int, limit: int, held: Held, *, raw: bool = False
+    def _handed(
+        self, batch: ConsumerRecords[Any, Any]
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
-        """Return records, and the publication that moves their positions.
-
-        Args:
-            deadline_ms: When to return without records.
-            limit: Maximum number of records.
-            held: The lock that `acquire` returned.
-            raw: Leave deserialization to the iteration.
-        """
-        self._collector.raw = raw
-        batch = await self._poller.poll(deadline_ms, limit, held)
+        """Return the last batch as the user sees it, and the publication that moves positions."""
+        self._poller.note_records(batch)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)
@@ -165,7 +172,7 @@ class ReadingCalls(Owned):
     ) -> tuple[pa.RecordBatch, Publication]:
         """Return records as an Arrow record batch, which is empty after the timeout."""
         core = self._core
-        held = await core.acquire()
+        held = core.enter() or await core.acquire()
         try:
             chosen = check_arrow_columns(columns)
             check_arrow_usable(
@@ -174,7 +181,9 @@ class ReadingCalls(Owned):
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            batch, publication = await self._next_batch(deadline_ms, limit, held)
+            self._collector.raw = False
+            polled = await self._poller.poll(deadline_ms, limit, held)
+            batch, publication = self._handed(polled)
             records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
             return records, publication
         finally:
@@ -209,7 +218,7 @@ class ReadingCalls(Owned):
         """
         core = self._core
         try:
-            held = await core.acquire()
+            held = core.enter() or await core.acquire()
         except ConsumerClosedError:
             return False  # any caller may close the consumer during iteration
         try:
@@ -244,9 +253,8 @@ class ReadingCalls(Owned):
         limit = min(core.config.max_poll_records, MAX_RUN_RECORDS)
         changes = core.engine.subscription.changes
         while True:
-            self.iteration.add(
-                *await self._next_batch(deadline_ms, limit, held, raw=self._loop_deserializes)
-            )
+            self._collector.raw = self._loop_deserializes
+            self.iteration.add(*self._handed(await self._poller.poll(deadline_ms, limit, held)))
             seen = changes.count
             run = self.iteration.ready()
             if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:

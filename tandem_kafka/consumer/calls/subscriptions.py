@@ -25,7 +25,11 @@ __all__ = ["SubscriptionCalls"]
 
 
 class SubscriptionCalls(Owned):
-    """Documented in `SubscriptionMethods`."""
+    """Documented in `SubscriptionMethods`.
+
+    `subscribe` and `assign` wait without suspending: a cancellation in between would leave topics
+    without their listener.
+    """
 
     def __init__(
         self,
@@ -54,21 +58,21 @@ class SubscriptionCalls(Owned):
         deadline_ms = self._core.deadline_ms(None)
         subscription = self._core.engine.subscription
         if isinstance(pattern, SubscriptionPattern):
-            await self._subscribe_regex(pattern, deadline_ms)
+            self._subscribe_regex(pattern, deadline_ms)
         elif pattern is not None:
             compiled = compile_pattern(pattern)
             subscription.check_kind(SubscriptionKind.PATTERN)
-            await self._core.ask(SubscribePattern(deadline_ms=deadline_ms, pattern=compiled))
+            self._core.ask_now(SubscribePattern(deadline_ms=deadline_ms, pattern=compiled))
         else:
             subscription.check_kind(SubscriptionKind.TOPICS)
-            await self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=names))
+            self._core.ask_now(Subscribe(deadline_ms=deadline_ms, topics=names))
         self._listener.listener = listener
 
-    async def _subscribe_regex(self, pattern: SubscriptionPattern, deadline_ms: int) -> None:
+    def _subscribe_regex(self, pattern: SubscriptionPattern, deadline_ms: int) -> None:
         self._core.require_group()
         regex = check_regex(pattern, self._core.config.group_protocol)
         self._core.engine.subscription.check_kind(SubscriptionKind.REGEX)
-        await self._core.ask(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
+        self._core.ask_now(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
 
     @steering
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -79,7 +83,7 @@ class SubscriptionCalls(Owned):
             return
         self._core.engine.subscription.check_kind(SubscriptionKind.USER_ASSIGNED)
         self._commits.auto_commit(self._core.clock.now_ms(), due=False)
-        await self._core.ask(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
+        self._core.ask_now(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
         self._collector.purge()
 
     @steering
@@ -89,6 +93,6 @@ class SubscriptionCalls(Owned):
 
     async def _unsubscribe(self) -> None:
         try:
-            await self._closing.unsubscribe()
+            await self._core.callers.shield(self._closing.unsubscribe())
         finally:
             self._collector.purge()

@@ -1,0 +1,1 @@
+"""Clients for asyncio: this consumer beside aiokafka and confluent-kafka's AIOConsumer."""

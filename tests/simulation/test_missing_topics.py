@@ -1,0 +1,56 @@
+"""A mistyped topic is named in the log, once, after a second."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import topic
+
+LOGGER = "tandem_kafka.request_managers.missing_topics"
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(r.levelname, r.getMessage()) for r in caplog.records if r.name == LOGGER]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"group_id": "readers"},
+        {"group_id": "readers", "group_protocol": "consumer"},
+        {},
+    ],
+    ids=["classic", "consumer", "no group"],
+)
+def test_a_missing_topic_is_named_once(
+    caplog: pytest.LogCaptureFixture, options: dict[str, str]
+) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    with Simulation("missing") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", "ordres", **options)
+        consumer.poll(900)
+        assert messages(caplog) == []
+        consumer.poll(60_000)
+        [(level, message)] = messages(caplog)
+        assert level == "WARNING"
+        assert message.startswith("the topic 'ordres' does not exist, or this client may not see")
+        topic(simulation, "ordres", 1)
+        consumer.poll(60_000)
+        assert messages(caplog)[1:] == [
+            ("INFO", "the topic 'ordres' is available now, or is no longer wanted")
+        ]
+
+
+def test_a_topic_that_is_created_in_time_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
+    with Simulation("created") as simulation:
+        consumer = simulation.consumer()
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.poll(500)
+        topic(simulation, "orders", 1)
+        consumer.poll(10_000)
+        assert messages(caplog) == []
