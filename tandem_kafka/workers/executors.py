@@ -11,7 +11,11 @@ from typing import Any
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Driver
 from tandem_kafka.workers.assignment import AssignedPartition, Task
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import (
+    Settings,
+    UnusableHandlerError,
+    check_not_awaitable,
+)
 from tandem_kafka.workers.workload import Workload
 
 __all__ = ["ExecutorCrew"]
@@ -119,8 +123,18 @@ class ExecutorCrew:
                     workload.fail(_unusable(self._executor, error))
                 self._taken_back.discard(future)
             else:
-                workload.settle(task, error)
+                workload.settle(task, error or self._misuse(task, future.result()))
         self.dispatch()
+
+    def _misuse(self, task: Task, result: Any) -> BaseException | None:
+        """Return an error if the handler has only made a coroutine."""
+        if result is None or task.error is not None:
+            return None
+        try:
+            check_not_awaitable(self._settings.handle, result)
+        except UnusableHandlerError as error:
+            return error
+        return None
 
     def cancel(self, parts: Collection[AssignedPartition]) -> None:
         """Take calls back that the executor has not begun."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
@@ -14,7 +15,7 @@ from tandem_kafka.workers.assignment import AssignedPartition
 from tandem_kafka.workers.done_map import MIN_LIMIT_BYTES
 from tandem_kafka.workers.retry import Retry
 
-__all__ = ["LaneOf", "Order", "Settings"]
+__all__ = ["LaneOf", "Order", "Settings", "UnusableHandlerError", "check_not_awaitable"]
 
 Order = Literal["key", "partition", "none"]
 
@@ -140,6 +141,29 @@ def _check_consumer(config: dict[str, Any]) -> None:
             "done; create it with enable_auto_commit=False"
         )
         raise InvalidArgumentError(msg)
+
+
+class UnusableHandlerError(BaseException):
+    """The handler is not of the kind that the workers need.
+
+    It is no `Exception`, because no record is at fault and no retry helps. `run()` converts it.
+    """
+
+
+def check_not_awaitable(handle: Any, result: Any) -> None:
+    """Check that an ordinary handler did not return a coroutine, which nobody would await.
+
+    Raises:
+        UnusableHandlerError: It did.
+    """
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        msg = (
+            f"handle must be an ordinary function, but {handle!r} returned {result!r}, so its "
+            "record is not done; use AsyncKeyedWorkers for coroutines"
+        )
+        raise UnusableHandlerError(msg)
 
 
 def _check_integer(name: str, value: Any, lowest: int) -> None:

@@ -8,17 +8,12 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
-from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.runtime import Clock
 from tandem_kafka.workers.assignment import AssignedPartition, Task
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import Settings, UnusableHandlerError
 from tandem_kafka.workers.workload import Workload
 
 __all__ = ["TaskCrew"]
-
-
-class _NotAwaitableError(Exception):
-    """The handler returned something that cannot be awaited: the fault is not of the record."""
 
 
 class TaskCrew:
@@ -60,23 +55,15 @@ class TaskCrew:
                 await self._call(task)
             except asyncio.CancelledError as raised:
                 if self._is_cancelled():
-                    self._abandon(task)
+                    with self._workload.lock:
+                        self._workload.abandon(task)
                     raise
                 error = _cancelled_inside(raised)
-            except _NotAwaitableError as raised:
-                self._abandon(task, ArgumentTypeError(str(raised)))
-                return
             except BaseException as raised:  # noqa: BLE001 - settle() decides
                 error = raised
             with self._workload.lock:
                 self._workload.settle(task, error)
             task = await self._next()
-
-    def _abandon(self, task: Task, failure: Exception | None = None) -> None:
-        with self._workload.lock:
-            if failure is not None:
-                self._workload.fail(failure)
-            self._workload.abandon(task)
 
     def _is_cancelled(self) -> bool:
         """Return whether this task was cancelled, not something that the handler awaited."""
@@ -95,7 +82,7 @@ class TaskCrew:
                 f"handle must be an `async def` function, but {settings.handle!r} returned "
                 f"{result!r}; use KeyedWorkers for ordinary functions"
             )
-            raise _NotAwaitableError(msg)
+            raise UnusableHandlerError(msg)
         await result
 
     async def _next(self) -> Task | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from tandem_kafka.runtime import Clock, Driver
 from tandem_kafka.workers.assignment import AssignedPartition, Task
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import Settings, check_not_awaitable
 from tandem_kafka.workers.workload import Workload
 
 __all__ = ["ThreadCrew", "new_lock"]
@@ -147,10 +147,10 @@ class ThreadCrew:
         if task.error is not None:
             for record in task.records:
                 settings.exhausted(record, task.error, task.failures)  # type: ignore[operator]
-        elif settings.batch == 1:
-            settings.handle(task.record)
-        else:
-            settings.handle(task.records)
+            return
+        result = settings.handle(task.record if settings.batch == 1 else task.records)
+        if result is not None:
+            check_not_awaitable(settings.handle, result)
 
     def _next(self, hand: Hand) -> Task | None:
         """Wait for a task; None if the thread must end. The caller holds the lock."""

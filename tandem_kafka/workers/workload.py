@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tandem_kafka.errors import RecordFailedError
+from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers.assignment import AssignedPartition, Task
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.scheduler import Scheduler
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import Settings, UnusableHandlerError
 
 __all__ = ["Workload"]
 
@@ -226,6 +226,8 @@ class Workload:
         part.running -= 1
         if error is None:
             self._finish(task)
+        elif isinstance(error, UnusableHandlerError):
+            self._fail_with(task, ArgumentTypeError(str(error)))
         elif not isinstance(error, Exception):
             self._fail_with(task, error)
         elif part.fenced or part.draining:

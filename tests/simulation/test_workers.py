@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.errors import RecordFailedError
+from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, RecordFailedError
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
@@ -391,3 +393,30 @@ def test_an_exception_that_is_not_an_error_ends_the_run_and_is_raised() -> None:
         with pytest.raises(SystemExit, match="enough"):
             workers.run()
         assert committed(simulation) == 4
+
+
+def test_a_function_that_returns_a_coroutine_is_an_error() -> None:
+    """Nobody would await it, and its record would count as done."""
+
+    async def work() -> None:
+        """Do nothing."""
+
+    with Simulation() as simulation:
+        filled(simulation, 3)
+        workers = simulated_workers(simulation, reader(simulation), lambda _: work())
+        with pytest.raises(ArgumentTypeError, match="use AsyncKeyedWorkers"):
+            workers.run()
+        assert committed(simulation) is None
+
+
+def test_an_executor_that_was_shut_down_ends_the_run() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 30)
+        executor = ThreadPoolExecutor(1)
+        executor.shutdown()
+        workers = simulated_workers(simulation, reader(simulation), lambda _: None)
+        workers._settings = dataclasses.replace(workers._settings, workers=executor)
+        with pytest.raises(IllegalStateError, match="ThreadPoolExecutor accepts no more calls"):
+            workers.run()
+        assert workers.done == 0
+        assert committed(simulation) is None
