@@ -194,7 +194,8 @@ class ApplicationEventProcessor:
         event.future.complete(True)
 
     def _set_paused(self, partitions: frozenset[TopicPartition], *, paused: bool) -> None:
-        states = [self._subscription.get(tp) for tp in partitions]
+        # Sorted, so that a simulated run does not depend on the order of a set.
+        states = [self._subscription.get(tp) for tp in sorted(partitions)]
         for state in states:
             state.paused = paused
 

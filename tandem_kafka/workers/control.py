@@ -148,7 +148,7 @@ class Control:
             )
             raise IllegalStateError(msg)
         with self._workload.lock:
-            self._workload.assign(self._port.assignment())
+            self._workload.assign(sorted(self._port.assignment()))
 
     async def _subscribe_again(self, topics: set[str], listener: Any) -> None:
         try:
@@ -202,11 +202,11 @@ class Control:
         to_pause = held - self._paused - self._port.paused()
         to_resume = self._paused - held
         if to_pause:
-            await self._port.pause(*to_pause)
+            await self._port.pause(*sorted(to_pause))
             self._paused |= to_pause
         if to_resume:
             self._paused -= to_resume
-            await self._port.resume(*to_resume)
+            await self._port.resume(*sorted(to_resume))
         return room
 
     # --- the end -------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Control:
                 return error
             held = set(self._workload.parts) - self._port.paused()
             if held:
-                await self._port.pause(*held)  # no records: nobody would handle them
+                await self._port.pause(*sorted(held))  # no records: nobody would handle them
                 self._paused |= held
             await self._port.poll(min(CHECK_MS, left_ms), 1)
 
@@ -261,7 +261,7 @@ class Control:
         paused, self._paused, self._full = self._paused & assigned, set(), False
         try:
             if paused:
-                await self._port.resume(*paused)
+                await self._port.resume(*sorted(paused))
             for tp, base in bases.items():
                 if base is not None and tp in assigned:
                     await self._port.seek(tp, base)

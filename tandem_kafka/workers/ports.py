@@ -113,7 +113,7 @@ class BlockingPort:
 
     async def end(self) -> None:
         """Consume a wakeup that came too late for its `poll`: it must not end a later call."""
-        for tp in self._consumer.assignment():
+        for tp in sorted(self._consumer.assignment()):
             with suppress(KafkaError):
                 self._consumer.position(tp, timeout_ms=0)
             return

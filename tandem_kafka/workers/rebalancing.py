@@ -22,17 +22,17 @@ class WorkersListener:
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> object:
         """Begin the partitions."""
-        run_blocking(self._control.on_assigned(set(assigned)))
+        run_blocking(self._control.on_assigned(sorted(assigned)))
         return _call(self._listener, "on_partitions_assigned", assigned)
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> object:
         """Drain and commit the partitions."""
-        run_blocking(self._control.on_revoked(set(revoked)))
+        run_blocking(self._control.on_revoked(sorted(revoked)))
         return _call(self._listener, "on_partitions_revoked", revoked)
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> object:
         """Fence the partitions."""
-        run_blocking(self._control.on_lost(set(lost)))
+        run_blocking(self._control.on_lost(sorted(lost)))
         return _call(self._listener, "on_partitions_lost", lost)
 
 
@@ -45,17 +45,17 @@ class AsyncWorkersListener:
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Begin the partitions."""
-        await self._control.on_assigned(set(assigned))
+        await self._control.on_assigned(sorted(assigned))
         await self._chain("on_partitions_assigned", assigned)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Drain and commit the partitions."""
-        await self._control.on_revoked(set(revoked))
+        await self._control.on_revoked(sorted(revoked))
         await self._chain("on_partitions_revoked", revoked)
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
         """Fence the partitions."""
-        await self._control.on_lost(set(lost))
+        await self._control.on_lost(sorted(lost))
         await self._chain("on_partitions_lost", lost)
 
     async def _chain(self, method: str, partitions: set[TopicPartition]) -> None:
