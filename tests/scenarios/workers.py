@@ -64,7 +64,7 @@ class Handlers(SimulatedExecutor):
     def check_commit(self, part: AssignedPartition, commit: OffsetAndMetadata) -> None:
         """Check that a commit still marks what the member has read as done."""
         assignment = self._assignments.get(part, Assignment())
-        marked = self._members.records.marked_by(part.tp, commit.offset, commit.metadata)
+        marked = self._members.records.marked_by(part.tp, commit.offset, commit.metadata or "")
         if not assignment.marked <= marked:
             raise Violation(f"{part.tp}: the commit forgets {assignment.marked - marked}")
 

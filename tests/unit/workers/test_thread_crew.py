@@ -1,0 +1,171 @@
+"""Threads that take tasks: all are handled once, in order, without delays by slow calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.types import ConsumerRecord, TopicPartition
+from tandem_kafka.workers import Retry
+from tandem_kafka.workers.done_map import DoneMap
+from tandem_kafka.workers.ports import run_blocking
+from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.threads import ThreadCrew, new_lock
+from tandem_kafka.workers.workload import Workload
+
+TP = TopicPartition("orders", 0)
+
+Begin = Callable[..., tuple[Workload, ThreadCrew]]
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    crews: list[ThreadCrew] = []
+    runtime = Runtime.threaded()
+
+    def make(handle: Any, workers: int, **options: Any) -> tuple[Workload, ThreadCrew]:
+        settings = Settings(
+            handle=handle,
+            order="key",
+            key=None,
+            workers=workers,
+            batch=options.get("batch", 1),
+            max_in_flight=100_000,
+            retry=options.get("retry", Retry()),
+            exhausted="stop",
+            commit_interval_ms=1_000,
+            drain_timeout_ms=1_000,
+            metadata_limit_bytes=4_096,
+            listener=None,
+            pattern=None,
+        )
+        lock = new_lock()
+        workload = Workload(settings, runtime.clock, Random(1), lock)
+        crew = ThreadCrew(workload, settings, runtime.clock, runtime.driver, lock)
+        crews.append(crew)
+        workload.assign([TP])
+        workload.restore(workload.parts[TP], None, DoneMap())
+        crew.start()
+        return workload, crew
+
+    yield make
+    for crew in crews:
+        run_blocking(crew.end(runtime.clock.now_ms() + 5_000))
+        assert crew._alive == 0
+
+
+def admit(workload: Workload, crew: ThreadCrew, offsets: range, keys: int) -> None:
+    records = [
+        ConsumerRecord("orders", 0, 0, o, 0, 0, b"%d" % (o % keys), b"", [], None, 1, 0, -1)
+        for o in offsets
+    ]
+    with workload.lock:
+        workload.admit({TP: records}, {})
+    crew.dispatch()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize(("workers", "keys"), [(1, 50), (8, 3), (8, 500)])
+def test_every_record_is_handled_once_and_in_order(begin: Begin, workers: int, keys: int) -> None:
+    handled: dict[bytes, list[int]] = defaultdict(list)
+    inside: set[bytes] = set()
+    overlaps: list[bytes] = []
+
+    def handle(record: Any) -> None:
+        if record.key in inside:
+            overlaps.append(record.key)
+        inside.add(record.key)
+        handled[record.key].append(record.offset)
+        inside.discard(record.key)
+
+    workload, crew = begin(handle, workers)
+    for start in range(0, 5_000, 500):
+        admit(workload, crew, range(start, start + 500), keys)
+    wait_for(lambda: workload.done == 5_000)
+    assert not overlaps
+    assert all(offsets == sorted(offsets) for offsets in handled.values())
+    assert sum(map(len, handled.values())) == 5_000
+    assert workload.in_flight == 0
+    assert workload.parts[TP].running == 0
+
+
+def test_a_slow_call_delays_no_record_that_its_thread_has_taken(begin: Begin) -> None:
+    release, quick = threading.Event(), threading.Event()
+
+    def handle(record: Any) -> None:
+        if record.offset == 3_000:
+            release.wait(20)
+        elif record.offset > 3_900:
+            quick.set()
+
+    workload, crew = begin(handle, 2)
+    admit(workload, crew, range(4_000), 4_000)
+    wait_for(lambda: workload.done >= 3_980 or quick.is_set())
+    wait_for(lambda: crew.dispatch() or workload.done == 3_999)
+    release.set()
+    wait_for(lambda: workload.done == 4_000)
+
+
+def test_a_retry_wakes_a_thread_that_is_idle(begin: Begin) -> None:
+    attempts: list[float] = []
+
+    def handle(_: Any) -> None:
+        attempts.append(time.monotonic())
+        if len(attempts) < 3:
+            raise ValueError("again")
+
+    workload, crew = begin(handle, 4, retry=Retry(3, backoff_ms=(30, 60)))
+    admit(workload, crew, range(1), 1)
+    wait_for(lambda: workload.done == 1)
+    assert attempts[1] - attempts[0] >= 0.024
+    assert attempts[2] - attempts[1] >= 0.048
+
+
+def test_a_batch_has_records_of_one_key(begin: Begin) -> None:
+    batches: list[list[Any]] = []
+    gate = threading.Event()
+
+    def handle(records: list[Any]) -> None:
+        gate.wait(20)
+        batches.append(records)
+
+    workload, crew = begin(handle, 1, batch=10)
+    admit(workload, crew, range(100), 4)
+    gate.set()
+    wait_for(lambda: workload.done == 100)
+    assert all(len({record.key for record in batch}) == 1 for batch in batches)
+    assert max(map(len, batches)) == 10
+
+
+def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None:
+    gate, started = threading.Event(), threading.Event()
+
+    def handle(record: Any) -> None:
+        if record.offset >= 50:
+            started.set()
+            gate.wait(20)
+
+    workload, crew = begin(handle, 1)
+    admit(workload, crew, range(200), 200)
+    assert started.wait(20)
+    with workload.lock:
+        parts = workload.drop_queued([TP])
+        parts[0].draining = True
+    crew.cancel(parts)
+    assert parts[0].running == 1
+    gate.set()
+    wait_for(lambda: parts[0].running == 0)
+    assert workload.in_flight == 0
+    assert workload.done == 51
