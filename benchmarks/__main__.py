@@ -24,6 +24,9 @@ from benchmarks.suite import Sample, Suite
 from benchmarks.ways.plan import WAY_MEASURES, WAYS_PLAN, WAYS_QUICK
 from benchmarks.ways.readers import WAYS
 from benchmarks.ways.report import goals, write_ways
+from benchmarks.workers.crews import CREWS
+from benchmarks.workers.plan import WORKERS_MEASURES, WORKERS_PLAN, WORKERS_QUICK
+from benchmarks.workers.report import write_workers
 from tests.kafka.broker import KafkaCluster
 
 _FOLDER = Path(__file__).with_name("results")
@@ -37,7 +40,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = False
-    for part in (_readers, _options, _ways, _asynchronous, _groups):
+    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups):
         failed |= part(arguments)
     return 1 if failed else 0
 
@@ -99,6 +102,16 @@ def _asynchronous(arguments: argparse.Namespace) -> bool:
     return bool(results.failures())
 
 
+def _workers(arguments: argparse.Namespace) -> bool:
+    """Measure workers; returns whether anything failed."""
+    plan = WORKERS_QUICK if arguments.quick else WORKERS_PLAN
+    results = _of_suite(arguments, plan, WORKERS_MEASURES, list(CREWS))
+    if results is None:
+        return False
+    _print_files(results, arguments.output, write_workers(results, plan, arguments.output))
+    return bool(results.failures())
+
+
 def _of_suite(
     arguments: argparse.Namespace, plan: Plan, known: Sequence[Measure], readers: list[str]
 ) -> Results | None:
@@ -154,8 +167,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="READER",
         help=f"some of: {', '.join(READERS)}",
     )
-    kinds = ["throughput", "compressed", "many", "options", "ways", "aio", "groups"]
-    measures = (*MEASURES, *OPTION_MEASURES, *WAY_MEASURES, *AIO_MEASURES, *GROUP_MEASURES)
+    kinds = ["throughput", "compressed", "many", "options", "ways", "aio", "workers", "groups"]
+    measures = (
+        *MEASURES,
+        *OPTION_MEASURES,
+        *WAY_MEASURES,
+        *AIO_MEASURES,
+        *WORKERS_MEASURES,
+        *GROUP_MEASURES,
+    )
     names = [*kinds, *(each.name for each in measures)]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="MEASURE", help=f"some of: {', '.join(names)}"

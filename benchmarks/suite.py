@@ -27,6 +27,7 @@ _HANDLER_NS, _SLOW_HANDLER_NS = 2_000, 25_000
 _LIMIT_S = 300.0
 #: The modules of the processes that read.
 _CHILD, _ASYNCHRONOUS = "benchmarks.child", "benchmarks.aio.process"
+_WORKERS = "benchmarks.workers.process"
 #: Paced records before latency is measured.
 _WARM_UP = 6_000
 
@@ -78,6 +79,7 @@ class Suite:
             "options": self._option,
             "ways": self._way,
             "aio": self._asynchronous,
+            "workers": self._workers,
         }
         kind, *details = measure.split("-")
         return kinds[kind](reader, *details)
@@ -142,6 +144,11 @@ class Suite:
         count = int(self._plan.records[int(size)] * CATALOGUE[reader].share)
         task = Task("throughput", reader, self._sources.plain(int(size)), count=count)
         return _in_child(task, module=_ASYNCHRONOUS)
+
+    def _workers(self, reader: str, kind: str) -> Figures:
+        count, seconds = self._plan.records[100], self._plan.idle_s
+        task = Task(kind, reader, self._sources.keyed(), count=count, seconds=seconds)
+        return _in_child(task, module=_WORKERS)
 
     def _read(self, reader: str, source: Source, count: int) -> Figures:
         if reader == JAVA:

@@ -21,6 +21,7 @@ _BUSY = 8
 _FLUSH_S = 120.0
 _DIFFERENT = 997
 _DOCUMENT_BYTES = 80
+_KEYS = 10_000
 
 
 class Sources:
@@ -62,6 +63,13 @@ class Sources:
             self._known["documents"] = source
             self._fill(source, self._plan.documents, {}, _document, _key)
         return self._known["documents"]
+
+    def keyed(self) -> Source:
+        """Records with 10,000 keys, for the only member of a new group."""
+        if "keyed" not in self._known:
+            self._known["keyed"] = replace(self._create("keyed", _PARTITIONS), size=100)
+            self._fill(self._known["keyed"], self._plan.records[100], {}, key=_one_of_many)
+        return replace(self._known["keyed"], group=f"keyed-{uuid.uuid4().hex}")
 
     def backlog(self) -> Source:
         """A backlog larger than the buffer of any reader."""
@@ -137,6 +145,10 @@ def _document(size: int) -> bytes:
 
 def _key(number: int) -> bytes:
     return b"account-%d" % (number % _DIFFERENT)
+
+
+def _one_of_many(number: int) -> bytes:
+    return b"%d" % (number % _KEYS)
 
 
 def _text(size: int) -> bytes:

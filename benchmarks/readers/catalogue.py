@@ -11,6 +11,7 @@ from benchmarks.aio.applications import APPLICATIONS
 from benchmarks.readers.base import Reader, Source
 from benchmarks.readers.variants import VARIANTS
 from benchmarks.ways.readers import WAYS, open_way
+from benchmarks.workers.crews import CREWS
 
 __all__ = [
     "ALONE",
@@ -44,7 +45,7 @@ class Entry:
 
     Attributes:
         title: The name in results.
-        open: Creates the reader; None for the Java client and for asyncio.
+        open: Creates the reader; None if `Suite` starts another process.
         share: The part of the records to read, if all of them would take minutes.
         environment: Environment variables of its process.
 
@@ -159,4 +160,5 @@ CATALOGUE: dict[str, Entry] = {
         for name, way in WAYS.items()
     },
     **{name: Entry(each.title, None, each.share, _NATIVE) for name, each in APPLICATIONS.items()},
+    **{name: Entry(crew.title, None, environment=_NATIVE) for name, crew in CREWS.items()},
 }

@@ -36,6 +36,8 @@ READERS = {
     "per_partition.py": ((), "processed"),
     "exactly_once_sqlite.py": ((), "stored"),
     "worker_pool.py": ((), "processed"),
+    "keyed_workers.py": ((), "stored"),
+    "process_pool.py": ((), "counted"),
     "dead_letters.py": ((), "processed"),
     "read_to_end.py": ((), "read"),
     "arrow_compute.py": (("pyarrow",), "counted"),

@@ -13,6 +13,7 @@ from benchmarks.plan import MEASURES
 from benchmarks.profile import threads_of
 from benchmarks.readers.catalogue import CATALOGUE
 from benchmarks.readers.drain import _ends, _request
+from benchmarks.workers.plan import WORKERS_MEASURES
 
 _ALL = (*MEASURES, *AIO_MEASURES)
 
@@ -53,7 +54,7 @@ def test_both_readers_of_a_bar_are_measured(bar) -> None:
 
 
 def test_measures_name_existing_readers() -> None:
-    for measure in (*_ALL, *OPTION_MEASURES):
+    for measure in (*_ALL, *OPTION_MEASURES, *WORKERS_MEASURES):
         assert set(measure.readers) <= set(CATALOGUE)
 
 

@@ -1,0 +1,1 @@
+"""Workers that handle records in parallel, beside a plain loop."""
