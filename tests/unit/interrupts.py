@@ -7,7 +7,7 @@ import gc
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["Interrupter", "behind_store"]
 
@@ -15,6 +15,11 @@ __all__ = ["Interrupter", "behind_store"]
 def press_ctrl_c() -> None:
     """Do the same as Python's handler of SIGINT."""
     raise KeyboardInterrupt
+
+
+#: These enter and leave an exception handler. CPython runs no signal handler there. An error would
+#: leave the handled exception behind as the one that all later code handles.
+_OF_HANDLERS: Final = {dis.opmap["PUSH_EXC_INFO"], dis.opmap["POP_EXCEPT"]}
 
 
 class Interrupter:
@@ -64,7 +69,7 @@ class Interrupter:
                 return None
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
-        elif event == "opcode":
+        elif event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _OF_HANDLERS:
             if not self._left:
                 self.frame, self.instruction = frame, frame.f_lasti
                 self._handler()
