@@ -49,7 +49,7 @@ class Commits:
         self.next_ms = self._clock.after_ms(self._interval_ms)
         if self._in_flight:
             return
-        snapshots = self._take_snapshots(tuple(self._workload.parts))
+        snapshots = self._take_snapshots(tuple(self._workload.parts), final=False)
         if snapshots:
             self._in_flight = True
             await self._port.begin_commit(
@@ -59,8 +59,8 @@ class Commits:
     async def commit_now(
         self, partitions: Iterable[TopicPartition], timeout_ms: float
     ) -> KafkaError | None:
-        """Commit what has changed and wait; returns the error of a failed commit."""
-        snapshots = self._take_snapshots(partitions)
+        """Commit partitions that are given up, and wait; returns the error of a failed commit."""
+        snapshots = self._take_snapshots(partitions, final=True)
         if not snapshots:
             return None
         offsets = self._to_commit(snapshots)
@@ -77,9 +77,9 @@ class Commits:
         self._note_success(snapshots)
         return None
 
-    def _take_snapshots(self, partitions: Iterable[TopicPartition]) -> _Snapshots:
+    def _take_snapshots(self, partitions: Iterable[TopicPartition], *, final: bool) -> _Snapshots:
         with self._workload.lock:
-            return self._workload.snapshots(partitions)
+            return self._workload.snapshots(partitions, final=final)
 
     def _to_commit(self, snapshots: _Snapshots) -> _Offsets:
         offsets: _Offsets = {}

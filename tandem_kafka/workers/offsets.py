@@ -74,6 +74,7 @@ class PartitionOffsets(Generic[T]):
 
     def restore(self, committed: OffsetAndMetadata, done: DoneMap) -> None:
         """Begin at a committed offset, with what is marked there."""
+        self.changes = self.committed_changes = 1
         self._next = committed.offset
         self._restored = list(done.ranges)
         self._restored_epoch = done.leader_epoch
@@ -178,10 +179,16 @@ class PartitionOffsets(Generic[T]):
             at = offset + 1
         return _joined(ranges, self._restored, end)
 
-    def snapshot(self) -> Snapshot | None:
-        """Return what to commit, or None if nothing has changed since the last commit."""
+    def snapshot(self, *, final: bool = False) -> Snapshot | None:
+        """Return what to commit, or None if nothing has changed since the last commit.
+
+        Args:
+            final: This is the last commit of the assignment. It repeats an unchanged one, because
+                a coordinator that fails over may have lost it.
+        """
         base = self.base
-        if base is None or self.changes == self.committed_changes:
+        again = final and self.changes > 0
+        if base is None or (self.changes == self.committed_changes and not again):
             return None
         epochs = self._epochs
         before = bisect_left(epochs, (base,)) - 1

@@ -315,12 +315,14 @@ class Workload:
 
     # --- commits -------------------------------------------------------------------------------
 
-    def snapshots(self, partitions: Iterable[TopicPartition]) -> dict[AssignedPartition, Snapshot]:
-        """Return the present state of the partitions that have changed since their last commit."""
+    def snapshots(
+        self, partitions: Iterable[TopicPartition], *, final: bool
+    ) -> dict[AssignedPartition, Snapshot]:
+        """Return the present state of the partitions whose state must be committed."""
         found = {}
         for tp in partitions:
             part = self.parts.get(tp)
-            snapshot = part.offsets.snapshot() if part is not None else None
+            snapshot = part.offsets.snapshot(final=final) if part is not None else None
             if part is not None and snapshot is not None:
                 found[part] = snapshot
         return found

@@ -141,8 +141,10 @@ class Member:
 
         snapshots = workload.snapshots
 
-        def checking(partitions: Iterable[TopicPartition]) -> dict[AssignedPartition, Snapshot]:
-            found = snapshots(partitions)
+        def checking(
+            partitions: Iterable[TopicPartition], *, final: bool
+        ) -> dict[AssignedPartition, Snapshot]:
+            found = snapshots(partitions, final=final)
             for part, snapshot in found.items():
                 self.handlers.check_commit(part, snapshot.to_commit(part.tp)[0])
             return found

@@ -119,6 +119,7 @@ def test_nothing_is_committed_twice() -> None:
     assert snapshot is not None
     offsets.committed_changes = snapshot.changes
     assert offsets.snapshot() is None
+    assert offsets.snapshot(final=True) is not None, "the coordinator may have lost it"
 
 
 def test_a_record_that_replaced_a_marked_one_is_not_done() -> None:
