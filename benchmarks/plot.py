@@ -48,6 +48,10 @@ def _is_ours(name: str) -> bool:
     return CATALOGUE[name].title.startswith(CATALOGUE[OURS].title)
 
 
+def _label(value: float) -> str:
+    return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
+
+
 def _draw(panel: Any, results: Results, measure: Measure) -> None:
     medians = results.medians(measure)
     # Bars are drawn from the bottom up, so the best comes last.
@@ -62,7 +66,7 @@ def _draw(panel: Any, results: Results, measure: Measure) -> None:
         [medians[name][measure.figure] / scale for name in names],
         color=[_OURS_COLOUR if _is_ours(name) else _OTHER_COLOUR for name in names],
     )
-    panel.bar_label(bars, fmt="{:,.3g}" if scale == 1 else "{:,.0f}", padding=3, fontsize=8)
+    panel.bar_label(bars, fmt=_label, padding=3, fontsize=8)
     panel.margins(x=0.12)
     panel.set_title(measure.title, fontsize=10, loc="left")
     panel.set_xlabel(_UNITS[measure.figure], fontsize=8)

@@ -45,9 +45,10 @@ WORKERS_MEASURES: Final = (
         "above_idle_mb",
         higher_is_better=False,
         method=(
-            "`max_in_flight` is a million, and no handler returns until all are handed out. “above "
-            "idle” is the memory of the process minus that before the first poll. The loop keeps "
-            "the same records in a list."
+            "`max_in_flight` is a million, and no handler returns until all are handed out. The "
+            "limit of the metadata is 200,000 bytes, because the default pauses partitions "
+            "earlier. “above idle” is the memory of the process minus that before the first poll. "
+            "The loop keeps the same records in a list."
         ),
         readers=("workers-loop", "workers-threads-16", "workers-tasks-16"),
     ),

@@ -24,6 +24,8 @@ from tandem_kafka.workers import AsyncKeyedWorkers, KeyedWorkers
 __all__: list[str] = []
 
 _SLEEP_S: Final = 0.005
+#: Room for a map of a million records. With the default, partitions are paused earlier.
+_METADATA_BYTES: Final = 200_000
 #: Records of a poll of the loop, so that the clock is read often.
 _FEW, _MANY = 20, 500
 
@@ -149,7 +151,11 @@ def _blocking(task: Task, crew: Crew) -> Figures:
             released = threading.Event()
             flight = _Flight(task, released.set)
             run = KeyedWorkers(
-                consumer, lambda _: released.wait(), workers=workers, max_in_flight=task.count
+                consumer,
+                lambda _: released.wait(),
+                workers=workers,
+                max_in_flight=task.count,
+                metadata_limit_bytes=_METADATA_BYTES,
             )
             run.run(lambda: flight.ended(lambda: _in_flight(run)))
             return flight.figures()
@@ -170,7 +176,11 @@ async def _asynchronous(task: Task, crew: Crew) -> Figures:
                 await released.wait()
 
             run = AsyncKeyedWorkers(
-                consumer, waiting, workers=crew.workers, max_in_flight=task.count
+                consumer,
+                waiting,
+                workers=crew.workers,
+                max_in_flight=task.count,
+                metadata_limit_bytes=_METADATA_BYTES,
             )
             await run.run(lambda: flight.ended(lambda: _in_flight(run)))
             return flight.figures()
