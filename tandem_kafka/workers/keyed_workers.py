@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pickle import PicklingError, dumps
 from typing import Any, Generic, Literal
 
+from tandem_kafka.callers import run
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.listener import RebalanceListener, check_listener
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
@@ -18,7 +19,7 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, ValueT
 from tandem_kafka.workers.control import Control, Crew, Until
 from tandem_kafka.workers.executors import ExecutorCrew
-from tandem_kafka.workers.ports import BlockingPort, run_blocking
+from tandem_kafka.workers.ports import BlockingPort
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.runs import Runs
@@ -158,7 +159,7 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
         with self._running(), _handled(signals, self.stop):
             control = self._new_control()
             self._begin(control)
-            run_blocking(control.run(until, WorkersListener(control, self._settings.listener)))
+            run(control.run(until, WorkersListener(control, self._settings.listener)))
 
     def _new_control(self) -> Control:
         runtime, settings = self._runtime, self._settings

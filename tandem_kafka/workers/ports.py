@@ -11,7 +11,7 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["BlockingPort", "ConsumerPort", "Offsets", "run_blocking"]
+__all__ = ["BlockingPort", "ConsumerPort", "Offsets"]
 
 T = TypeVar("T")
 
@@ -152,14 +152,3 @@ def _never_suspends(method: Callable[..., None]) -> Callable[..., Coroutine[Any,
         method(*arguments)
 
     return call
-
-
-def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, because everything that it awaits blocks instead."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    coroutine.close()
-    raise AssertionError(f"{coroutine!r} suspended without an event loop")

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tandem_kafka.callers import run
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.control import Control
-from tandem_kafka.workers.ports import run_blocking
 
 __all__ = ["AsyncWorkersListener", "WorkersListener"]
 
@@ -22,17 +22,17 @@ class WorkersListener:
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> object:
         """Begin the partitions."""
-        run_blocking(self._control.on_assigned(sorted(assigned)))
+        run(self._control.on_assigned(sorted(assigned)))
         return _call(self._listener, "on_partitions_assigned", assigned)
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> object:
         """Drain and commit the partitions."""
-        run_blocking(self._control.on_revoked(sorted(revoked)))
+        run(self._control.on_revoked(sorted(revoked)))
         return _call(self._listener, "on_partitions_revoked", revoked)
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> object:
         """Fence the partitions."""
-        run_blocking(self._control.on_lost(sorted(lost)))
+        run(self._control.on_lost(sorted(lost)))
         return _call(self._listener, "on_partitions_lost", lost)
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from tandem_kafka.callers import run
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random, Runtime
@@ -16,7 +17,6 @@ from tandem_kafka.workers import KeyedWorkers, Retry
 from tandem_kafka.workers.assignment import AssignedPartition
 from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.offsets import Snapshot
-from tandem_kafka.workers.ports import run_blocking
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.settings import Order
 from tests.scenarios.catalogue import Scenario
@@ -153,12 +153,12 @@ class Member:
         workload.snapshots = checking  # type: ignore[method-assign]
         self.handlers.parts = workload.parts
         listener = WorkersListener(self.control, self._members.listeners[self._consumer])
-        run_blocking(self.control.begin(listener))
+        run(self.control.begin(listener))
 
     def step(self, timeout_ms: int) -> None:
         """Do what `run()` does between two polls; a failed run ends, and another one begins."""
         try:
-            run_blocking(self.control.step(timeout_ms))
+            run(self.control.step(timeout_ms))
         except KafkaError:
             if not self._members.expects_errors:
                 raise
@@ -170,7 +170,7 @@ class Member:
 
     def end(self) -> None:
         """End the run: drain and commit."""
-        error = run_blocking(self.control.end(DRAIN_MS))
+        error = run(self.control.end(DRAIN_MS))
         self._members.failed_commits += error is not None
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.callers import run
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap
-from tandem_kafka.workers.ports import run_blocking
 from tandem_kafka.workers.settings import Settings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
@@ -56,7 +56,7 @@ def begin() -> Iterator[Begin]:
 
     yield make
     for crew in crews:
-        run_blocking(crew.end(runtime.clock.now_ms() + 5_000))
+        run(crew.end(runtime.clock.now_ms() + 5_000))
         assert crew._alive == 0
 
 
