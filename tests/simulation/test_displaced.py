@@ -65,7 +65,8 @@ def test_a_displaced_static_member_does_not_set_commits_back(way: str, empty: bo
                 displaced.commit({TP: OffsetAndMetadata(7)})
         else:
             for _ in range(5):
-                with pytest.raises(FencedInstanceIdError):
+                taken = "another member of the group 'readers' has taken over group_instance_id="
+                with pytest.raises(FencedInstanceIdError, match=taken):
                     displaced.poll(200)
                 simulation.sleep(1_500)
         simulation.sleep(2_000)

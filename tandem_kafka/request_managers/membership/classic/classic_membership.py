@@ -16,7 +16,7 @@ from typing import Any
 from kafka.errors import FencedInstanceIdError, IllegalGenerationError
 
 from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, partitions_of
-from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError, for_code
+from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -30,7 +30,7 @@ from tandem_kafka.request_managers.membership.classic.classic_states import TRAN
 from tandem_kafka.request_managers.membership.classic.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.classic.join_and_sync import (
     ClassicRequests,
-    join_error,
+    group_error,
 )
 from tandem_kafka.request_managers.membership.classic.leadership import Leadership
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
@@ -305,7 +305,7 @@ class ClassicMembership(RequestManager):
             return
         message = response.message
         if message.error_code:
-            error = join_error(message.error_code, self._context)
+            error = group_error(message.error_code, self._context)
             if message.member_id:
                 self._group.joined(NO_GENERATION, message.member_id)  # KIP-394
             raise error
@@ -353,7 +353,7 @@ class ClassicMembership(RequestManager):
             return
         message = response.message
         if message.error_code:
-            raise for_code(message.error_code)(self._context.config.group_id)
+            raise group_error(message.error_code, self._context)
         self._context.metrics.record("sync-latency", response.latency_ms)
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tandem_kafka.errors import for_code
 from tandem_kafka.network.request import ClientResponse, KeepAlive, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.membership.classic.join_and_sync import group_error
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.wire.messages import HeartbeatRequest
@@ -96,7 +96,7 @@ class Heartbeats:
     def _raise_error(self, generation: int, code: int) -> None:
         group = self._context.group.metadata
         if code and group.generation_id == generation:  # otherwise of an earlier generation
-            raise for_code(code)(group.group_id)
+            raise group_error(code, self._context)
 
     def _handle_error(self, generation: int, error: Exception) -> None:
         if self._context.group.metadata.generation_id == generation:

@@ -13,12 +13,13 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.classic.assignor_calls import MemberView
 from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-__all__ = ["ClassicRequests", "join_error"]
+__all__ = ["ClassicRequests", "group_error"]
 
 PROTOCOL_TYPE = "consumer"
 #: Added to the rebalance timeout, because the response to JoinGroup waits for the slowest member.
 JOIN_GRACE_MS = 5_000
 _INCONSISTENT_GROUP_PROTOCOL: Final = 23
+_FENCED_INSTANCE_ID: Final = 82
 
 
 class ClassicRequests:
@@ -102,7 +103,7 @@ class ClassicRequests:
         )
 
 
-def join_error(code: int, context: ManagerContext) -> Exception:
+def group_error(code: int, context: ManagerContext) -> Exception:
     """Return the error for a code, with the next step if the user must act."""
     return for_code(code)(_explanation(code, context))
 
@@ -114,5 +115,10 @@ def _explanation(code: int, context: ManagerContext) -> str:
         return (
             f"group {config.group_id!r} has no assignor in common with this member, which supports "
             f"{names}; before you remove an assignor, add a common one to all members"
+        )
+    if code == _FENCED_INSTANCE_ID:
+        return (
+            f"another member of the group {config.group_id!r} has taken over "
+            f"group_instance_id={config.group_instance_id!r}; give each process an id of its own"
         )
     return f"group {config.group_id!r}"
