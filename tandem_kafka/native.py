@@ -16,7 +16,7 @@ import os
 from types import ModuleType
 from typing import Final
 
-__all__ = ["ABI", "load", "log_fallback", "native", "native_available"]
+__all__ = ["ABI", "implementation", "load", "log_fallback", "native", "native_available"]
 
 log = logging.getLogger(__name__)
 
@@ -76,3 +76,8 @@ def log_fallback() -> None:
     """Log why the Python implementation is used, if it is; called when a consumer starts."""
     if not native_available:
         log.info("using the Python implementation instead of the native extension: %s", _REASON)
+
+
+def implementation() -> str:
+    """Return "native", or why the Python implementation is used instead of the extension."""
+    return "native" if native_available else f"Python implementation: {_REASON}"

@@ -22,6 +22,7 @@ from tandem_kafka.network.request import ANY_NODE, ClientResponse
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.missing_topics import MissingTopics
+from tandem_kafka.request_managers.opening import log_opening
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind
@@ -305,6 +306,8 @@ class MetadataRefresher(RequestManager):
             self._apply(snapshot_of(message), now_ms)
 
     def _apply(self, answer: ClusterSnapshot, now_ms: int) -> None:
+        if self._succeeded_ms is None:
+            log_opening(self._context.config, answer.cluster_id)
         self._succeeded_ms, self._failing_since_ms = now_ms, None
         self._response_topics = self._requested_topics
         everything = self._requested_topics is None
