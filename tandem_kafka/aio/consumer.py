@@ -15,7 +15,7 @@ from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
 from tandem_kafka.consumer.calls.reading import ReadingCalls
-from tandem_kafka.consumer.parts import Parts, with_client_id
+from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import IllegalStateError
@@ -113,9 +113,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         if topics:
             check_subscription(topics, None)
         self._topics = topics
-        self._written = config.by_name()
-        self._config = with_client_id(config)
-        self._written["client_id"] = self._config.client_id
+        self._config, self._written = named_client(config)
         self._environment: tuple[Runtime | None, Any] = (None, None)
         self._started = False
 

@@ -14,7 +14,7 @@ from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_c
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.offset_methods import OffsetMethods
-from tandem_kafka.consumer.parts import Parts, with_client_id
+from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
@@ -105,10 +105,8 @@ class KafkaConsumer(
     def _start(
         self, config: Config, runtime: Runtime, topics: Sequence[str], transport: Any = None
     ) -> None:
-        self._written = config.by_name()
-        config = with_client_id(config)
-        self._written["client_id"] = config.client_id
-        self._config = config
+        self._config, self._written = named_client(config)
+        config = self._config
         parts = Parts(config, runtime, Threads(runtime.clock, runtime.driver), transport)
         self._parts = parts
         self._core = parts.core

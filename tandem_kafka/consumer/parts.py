@@ -28,18 +28,23 @@ from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.runtime import Runtime
 
-__all__ = ["Parts", "with_client_id"]
+__all__ = ["Parts", "named_client"]
 
 _numbers = itertools.count(1)
 
 
-def with_client_id(config: Config) -> Config:
-    """Return the options with a generated `client_id` if none was given."""
+def named_client(config: Config) -> tuple[Config, dict[str, Any]]:
+    """Return the options, and the same by name as the user gave them.
+
+    If no `client_id` was given, both have a generated one.
+    """
+    written: dict[str, Any] = config.by_name()
     if config.client_id is not None:
-        return config
+        return config, written
     suffix = config.group_instance_id or str(next(_numbers))
     parts = ["consumer", config.group_id, suffix]
-    return dataclasses.replace(config, client_id="-".join(filter(None, parts)))
+    written["client_id"] = client_id = "-".join(filter(None, parts))
+    return dataclasses.replace(config, client_id=client_id), written
 
 
 class Parts:

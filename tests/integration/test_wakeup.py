@@ -271,7 +271,8 @@ def test_ctrl_c_just_before_the_listener_is_called(
         other = kafka.admin.create_topic(f"other-{topic}")
         consumer.subscribe([topic, other], listener=listener)
     wanted = ApplyAssignment if moment == "taking over" else CommitSync
-    ask = consumer._core.ask
+    method = "ask_now" if moment == "taking over" else "ask"
+    ask = getattr(consumer._core, method)
     interrupted: list[object] = []
 
     def interrupt(event: object, **options: bool) -> object:
@@ -280,7 +281,7 @@ def test_ctrl_c_just_before_the_listener_is_called(
             os.kill(os.getpid(), signal.SIGINT)
         return ask(event, **options)
 
-    monkeypatch.setattr(consumer._core, "ask", interrupt)
+    monkeypatch.setattr(consumer._core, method, interrupt)
     with pytest.raises(KeyboardInterrupt):
         poll_until(consumer, lambda: False)
     assert len(interrupted) == 1
