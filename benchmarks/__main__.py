@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.aio.applications import APPLICATIONS
@@ -74,55 +74,57 @@ def _write(results: Results, plan: Plan, arguments: argparse.Namespace) -> None:
 def _options(arguments: argparse.Namespace) -> bool:
     """Measure the effect of single options; returns whether anything failed."""
     plan = QUICK if arguments.quick else OPTIONS
-    results = _of_suite(arguments, plan, OPTION_MEASURES, [OURS, *VARIANTS])
-    if results is None:
-        return False
-    _print_files(results, arguments.output, write_options(results, plan, arguments.output))
+    results = _of_suite(arguments, plan, OPTION_MEASURES, [OURS, *VARIANTS], write_options)
     return bool(results.failures())
 
 
 def _ways(arguments: argparse.Namespace) -> bool:
     """Measure the usual ways of reading; returns whether anything failed."""
     plan = WAYS_QUICK if arguments.quick else WAYS_PLAN
-    results = _of_suite(arguments, plan, WAY_MEASURES, list(WAYS))
-    if results is None:
-        return False
-    _print_files(results, arguments.output, write_ways(results, plan, arguments.output))
-    print("\n".join(" ".join(row) for row in goals(results)), flush=True)
+    results = _of_suite(arguments, plan, WAY_MEASURES, list(WAYS), write_ways)
+    if results.samples:
+        print("\n".join(" ".join(row) for row in goals(results)), flush=True)
     return bool(results.failures())
 
 
 def _asynchronous(arguments: argparse.Namespace) -> bool:
     """Measure clients for asyncio; returns whether anything failed."""
     plan = AIO_QUICK if arguments.quick else AIO_PLAN
-    results = _of_suite(arguments, plan, AIO_MEASURES, list(APPLICATIONS))
-    if results is None:
-        return False
-    _print_files(results, arguments.output, write_aio(results, plan, arguments.output))
+    results = _of_suite(arguments, plan, AIO_MEASURES, list(APPLICATIONS), write_aio)
     return bool(results.failures())
 
 
 def _workers(arguments: argparse.Namespace) -> bool:
     """Measure workers; returns whether anything failed."""
     plan = WORKERS_QUICK if arguments.quick else WORKERS_PLAN
-    results = _of_suite(arguments, plan, WORKERS_MEASURES, list(CREWS))
-    if results is None:
-        return False
-    _print_files(results, arguments.output, write_workers(results, plan, arguments.output))
+    results = _of_suite(arguments, plan, WORKERS_MEASURES, list(CREWS), write_workers)
     return bool(results.failures())
 
 
 def _of_suite(
-    arguments: argparse.Namespace, plan: Plan, known: Sequence[Measure], readers: list[str]
-) -> Results | None:
-    """Run the requested measures on a separate cluster; None if there are none."""
+    arguments: argparse.Namespace,
+    plan: Plan,
+    known: Sequence[Measure],
+    readers: list[str],
+    write: Callable[[Results, Plan, Path], list[str]],
+) -> Results:
+    """Run the requested measures on a separate cluster, and write the results, if there are any.
+
+    Args:
+        arguments: The arguments of the command.
+        plan: How much to measure.
+        known: All measures of this part.
+        readers: The readers to compare.
+        write: Writes the results into a folder, and returns the names of the files.
+    """
     measures = _chosen(known, arguments.only)
-    if not measures or OURS not in arguments.readers:
-        return None
     results = Results([], known)
+    if not measures or OURS not in arguments.readers:
+        return results
     with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
         _collect(Suite(cluster, plan, arguments.batch_bytes).run(measures, readers), results)
     results.end()
+    _print_files(results, arguments.output, write(results, plan, arguments.output))
     return results
 
 

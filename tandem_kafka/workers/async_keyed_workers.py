@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal
 from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
 from tandem_kafka.consumer.listener import RebalanceListener, check_listener
 from tandem_kafka.errors import ArgumentTypeError
-from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, ValueT
 from tandem_kafka.workers.async_port import AsyncPort
 from tandem_kafka.workers.control import Control, Until
@@ -143,8 +143,7 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
 
     def _new_control(self, port: AsyncPort, group: asyncio.TaskGroup) -> Control:
         settings, clock = self._settings, self._runtime.clock
-        random: Random = self._runtime.random
-        workload = Workload(settings, clock, random, new_lock())
+        workload = Workload(settings, clock, self._runtime.random, new_lock())
         crew = TaskCrew(workload, settings, clock, group)
         return Control(port, workload, crew, clock, settings)
 

@@ -12,7 +12,7 @@ from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tandem_kafka.workers.ports import Offsets
+from tandem_kafka.workers.ports import Offsets, PlainPort
 
 __all__ = ["AsyncPort"]
 
@@ -22,18 +22,15 @@ COMMIT_MS = 5_000
 _Done = Callable[[Exception | None], None]
 
 
-class AsyncPort:
+class AsyncPort(PlainPort):
     """An `AsyncKafkaConsumer`. Commits in the background belong to a task of `run()`, `serve`.
 
     Commits are sent one at a time. A retried commit could otherwise overtake a newer one.
     """
 
     def __init__(self, consumer: AsyncKafkaConsumer[Any, Any]) -> None:
+        super().__init__(consumer)
         self._consumer = consumer
-        self.paused = consumer.paused
-        self.assignment = consumer.assignment
-        self.subscription = consumer.subscription
-        self._polling = self._wakeup_requested = False
         self._committing = asyncio.Lock()
         self._requested: deque[tuple[Offsets, _Done]] = deque()
         self._news = asyncio.Event()
@@ -51,12 +48,6 @@ class AsyncPort:
                 except KafkaError as raised:
                     error = raised
                 done(error)
-
-    def wakeup(self) -> None:
-        """End the present or the next `poll`, but no other call of the consumer."""
-        self._wakeup_requested = True
-        if self._polling:
-            self._consumer.wakeup()
 
     async def poll(self, timeout_ms: float, max_records: int) -> ConsumerRecords[Any, Any]:
         """Return records; empty after the timeout or `wakeup`."""
@@ -92,18 +83,6 @@ class AsyncPort:
         while True:
             with suppress(WakeupError):
                 return await self._consumer.committed(tp, metadata=True, timeout_ms=timeout_ms)
-
-    async def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Continue a partition at an offset."""
-        self._consumer.seek(tp, offset)
-
-    async def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of partitions."""
-        self._consumer.pause(*partitions)
-
-    async def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of partitions again."""
-        self._consumer.resume(*partitions)
 
     async def end(self) -> None:
         """Consume a wakeup that came too late for its `poll`: it must not end a later call."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["BlockingPort", "ConsumerPort", "Offsets"]
+__all__ = ["BlockingPort", "ConsumerPort", "Offsets", "PlainPort"]
 
 T = TypeVar("T")
 
@@ -76,14 +77,11 @@ class ConsumerPort(Protocol):
         ...
 
 
-class BlockingPort:
-    """A `KafkaConsumer`: the coroutines block their thread and never suspend."""
+class PlainPort:
+    """The calls that are alike for both kinds of consumers: none of them waits for a broker."""
 
-    def __init__(self, consumer: KafkaConsumer[Any, Any]) -> None:
-        self._consumer = consumer
-        self.pause = _never_suspends(consumer.pause)
-        self.resume = _never_suspends(consumer.resume)
-        self.seek = _never_suspends(consumer.seek)
+    def __init__(self, consumer: PlainMethods) -> None:
+        self._plain = consumer
         self.paused = consumer.paused
         self.assignment = consumer.assignment
         self.subscription = consumer.subscription
@@ -97,7 +95,27 @@ class BlockingPort:
         """
         self._wakeup_requested = True
         if self._polling:
-            self._consumer.wakeup()
+            self._plain.wakeup()
+
+    async def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Continue a partition at an offset."""
+        self._plain.seek(tp, offset)
+
+    async def pause(self, *partitions: TopicPartition) -> None:
+        """Stop returning records of partitions."""
+        self._plain.pause(*partitions)
+
+    async def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of partitions again."""
+        self._plain.resume(*partitions)
+
+
+class BlockingPort(PlainPort):
+    """A `KafkaConsumer`: the coroutines block their thread and never suspend."""
+
+    def __init__(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        super().__init__(consumer)
+        self._consumer = consumer
 
     async def poll(self, timeout_ms: float, max_records: int) -> ConsumerRecords[Any, Any]:
         """Return records; empty after the timeout or `wakeup`."""
@@ -145,10 +163,3 @@ class BlockingPort:
                 return call()
             except WakeupError:
                 continue
-
-
-def _never_suspends(method: Callable[..., None]) -> Callable[..., Coroutine[Any, Any, None]]:
-    async def call(*arguments: Any) -> None:
-        method(*arguments)
-
-    return call
