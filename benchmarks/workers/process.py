@@ -86,7 +86,7 @@ class _Flight:
         self._mb: float | None = None
 
     def ended(self, in_flight: Callable[[], int]) -> bool:
-        """Look once a second how many records are in flight: counting them takes time."""
+        """Count the records in flight once a second, because counting takes time."""
         now = time.monotonic()
         if self._mb is None and now >= self._due:
             self._due = now + 1.0

@@ -14,7 +14,7 @@ from tandem_kafka.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
-from tandem_kafka.consumer.calls.reading import ReadingCalls
+from tandem_kafka.consumer.calls.reading import ENDLESS_MS, ReadingCalls
 from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.records import ConsumerRecords
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncKafkaConsumer"]
 
-#: For calls without a time limit: the task can be cancelled at any time.
-_ENDLESS_MS = 2**40
 _BATCH_RECORDS = 500
 _MADE_AT_START = frozenset(
     ("_cluster", "_core", "_loop", "_offsets", "_parts", "_positions", "_reading", "_subscriptions")
@@ -238,7 +236,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             KafkaError: As ``KafkaConsumer.poll()``.
         """
         reading = self._reading
-        wait_ms = _ENDLESS_MS if timeout_ms is None else timeout_ms
+        wait_ms = ENDLESS_MS if timeout_ms is None else timeout_ms
         return await handed_out(lambda: reading.poll(wait_ms, max_records))
 
     def __aiter__(self) -> Self:

@@ -27,12 +27,14 @@ from tandem_kafka.shared.subscription import SubscriptionKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ReadingCalls"]
+__all__ = ["ENDLESS_MS", "ReadingCalls"]
 
 log = logging.getLogger(__name__)
 
 #: Iteration creates records in advance. A larger batch would use more memory without any gain.
 MAX_RUN_RECORDS = 1_000
+#: For calls without a time limit.
+ENDLESS_MS = 2**40
 #: How often `fill` counts the records that have arrived, at most. Without the native extension,
 #: each count deserializes them.
 _COUNTS, _COSTLY_COUNTS = 50, 4
@@ -268,4 +270,4 @@ class ReadingCalls(Owned):
     def _idle_deadline_ms(self) -> int:
         """Return when iteration ends if no record arrives."""
         timeout_ms = self._core.config.consumer_timeout_ms
-        return self._core.deadline_ms(2**40 if self._endless else timeout_ms)
+        return self._core.deadline_ms(ENDLESS_MS if self._endless else timeout_ms)
