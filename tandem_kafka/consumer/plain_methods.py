@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
+from tandem_kafka.consumer.health import Health, health_of
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -155,6 +156,13 @@ class PlainMethods(Owned):
         """Return whether the cluster has been reached."""
         self._core.check_readable()
         return self._core.engine.metadata.snapshot.version > 0
+
+    def health(self) -> Health:
+        """Return what this consumer does, what it waits for, and what is wrong.
+
+        Any thread may call this, also while another one is inside ``poll()``. It never waits.
+        """
+        return health_of(self._core)
 
     def metrics(self, raw: bool = False) -> Any:
         """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
