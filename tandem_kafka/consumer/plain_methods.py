@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
+from tandem_kafka.consumer.diagnosis import diagnose
 from tandem_kafka.consumer.health import Health, health_of
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
@@ -163,6 +164,13 @@ class PlainMethods(Owned):
         Any thread may call this, also while another one is inside ``poll()``. It never waits.
         """
         return health_of(self._core)
+
+    def diagnose(self) -> str:
+        """Return ``health()`` and more as text, with the stacks of all threads; for people.
+
+        Any thread may call this, and it never waits. Secrets are hidden.
+        """
+        return diagnose(self._core)
 
     def metrics(self, raw: bool = False) -> Any:
         """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
