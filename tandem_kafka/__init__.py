@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     )
     from tandem_kafka.config import ConsumerOptions
     from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka.consumer.diagnosis import diagnose_on_signal
+    from tandem_kafka.consumer.health import Health, PartitionHealth
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener
     from tandem_kafka.consumer.records import ConsumerRecords
     from tandem_kafka.installation import install, uninstall
@@ -40,6 +42,7 @@ __all__ = [
     "ConsumerRecords",
     "DefaultSerializer",
     "Deserializer",
+    "Health",
     "IsolationLevel",
     "JsonSerializer",
     "KafkaAdminClient",
@@ -48,11 +51,13 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetSpec",
+    "PartitionHealth",
     "Serializer",
     "SubscriptionPattern",
     "TopicPartition",
     "TopicPartitionReplica",
     "__version__",
+    "diagnose_on_signal",
     "install",
     "native_available",
     "uninstall",
@@ -79,7 +84,10 @@ _HOMES: Final = {
     "ConsumerOptions": "tandem_kafka.config",
     "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
     "ConsumerRecords": "tandem_kafka.consumer.records",
+    "Health": "tandem_kafka.consumer.health",
     "KafkaConsumer": "tandem_kafka.consumer.consumer",
+    "PartitionHealth": "tandem_kafka.consumer.health",
+    "diagnose_on_signal": "tandem_kafka.consumer.diagnosis",
     "install": "tandem_kafka.installation",
     "native_available": "tandem_kafka.native",
     "uninstall": "tandem_kafka.installation",

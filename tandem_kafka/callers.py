@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from tandem_kafka import green
 from tandem_kafka.runtime import Clock, Driver
 
-__all__ = ["Callers", "Held", "Lock", "OwnerLock", "Threads", "run"]
+__all__ = ["Callers", "Held", "Lock", "OwnerLock", "Threads", "run", "thread_names"]
 
 T = TypeVar("T")
 
@@ -39,6 +39,11 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     call.close()
     msg = f"{call!r} suspended; only an event loop can run it"
     raise RuntimeError(msg)
+
+
+def thread_names() -> dict[int | None, str]:
+    """Return the names of all threads by their ids."""
+    return {thread.ident: thread.name for thread in threading.enumerate()}
 
 
 class Callers(Protocol):
@@ -253,8 +258,7 @@ def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
     frames.pop(threading.get_ident())
     for ident, top in frames.items():
         if _shows(top, inside):
-            names = {thread.ident: thread.name for thread in threading.enumerate()}
-            return names.get(ident, f"thread {ident}")
+            return thread_names().get(ident, f"thread {ident}")
     return None
 
 

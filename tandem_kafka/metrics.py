@@ -188,6 +188,11 @@ class ConsumerMetrics:
         """Record that an event of `AGES` happens now."""
         self._happened_ms[age] = self._clock.now_ms()
 
+    def since_ms(self, age: str) -> int | None:
+        """Return the time since an event of `AGES`, None before the first; for any thread."""
+        then_ms = self._happened_ms.get(age)
+        return None if then_ms is None else self._clock.now_ms() - then_ms
+
     def _age(self, name: str) -> float:
         then_ms = self._happened_ms.get(name)
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000

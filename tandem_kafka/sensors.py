@@ -225,6 +225,8 @@ AGES: Final[Mapping[str, tuple[str, str, str]]] = {
         COORDINATOR,
         "seconds since the last heartbeat was sent",
     ),
+    "last-fetch-seconds-ago": ("network", FETCH, "seconds since the last successful fetch"),
+    "last-commit-seconds-ago": ("network", COORDINATOR, "seconds since the last commit"),
     "last-rebalance-seconds-ago": (
         "network",
         COORDINATOR,

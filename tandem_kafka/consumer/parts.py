@@ -20,6 +20,7 @@ from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.diagnosis import remember
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.poller import Poller
@@ -79,6 +80,7 @@ class Parts:
                 hook.close()
             raise
         self.core = core
+        remember(core)
         self.listener = ListenerCalls(core)
         self.commits = Commits(core, interceptors)
         self.positions = Positions(core)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
+from tandem_kafka.consumer.diagnosis import diagnose
+from tandem_kafka.consumer.health import Health, health_of
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -155,6 +157,20 @@ class PlainMethods(Owned):
         """Return whether the cluster has been reached."""
         self._core.check_readable()
         return self._core.engine.metadata.snapshot.version > 0
+
+    def health(self) -> Health:
+        """Return what this consumer does, what it waits for, and what is wrong.
+
+        Any thread may call this, also while another one is inside ``poll()``. It never waits.
+        """
+        return health_of(self._core)
+
+    def diagnose(self) -> str:
+        """Return ``health()`` and more as text, with the stacks of all threads; for people.
+
+        Any thread may call this, and it never waits. Secrets are hidden.
+        """
+        return diagnose(self._core)
 
     def metrics(self, raw: bool = False) -> Any:
         """Return the consumer's metrics, or None if ``metrics_enabled`` is False.

@@ -75,6 +75,8 @@ class NetworkLoop:
         #: Whether to poll the managers now. Otherwise they are polled at `_due_ms`.
         self._needs_poll = True
         self._due_ms = 0
+        #: When the last iteration began. Writer: the network thread.
+        self.turned_ms = context.clock.now_ms()
 
     @property
     def running(self) -> bool:
@@ -96,7 +98,7 @@ class NetworkLoop:
         """Do all pending work, and return for how many ms the thread may sleep."""
         self._take_events()
         self._needs_poll |= self._context.user_code.deliver()
-        now_ms = self._context.clock.now_ms()
+        now_ms = self.turned_ms = self._context.clock.now_ms()
         closing = self._close_deadline_ms is not None
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
@@ -135,6 +137,10 @@ class NetworkLoop:
             self.failure = self.failure or error
         finally:
             self.finished = True
+
+    def requests(self) -> tuple[int, int]:
+        """Return how many requests are queued and in flight; any thread may call this."""
+        return self._client.queued, self._client.in_flight
 
     def troubles(self, now_ms: int) -> list[str]:
         """Say what prevents calls from being completed; any thread may call this."""

@@ -164,12 +164,12 @@ class NetworkClient:
     @property
     def queued(self) -> int:
         """The number of requests that have not been sent."""
-        return len(self._any_node.queue) + sum(map(len, self._queues.values()))
+        return len(self._any_node.queue) + sum(map(len, tuple(self._queues.values())))
 
     @property
     def in_flight(self) -> int:
         """The number of requests in flight, on all connections."""
-        return sum(link.connection.in_flight for link in self._pool.links())
+        return sum(link.connection.in_flight for link in tuple(self._pool.links()))
 
     def disconnect(self, node_id: int) -> None:
         """Close the connections to a broker; its requests fail in the next iteration."""

@@ -273,6 +273,7 @@ class CommitManager(RequestManager):
         if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
             names = {topic_id: name for name, topic_id in topic_ids.items()}
         raise_error_of(requested_entries(response.message.topics, commit.offsets, names))
+        self._context.metrics.happened("last-commit-seconds-ago")
         self._finish(commit)
         commit.future.complete(commit.offsets)
 

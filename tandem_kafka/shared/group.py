@@ -29,6 +29,8 @@ class GroupIdentity:
         #: Whether the last search for the coordinator failed, or the coordinator was lost.
         self.coordinator_missing = False
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
+        #: When the rebalance in progress began, None without one.
+        self.rebalancing_since_ms: int | None = None
         self._last: ConsumerGroupMetadata | None = None
 
     def joined(self, generation: int, member_id: str) -> None:
@@ -46,6 +48,7 @@ class GroupIdentity:
 
     def left(self) -> None:
         """End the membership."""
+        self.rebalancing_since_ms = None
         self.fenced("")
 
     def forget(self) -> None:

@@ -48,23 +48,24 @@ class RebalanceTimer:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
-        self._started_ms: int | None = None
+        self._group = context.group
 
     def begin(self) -> None:
         """Start a rebalance, unless one is running."""
-        if self._started_ms is None:
-            self._started_ms = self._context.clock.now_ms()
+        if self._group.rebalancing_since_ms is None:
+            self._group.rebalancing_since_ms = self._context.clock.now_ms()
 
     def complete(self) -> None:
         """Record that the running rebalance has completed."""
-        if self._started_ms is not None:
-            took_ms = self._context.clock.now_ms() - self._started_ms
-            self._started_ms = None
+        since_ms = self._group.rebalancing_since_ms
+        if since_ms is not None:
+            took_ms = self._context.clock.now_ms() - since_ms
+            self._group.rebalancing_since_ms = None
             self._context.metrics.record("rebalance-latency", took_ms)
             self._context.metrics.happened("last-rebalance-seconds-ago")
 
     def fail(self) -> None:
         """Record that the running rebalance has failed."""
-        if self._started_ms is not None:
-            self._started_ms = None
+        if self._group.rebalancing_since_ms is not None:
+            self._group.rebalancing_since_ms = None
             self._context.metrics.record("failed-rebalance", 1)

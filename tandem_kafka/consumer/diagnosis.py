@@ -1,0 +1,130 @@
+"""The diagnosis of a consumer as text: its health, its options and the stacks of all threads."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Final, TextIO
+
+from tandem_kafka.callers import thread_names
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
+from tandem_kafka.native import implementation
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.version import __version__
+
+__all__ = ["diagnose", "diagnose_on_signal", "remember"]
+
+#: The consumers of this process that have not been collected.
+_cores: Final[weakref.WeakSet[Core]] = weakref.WeakSet()
+
+
+def remember(core: Core) -> None:
+    """Note a consumer for `diagnose_on_signal`."""
+    _cores.add(core)
+
+
+def diagnose(core: Core) -> str:
+    """Return the diagnosis; any thread may call this, and it waits for nothing."""
+    health = health_of(core)
+    lines = [
+        f"tandem-kafka {__version__} ({implementation()}): consumer {health.client_id!r}",
+        _verdict("alive", health.not_alive),
+        _verdict("ready", health.not_ready),
+        *_group(core, health),
+        *_activity(health),
+        *(f"trouble: {trouble}" for trouble in health.troubles),
+        *_partitions(health.partitions),
+        f"options: {core.config!r}",
+        "",
+        *_stacks(),
+    ]
+    return "\n".join(lines)
+
+
+def _verdict(what: str, reasons: tuple[str, ...]) -> str:
+    return f"{what}: yes" if not reasons else f"{what}: NO, {'; '.join(reasons)}"
+
+
+def _group(core: Core, health: Health) -> Iterator[str]:
+    if health.group_id is None:
+        return
+    group = core.engine.group
+    coordinator = "unknown" if group.coordinator is None else str(group.coordinator)
+    yield (
+        f"group {health.group_id!r}: state {group.metadata.state}, member {health.member_id!r}, "
+        f"generation {health.generation_id}, coordinator {coordinator}"
+    )
+    if health.rebalance_ms is not None:
+        yield f"a rebalance is in progress for {health.rebalance_ms / 1000:.1f} s"
+
+
+def _activity(health: Health) -> Iterator[str]:
+    yield (
+        f"last poll {_ago(health.poll_ms)}, heartbeat {_ago(health.heartbeat_ms)}, "
+        f"fetch {_ago(health.fetch_ms)}, commit {_ago(health.commit_ms)}"
+    )
+    yield (
+        f"buffer {health.buffer_bytes:,} of {health.buffer_limit_bytes:,} bytes; requests: "
+        f"{health.requests_queued} queued, {health.requests_in_flight} in flight"
+    )
+
+
+def _ago(age_ms: int | None) -> str:
+    return "never" if age_ms is None else f"{age_ms / 1000:.1f} s ago"
+
+
+def _partitions(partitions: Mapping[TopicPartition, PartitionHealth]) -> Iterator[str]:
+    yield f"assigned partitions: {len(partitions)}"
+    for tp, each in partitions.items():
+        position = "unknown" if each.position is None else each.position
+        lag = "unknown" if each.lag is None else each.lag
+        stuck = "" if each.stuck is None else f", stuck: {each.stuck}"
+        yield f"  {tp.topic}-{tp.partition}: position {position}, lag {lag}{stuck}"
+
+
+def _stacks() -> Iterator[str]:
+    """Return the stacks of all threads of the process."""
+    names = thread_names()
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - documented
+        yield f"thread {names.get(ident, str(ident))}:"
+        yield "".join(traceback.format_stack(frame)).rstrip()
+        yield ""
+
+
+def diagnose_on_signal(
+    number: int = getattr(signal, "SIGUSR1", 0), file: TextIO | None = None
+) -> None:
+    """Print the diagnosis of every consumer of this process when it receives a signal.
+
+    A thread waits for the signal. It thus also prints while the main thread is stuck in a handler
+    or in C code. Call this in the main thread, before other threads are started: threads that
+    exist already must not receive the signal.
+
+    Args:
+        number: The signal, SIGUSR1 by default.
+        file: Where to print, ``sys.stderr`` by default.
+
+    Raises:
+        ValueError: This is not the main thread, or the system has no such signal.
+    """
+    # A thread that does not block the signal would otherwise end the process.
+    signal.signal(number, lambda *_: _print_all(file))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+
+    def wait() -> None:
+        while True:
+            signal.sigwait({number})
+            _print_all(file)
+
+    Runtime.threaded().driver.offload(wait, lambda _: None)
+
+
+def _print_all(file: TextIO | None) -> None:
+    cores = tuple(_cores)
+    texts = [diagnose(core) for core in cores] or ["no consumer exists in this process"]
+    print("\n\n".join(texts), file=file or sys.stderr, flush=True)

@@ -1,0 +1,196 @@
+"""`Health`: what a consumer does, what it waits for, and what is wrong; for probes and people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["Health", "PartitionHealth", "health_of"]
+
+#: The network thread sleeps for at most five seconds. After this time without an iteration, it is
+#: blocked.
+TURN_LIMIT_MS = 15_000
+#: Fetched records that wait for longer are worth a reason.
+WAIT_LIMIT_MS = 1_000
+
+_WITHOUT_POSITION = {
+    FetchState.INITIALIZING: "its committed offset is being looked up",
+    FetchState.AWAIT_RESET: "its offset is being looked up",
+    FetchState.AWAIT_VALIDATION: "its position is being validated with the leader",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHealth:
+    """An assigned partition.
+
+    Attributes:
+        position: The offset of the next record, None while it is looked up.
+        lag: The difference between the high watermark of the last fetch and the position, None
+            while either is unknown.
+        paused: Whether the application has paused it.
+        stuck: Why no record is handed out; None if records are handed out as they arrive, or if
+            there is none.
+    """
+
+    position: int | None
+    lag: int | None
+    paused: bool
+    stuck: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A snapshot of a consumer. Ages are in milliseconds, None before the first event.
+
+    Attributes:
+        not_alive: Why the consumer cannot recover by itself; empty if it is alive.
+        not_ready: Why it reads no records now; empty if it is ready. While it is not alive, it is
+            not ready.
+        client_id: The ``client_id``.
+        group_id: The group, None without one.
+        member_id: The member id, empty outside of the group.
+        generation_id: The generation or member epoch, -1 outside of the group.
+        rebalance_ms: How long a rebalance has been in progress, None without one.
+        poll_ms: Since the application was inside ``poll()`` or iteration.
+        heartbeat_ms: Since the last heartbeat was sent.
+        fetch_ms: Since the last successful fetch response.
+        commit_ms: Since the last successful commit.
+        partitions: The assigned partitions.
+        buffer_bytes: Bytes in the fetch buffer.
+        buffer_limit_bytes: The limit, ``fetch_buffer_max_bytes``.
+        requests_queued: Requests that wait to be sent.
+        requests_in_flight: Requests without a response yet.
+        troubles: For each broker that cannot be used why, and since when.
+    """
+
+    not_alive: tuple[str, ...]
+    not_ready: tuple[str, ...]
+    client_id: str | None
+    group_id: str | None
+    member_id: str
+    generation_id: int
+    rebalance_ms: int | None
+    poll_ms: int | None
+    heartbeat_ms: int | None
+    fetch_ms: int | None
+    commit_ms: int | None
+    partitions: Mapping[TopicPartition, PartitionHealth]
+    buffer_bytes: int
+    buffer_limit_bytes: int
+    requests_queued: int
+    requests_in_flight: int
+    troubles: tuple[str, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the consumer works or can recover by itself. If not, restart the process."""
+        return not self.not_alive
+
+    @property
+    def ready(self) -> bool:
+        """Whether the consumer is connected and, with a group, a member of it."""
+        return not self.not_ready
+
+
+def health_of(core: Core) -> Health:
+    """Return the health of a consumer; any thread may call this, and it never waits."""
+    engine, config, now_ms = core.engine, core.config, core.clock.now_ms()
+    group, metrics, polled_ms = engine.group, engine.metrics, engine.polls.polled_ms
+    poll_ms = now_ms - polled_ms if polled_ms else None
+    dead = tuple(_not_alive(core, now_ms, poll_ms))
+    troubles = tuple(engine.loop.troubles(now_ms))
+    since_ms = group.rebalancing_since_ms
+    queued, in_flight = engine.loop.requests()
+    return Health(
+        not_alive=dead,
+        not_ready=dead + tuple(_not_ready(core, troubles)),
+        client_id=config.client_id,
+        group_id=config.group_id,
+        member_id=group.metadata.member_id,
+        generation_id=group.metadata.generation_id,
+        rebalance_ms=None if since_ms is None else now_ms - since_ms,
+        poll_ms=poll_ms,
+        heartbeat_ms=metrics.since_ms("last-heartbeat-seconds-ago"),
+        fetch_ms=metrics.since_ms("last-fetch-seconds-ago"),
+        commit_ms=metrics.since_ms("last-commit-seconds-ago"),
+        partitions={
+            tp: _partition(core, state, poll_ms)
+            for tp, state in sorted(engine.subscription.assigned.items())
+        },
+        buffer_bytes=engine.buffer.held_bytes,
+        buffer_limit_bytes=config.fetch_buffer_max_bytes,
+        requests_queued=queued,
+        requests_in_flight=in_flight,
+        troubles=troubles,
+    )
+
+
+def _not_alive(core: Core, now_ms: int, poll_ms: int | None) -> Iterator[str]:
+    loop, config = core.engine.loop, core.config
+    if core.closed or core.closing:
+        yield "the consumer has been closed"
+    elif loop.failure is not None:
+        yield f"the network thread has failed: {loop.failure!r}"
+    elif now_ms - loop.turned_ms > TURN_LIMIT_MS:
+        yield f"the network thread has been blocked for {(now_ms - loop.turned_ms) / 1000:.1f} s"
+    if core.engine.group.fatal is not None:
+        yield f"the membership has failed: {core.engine.group.fatal}"
+    if (
+        config.group_id is not None
+        and poll_ms is not None
+        and poll_ms > config.max_poll_interval_ms
+    ):
+        yield (
+            f"poll() was not called for {poll_ms / 1000:.1f} s "
+            f"(max_poll_interval_ms={config.max_poll_interval_ms})"
+        )
+
+
+def _not_ready(core: Core, troubles: tuple[str, ...]) -> Iterator[str]:
+    engine, config = core.engine, core.config
+    if not engine.metadata.snapshot.version:
+        yield "; ".join(("no broker has responded yet", *troubles))
+    if not engine.subscription.auto_assigned:
+        if not engine.subscription.assigned:
+            yield "there is no subscription: call subscribe() or assign()"
+    elif config.group_id is not None and engine.group.metadata.generation_id == NO_GENERATION:
+        if engine.group.coordinator is None:
+            yield f"the coordinator of the group {config.group_id!r} is not known"
+        else:
+            yield f"this consumer is not a member of the group {config.group_id!r} yet"
+
+
+def _partition(core: Core, state: AssignedPartition, poll_ms: int | None) -> PartitionHealth:
+    position, high_watermark = state.position, state.high_watermark
+    lag = None
+    if position is not None and high_watermark >= 0:
+        lag = max(0, high_watermark - position.offset)
+    return PartitionHealth(
+        position=None if position is None else position.offset,
+        lag=lag,
+        paused=state.paused,
+        stuck=None if lag == 0 else next(_stuck(core, state, poll_ms), None),
+    )
+
+
+def _stuck(core: Core, state: AssignedPartition, poll_ms: int | None) -> Iterator[str]:
+    """Say why no record is handed out, the most telling reason first."""
+    unreachable = state.leader_id in core.engine.metadata.unreachable
+    waiting = state.held_bytes > 0 and (poll_ms is None or poll_ms > WAIT_LIMIT_MS)
+    reasons = (
+        (state.paused, "the application has paused it"),
+        (state.errors_put != state.errors_taken, "poll() must raise an error of it first"),
+        (state.pending_revocation, "it is being revoked"),
+        (state.awaiting_callback, "on_partitions_assigned() has not been called yet"),
+        (state.leader_id < 0, "it has no leader"),
+        (unreachable, f"its leader, broker {state.leader_id}, cannot be used"),
+        (state.state in _WITHOUT_POSITION, _WITHOUT_POSITION.get(state.state, "")),
+        (waiting, "its records wait for poll()"),
+    )
+    return (reason for true, reason in reasons if true)

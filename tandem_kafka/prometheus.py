@@ -1,0 +1,86 @@
+"""Exports the metrics of consumers to Prometheus (extra `prometheus`)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
+except ImportError as error:
+    raise ImportError(
+        "tandem_kafka.prometheus needs prometheus-client: pip install 'tandem-kafka[prometheus]'"
+    ) from error
+
+from tandem_kafka.errors import InvalidArgumentError
+
+__all__ = ["ConsumerCollector"]
+
+_NODE: Final = re.compile(r"\.node-(.+)$")
+#: Beginnings of names, by the labels besides client_id.
+_PREFIXES: Final = {
+    (): "kafka_consumer",
+    ("topic",): "kafka_consumer_topic",
+    ("topic", "partition"): "kafka_consumer_partition",
+    ("node",): "kafka_consumer_node",
+}
+
+
+class _Measured(Protocol):
+    """A `KafkaConsumer` or an `AsyncKafkaConsumer`."""
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Return the metrics."""
+        ...
+
+
+class ConsumerCollector(Collector):
+    """Reads ``metrics()`` of consumers when Prometheus asks; any thread may do that.
+
+    Register it once: ``prometheus_client.REGISTRY.register(ConsumerCollector(consumer))``. The
+    names are those of the metrics with underscores, after ``kafka_consumer_``,
+    ``kafka_consumer_topic_``, ``kafka_consumer_partition_`` or ``kafka_consumer_node_``. Totals are
+    counters, the others are gauges. The labels are ``client_id``, and ``topic``, ``partition`` or
+    ``node``. A maximum without measurements is left out.
+
+    Args:
+        *consumers: The consumers, each with its own ``client_id`` and with metrics enabled.
+
+    Raises:
+        InvalidArgumentError: There is no consumer, or one has ``metrics_enabled=False``.
+    """
+
+    def __init__(self, *consumers: _Measured) -> None:
+        if not consumers or any(each.metrics(raw=True) is None for each in consumers):
+            raise InvalidArgumentError(
+                "ConsumerCollector() needs at least one consumer, and each needs "
+                "metrics_enabled=True"
+            )
+        self._consumers = consumers
+
+    def collect(self) -> Iterator[Metric]:
+        """Return a family for each metric."""
+        families: dict[str, Any] = {}
+        for consumer in self._consumers:
+            for metric, measured in consumer.metrics(raw=True).items():
+                value = measured.value()
+                if math.isfinite(value):
+                    _add(families, metric, value)
+        yield from families.values()
+
+
+def _add(families: dict[str, Any], metric: Any, value: float) -> None:
+    labels = {tag: metric.tags[tag] for tag in ("topic", "partition") if tag in metric.tags}
+    node = _NODE.search(metric.group)
+    if node is not None:
+        labels["node"] = node[1]
+    name = f"{_PREFIXES[tuple(labels)]}_{metric.name.replace('-', '_')}"
+    family = families.get(name)
+    if family is None:
+        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        family = kind(name, metric.description or metric.name, labels=["client_id", *labels])
+        families[name] = family
+    family.add_metric([metric.tags["client-id"], *labels.values()], value)

@@ -1,0 +1,171 @@
+"""`health()` tells the truth while brokers, the group and the application change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import FencedInstanceIdError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+TP = TopicPartition("orders", 0)
+PROTOCOLS = pytest.mark.parametrize(
+    "options", [{}, {"group_protocol": "consumer"}], ids=["classic", "consumer"]
+)
+
+
+@PROTOCOLS
+def test_a_member_that_reads_is_alive_and_ready(options: dict[str, Any]) -> None:
+    with Simulation("reads") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 10)
+        consumer = simulation.consumer(
+            "orders", group_id="readers", auto_offset_reset="earliest", client_id="one", **options
+        )
+        before = consumer.health()
+        assert before.alive
+        assert before.not_ready in {
+            ("this consumer is not a member of the group 'readers' yet",),
+            ("the coordinator of the group 'readers' is not known",),
+        }
+        ages = {before.poll_ms, before.heartbeat_ms, before.fetch_ms, before.commit_ms}
+        assert ages == {None}
+        while not consumer.poll(1_000):
+            pass
+        consumer.commit()
+        simulation.sleep(2_000)
+        health = consumer.health()
+        assert health.alive
+        assert health.ready
+        assert health.client_id == "one"
+        assert health.member_id
+        assert health.generation_id > 0
+        assert health.rebalance_ms is None
+        assert 2_000 <= (health.poll_ms or 0) < 3_000
+        assert 2_000 <= (health.commit_ms or 0) < 3_000
+        assert health.fetch_ms is not None
+        assert health.heartbeat_ms is not None
+        partition = health.partitions[TP]
+        assert (partition.position, partition.lag) == (10, 0)
+        assert partition.stuck is None
+        assert health.troubles == ()
+        assert health.requests_in_flight > 0
+
+
+def test_an_outage_names_the_broker_and_the_partition() -> None:
+    with Simulation("outage") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 10)
+        consumer = simulation.consumer("orders", auto_offset_reset="earliest")
+        assert consumer.poll(5_000)
+        simulation.cluster.stop(1)
+        consumer.poll(5_000)
+        health = consumer.health()
+        assert health.alive
+        assert any(
+            "broker 1" in trouble or "cannot be used" in trouble for trouble in health.troubles
+        )
+        simulation.cluster.start(1)
+        consumer.poll(20_000)
+        assert consumer.health().troubles == ()
+
+
+def test_a_busy_application_is_named() -> None:
+    with Simulation("busy") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 10)
+        consumer = simulation.consumer(
+            "orders",
+            group_id="readers",
+            auto_offset_reset="earliest",
+            max_poll_records=1,
+            max_poll_interval_ms=60_000,
+        )
+        while not consumer.poll(1_000):
+            pass
+        simulation.sleep(5_000)
+        assert consumer.health().alive
+        produce(simulation, TP, 10)
+        simulation.sleep(5_000)
+        assert consumer.health().partitions[TP].stuck == "its records wait for poll()"
+        simulation.sleep(60_000)
+        [reason] = consumer.health().not_alive
+        assert reason.startswith("poll() was not called for 70")
+
+
+@pytest.mark.parametrize("way", ["paused", "leaderless"])
+def test_a_partition_that_hands_out_nothing_says_why(way: str) -> None:
+    with Simulation("stuck") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 10)
+        consumer = simulation.consumer("orders", auto_offset_reset="earliest", max_poll_records=1)
+        assert consumer.poll(5_000)
+        if way == "paused":
+            consumer.pause(TP)
+            expected = "the application has paused it"
+        else:
+            simulation.cluster.stop(1)
+            consumer.poll(5_000)
+            while consumer.poll(100):
+                pass
+            expected = "its leader, broker 1, cannot be used"
+        consumer.poll(500)
+        health = consumer.health().partitions[TP]
+        assert health.paused == (way == "paused")
+        if way == "paused":
+            assert health.stuck == expected
+        else:
+            assert health.lag == 0 or health.stuck == expected
+
+
+def test_a_fenced_static_member_is_not_alive() -> None:
+    with Simulation("fenced") as simulation:
+        topic(simulation, "orders", 1)
+        static = {"group_id": "readers", "group_instance_id": "one"}
+        first = simulation.consumer("orders", **static)
+        while not first.assignment():
+            first.poll(500)
+        second = simulation.consumer("orders", **static)
+        for _ in range(10):
+            second.poll(500)
+        with pytest.raises(FencedInstanceIdError):
+            first.poll(5_000)
+        [reason] = first.health().not_alive
+        assert "has taken over group_instance_id='one'" in reason
+
+
+def test_a_closed_consumer_is_not_alive() -> None:
+    with Simulation("closed") as simulation:
+        consumer = simulation.consumer()
+        assert consumer.health().not_ready == (
+            "there is no subscription: call subscribe() or assign()",
+        )
+        consumer.close()
+        assert consumer.health().not_alive == ("the consumer has been closed",)
+        assert not consumer.health().ready
+
+
+@PROTOCOLS
+def test_a_rebalance_in_progress_is_shown(options: dict[str, Any]) -> None:
+    seen: list[int | None] = []
+    with Simulation("rebalance") as simulation:
+        topic(simulation, "orders", 2)
+
+        class Listener:
+            def on_partitions_assigned(self, _assigned: set[TopicPartition]) -> None:
+                simulation.sleep(3_000)
+                seen.append(consumer.health().rebalance_ms)
+
+            def on_partitions_revoked(self, _revoked: set[TopicPartition]) -> None: ...
+
+        consumer = simulation.consumer(group_id="readers", **options)
+        consumer.subscribe(["orders"], listener=Listener())
+        while not seen:
+            consumer.poll(1_000)
+        consumer.poll(1_000)
+        assert seen[0] is not None
+        assert seen[0] >= 3_000
+        assert consumer.health().rebalance_ms is None

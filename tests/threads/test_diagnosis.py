@@ -1,0 +1,55 @@
+"""The diagnosis on a signal appears while the main thread is stuck in C code."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, signal, threading, time
+import tandem_kafka
+from tandem_kafka.testing import simulated_consumer
+
+tandem_kafka.diagnose_on_signal()
+consumer = simulated_consumer("orders", group_id="readers", client_id="billing",
+                              sasl_plain_password="geheim")
+consumer.poll(100)
+begun = time.monotonic()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+sum(range({count}))  # no Python handler can run meanwhile
+print("stuck until", time.monotonic() - begun)
+time.sleep(1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="the system has no SIGUSR1")
+def test_a_signal_prints_the_diagnosis_of_every_consumer() -> None:
+    program = PROGRAM.format(count=50_000_000)
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    text = ended.stderr
+    assert text.startswith("sasl_plain_password: no effect") or "consumer 'billing'" in text
+    assert "consumer 'billing'" in text
+    assert "alive: yes" in text
+    assert "group 'readers': state " in text
+    assert "thread MainThread:" in text
+    assert "geheim" not in text
+
+
+def test_without_a_consumer_it_says_so() -> None:
+    program = (
+        "import os, signal, time, tandem_kafka; tandem_kafka.diagnose_on_signal(); "
+        "os.kill(os.getpid(), signal.SIGUSR1); time.sleep(0.5)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stderr == "no consumer exists in this process\n"
