@@ -25,6 +25,7 @@ __all__ = [
     "Runtime",
     "ThreadDriver",
     "Waiter",
+    "sleep_ms",
 ]
 
 T = TypeVar("T")
@@ -263,3 +264,8 @@ class Runtime:
         """Return a runtime with real time and a real network thread."""
         clock = MonotonicClock()
         return cls(clock=clock, driver=ThreadDriver(clock))
+
+
+def sleep_ms(duration_ms: float) -> None:
+    """Let the calling thread wait; a signal handler that raises ends the wait."""
+    time.sleep(max(0.0, duration_ms) / 1000)

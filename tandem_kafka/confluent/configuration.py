@@ -27,7 +27,7 @@ from tandem_kafka.confluent.properties import (
     Property,
 )
 
-__all__ = ["Settings", "settings_from"]
+__all__ = ["Settings", "settings_from", "ssl_context_of"]
 
 log = logging.getLogger(__name__)
 
@@ -304,7 +304,7 @@ def _adjust_security(
     if protocol.startswith("SASL"):
         _adjust_login(options, values, callbacks)
     if protocol.endswith("SSL") and _needs_context(values):
-        options["ssl_context"] = _context(options, values)
+        options["ssl_context"] = ssl_context_of(options, values)
 
 
 def _adjust_login(
@@ -326,8 +326,16 @@ def _needs_context(values: Mapping[str, Any]) -> bool:
     return "ssl.ca.pem" in values or not values.get("enable.ssl.certificate.verification", True)
 
 
-def _context(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return an SSL context for settings that our options do not support."""
+def ssl_context_of(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return an SSL context for settings that our options do not support.
+
+    Args:
+        options: Our options; those that the context replaces are removed.
+        values: `ssl.ca.pem` and `enable.ssl.certificate.verification`, if they are given.
+
+    Raises:
+        KafkaException: A file cannot be read, or two settings exclude each other.
+    """
     try:
         context = ssl.create_default_context(
             cafile=options.pop("ssl_cafile", None), cadata=values.get("ssl.ca.pem")

@@ -8,15 +8,17 @@ ignored: many jobs set them, and they do not affect the records that are read.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from tandem_kafka.config import Config
+from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, typed_value
 from tandem_kafka.errors import KafkaConfigurationError
 
 __all__ = ["consumer_options", "producer_options", "servers_of", "what_to_check"]
 
+#: Prefix of the client's options among those of Spark.
+_PREFIX: Final = "kafka."
 _MANAGED: Final = {
     "auto.offset.reset": "use startingOffsets",
     "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
@@ -26,9 +28,8 @@ _MANAGED: Final = {
     "value.serializer": "values are written unchanged, as string or binary",
     "interceptor.classes": "interceptors are classes of the JVM",
 }
-_STORES: Final = "Python cannot read JVM key stores: use PEM files"
 _REJECTED: Final = {
-    "ssl.truststore.password": _STORES,
+    "ssl.truststore.password": STORES_ADVICE,
     "ssl.truststore.certificates": "give a file in kafka.ssl.truststore.location",
     "ssl.keystore.key": "give a file in kafka.ssl.keystore.location",
     "ssl.keystore.certificate.chain": "give a file in kafka.ssl.keystore.location",
@@ -48,8 +49,6 @@ _WITHOUT_EFFECT: Final = frozenset({"max.poll.records", "session.timeout.ms", "m
 
 #: Sink options: `tandem.flushTimeoutMs` limits the time that a task waits.
 _WITHOUT_EFFECT_ON_THE_SINK: Final = frozenset({"max.block.ms", "metric.reporters"})
-
-_JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 
 
 def servers_of(kafka: Mapping[str, str]) -> str:
@@ -81,7 +80,7 @@ def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
         key = name.replace(".", "_")
         if key not in fields:
             raise KafkaConfigurationError(f"kafka.{name}: there is no such option")
-        found[key] = _typed(name, value, fields[key].type, getattr(default, key))
+        found[key] = typed_value(name, value, fields[key].type, getattr(default, key), _PREFIX)
     Config.from_options(found)
     return found
 
@@ -162,64 +161,10 @@ def _common(kafka: Mapping[str, str]) -> dict[str, str]:
         if name in _REJECTED:
             raise KafkaConfigurationError(f"kafka.{name} cannot be used: {_REJECTED[name]}")
         found[name] = value
-    _translate_tls(found)
+    translate_stores(found, _PREFIX)
     jaas = found.pop("sasl.jaas.config", None)
     if jaas is not None:
-        found.update(_login(jaas))
+        found.update(login_of(jaas, _PREFIX))
     if found.get("sasl.kerberos.service.name") == "":
         del found["sasl.kerberos.service.name"]
     return found
-
-
-def _translate_tls(found: dict[str, str]) -> None:
-    for store, target in (("truststore", ("cafile",)), ("keystore", ("certfile", "keyfile"))):
-        kind = found.pop(f"ssl.{store}.type", None)
-        location = found.pop(f"ssl.{store}.location", None)
-        if location is None:
-            continue
-        if (kind or "JKS").upper() != "PEM":
-            raise KafkaConfigurationError(
-                f"kafka.ssl.{store}.location cannot be used: {_STORES} "
-                f"with kafka.ssl.{store}.type=PEM"
-            )
-        for each in target:
-            found.setdefault(f"ssl.{each}", location)
-    if "ssl.key.password" in found:
-        found["ssl.password"] = found.pop("ssl.key.password")
-    if "ssl.endpoint.identification.algorithm" in found:
-        algorithm = found.pop("ssl.endpoint.identification.algorithm")
-        found["ssl.check.hostname"] = "false" if algorithm in {"", "none"} else "true"
-
-
-def _login(jaas: str) -> dict[str, str]:
-    """Return the user name and password from a JAAS line for PLAIN or SCRAM."""
-    fields = {}
-    for name, quoted, single in _JAAS_FIELD.findall(jaas):
-        fields[name] = re.sub(r"\\(.)", r"\1", quoted) if quoted else single
-    if fields.keys() != {"username", "password"}:
-        raise KafkaConfigurationError(
-            "kafka.sasl.jaas.config: only the login modules of PLAIN and SCRAM are supported, "
-            'with username="..." and password="..."'
-        )
-    return {
-        "sasl.plain.username": fields["username"],
-        "sasl.plain.password": fields["password"],
-    }
-
-
-def _typed(name: str, value: str, declared: Any, default: object) -> Any:
-    """Convert an option's value to its declared type."""
-    text = str(declared)
-    if text.startswith("bool"):
-        if value.lower() not in {"true", "false"}:
-            raise KafkaConfigurationError(f"kafka.{name} must be true or false, got {value!r}")
-        return value.lower() == "true"
-    if text.startswith("int"):
-        try:
-            return int(value)
-        except ValueError:
-            message = f"kafka.{name} must be a whole number, got {value!r}"
-            raise KafkaConfigurationError(message) from None
-    if text.startswith(("str", "Literal")) or isinstance(default, (str, tuple)):
-        return value
-    raise KafkaConfigurationError(f"kafka.{name} cannot be set here: its value is not text")

@@ -1,0 +1,1 @@
+"""The commands, one a module; `tandem_kafka.cli.program` has the table."""

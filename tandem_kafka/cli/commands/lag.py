@@ -1,0 +1,160 @@
+"""`tandem-kafka lag`: how far a group is behind, once or again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tandem_kafka.cli import flags
+from tandem_kafka.cli.commands.groups import found_group
+from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.output import Column, console, json_line, on_terminal, show, table
+from tandem_kafka.cli.times import duration_ms, shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tandem_kafka.cli.administration import Administration
+    from tandem_kafka.cli.connection import Connection
+    from tandem_kafka.cli.lags import History, Lag
+    from tandem_kafka.consumer.consumer import KafkaConsumer
+
+__all__ = ["command"]
+
+_COLUMNS: Final = (
+    Column("topic"),
+    Column("partition", "#", number=True),
+    Column("committed", number=True),
+    Column("end", number=True),
+    Column("lag", number=True),
+    Column("client", "owner"),
+)
+_WATCHED: Final = (*_COLUMNS, Column("rate", "records/s", number=True), Column("trend", "lag"))
+
+
+@click.command()
+@flags.GROUP
+@click.option("-t", "--topic", metavar="TOPIC", help="Only this topic.")
+@click.option("-w", "--watch", is_flag=True, help="Repeat until Ctrl-C, with a trend.")
+@click.option(
+    "--interval", default="2s", metavar="TIME", show_default=True, help="How often to --watch."
+)
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Fail if the lag is above N.")
+@flags.JSON
+@flags.connected
+def command(
+    connection: Connection, group: str | None, topic: str | None, as_json: bool, **given: Any
+) -> None:
+    """Show the lag of a group: the end of each partition, less the committed offset.
+
+    The rate is that of the commits. With --limit, exits with 1 if the total is above the limit.
+    """
+    group_id, interval_ms = connection.group(group), duration_ms(given["interval"])
+    with connection.administration() as administration, connection.consumer() as consumer:
+        source = _Source(administration, consumer, group_id, topic)
+        if given["watch"]:
+            _watch(connection, source, max(interval_ms, 100), as_json=as_json)
+        lags = source.lags()
+    show(_COLUMNS, [_row(each) for each in lags], as_json=as_json)
+    total = sum(each.lag or 0 for each in lags)
+    if not as_json:
+        console().print(f"total {total:,}")
+    if given["limit"] is not None and total > given["limit"]:
+        raise CommandError(f"the lag of {group_id!r} is {total:,}, above {given['limit']:,}")
+
+
+class _Source:
+    """Looks up the lag of a group."""
+
+    def __init__(
+        self,
+        administration: Administration,
+        consumer: KafkaConsumer,
+        group_id: str,
+        topic: str | None,
+    ) -> None:
+        self._administration = administration
+        self._consumer = consumer
+        self._listed = found_group(administration, group_id)
+        self._topic = topic
+        self.group_id = group_id
+
+    def lags(self) -> list[Lag]:
+        """Return the lag of each partition that the group has committed or owns.
+
+        Raises:
+            CommandError: There is none.
+        """
+        from tandem_kafka.cli.lags import lags_of
+
+        (group,) = self._administration.describe([self._listed])
+        committed = self._administration.committed(self.group_id)
+        lags = [
+            each
+            for each in lags_of(group, committed, self._consumer)
+            if self._topic in {None, each.tp.topic}
+        ]
+        if not lags:
+            where = f" in {self._topic!r}" if self._topic else ""
+            raise CommandError(
+                f"the group {self.group_id!r} has committed and owns nothing{where}; "
+                "`tandem-kafka groups` shows its state"
+            )
+        return lags
+
+
+def _row(lag: Lag) -> dict[str, Any]:
+    return {
+        "topic": lag.tp.topic,
+        "partition": lag.tp.partition,
+        "committed": lag.committed,
+        "end": lag.end,
+        "lag": lag.lag,
+        "client": lag.client_id,
+    }
+
+
+def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json: bool) -> None:
+    """Show the lag again and again; only an exception ends it."""
+    from tandem_kafka.cli.lags import History
+
+    history, clock = History(), connection.environment.clock
+    if on_terminal() and not as_json:
+        _watch_on_terminal(connection, source, interval_ms, history)
+    while True:
+        lags = source.lags()
+        history.add(clock.now_ms(), lags)
+        now_ms = clock.wall_ms()
+        if as_json:
+            for row in _watched_rows(lags, history):
+                del row["trend"]
+                print(json_line({"timestamp": now_ms, **row}), flush=True)
+        else:
+            total = sum(each.lag or 0 for each in lags)
+            print(f"{shown_time(now_ms)} {source.group_id} total {total:,}", flush=True)
+        connection.environment.sleep_ms(interval_ms)
+
+
+def _watch_on_terminal(
+    connection: Connection, source: _Source, interval_ms: int, history: History
+) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    environment = connection.environment
+    with Live(console=console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
+        while True:
+            lags = source.lags()
+            history.add(environment.clock.now_ms(), lags)
+            total = sum(each.lag or 0 for each in lags)
+            time = shown_time(environment.clock.wall_ms())[11:19]
+            head = Text(f"{source.group_id}  {time} UTC  total {total:,}  {history.total_trend()}")
+            live.update(Group(head, table(_WATCHED, _watched_rows(lags, history))), refresh=True)
+            environment.sleep_ms(interval_ms)
+
+
+def _watched_rows(lags: list[Lag], history: History) -> Iterator[dict[str, Any]]:
+    for lag in lags:
+        yield {**_row(lag), "rate": history.rate(lag.tp), "trend": history.trend(lag.tp)}

@@ -1,0 +1,107 @@
+"""`tandem-kafka tail`: the last records of a topic, and those that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import click
+
+from tandem_kafka.cli import flags
+from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.records.filters import Filters, filtered
+from tandem_kafka.cli.records.printing import Printer, printed
+from tandem_kafka.cli.records.selection import Selection, selected
+
+if TYPE_CHECKING:
+    from tandem_kafka.cli.connection import Connection
+    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka.types import ConsumerRecord, TopicPartition
+
+    Record: TypeAlias = ConsumerRecord[Any, Any]
+
+__all__ = ["command"]
+
+_LINES: Final = 10
+
+
+@click.command()
+@selected
+@click.option("-n", "--lines", type=click.IntRange(0), help="How many records; 10 by default.")
+@click.option("-F", "--follow", is_flag=True, help="Go on with records that arrive, until Ctrl-C.")
+@printed
+@filtered
+@flags.connected
+def command(
+    connection: Connection,
+    selection: Selection,
+    lines: int | None,
+    follow: bool,
+    printer: Printer,
+    filters: Filters,
+) -> None:
+    """Show the last records of a topic, in the order of their timestamps.
+
+    With -o or --from, show all records from there on, as they are read. The filters choose among
+    the records that would be shown.
+    """
+    if follow and selection.until is not None:
+        raise CommandError("choose one of --follow and --until", usage=True)
+    if lines is not None and (selection.start or selection.until):
+        raise CommandError("choose one of -n and a range (-o, --from, --until)", usage=True)
+    with connection.consumer() as consumer:
+        if selection.start or selection.until:
+            ends = _print_range(connection, consumer, selection, (printer, filters))
+        else:
+            ends = _print_last(connection, consumer, selection, (lines, printer, filters))
+        if follow:
+            for batch in _arriving(connection, consumer, ends):
+                printer.print(_accepted(batch, filters))
+
+
+def _print_range(
+    connection: Connection,
+    consumer: KafkaConsumer,
+    selection: Selection,
+    shown: tuple[Printer, Filters],
+) -> dict[TopicPartition, int]:
+    """Print a range; returns where each partition ended."""
+    from tandem_kafka.cli.records.reading import SpanReader
+
+    printer, filters = shown
+    span = selection.span(connection, consumer)
+    for batch in SpanReader(consumer, span, connection.environment.clock).batches():
+        printer.print(_accepted(batch, filters))
+    return {tp: max(first, span.end[tp]) for tp, first in span.first.items()}
+
+
+def _print_last(
+    connection: Connection,
+    consumer: KafkaConsumer,
+    selection: Selection,
+    shown: tuple[int | None, Printer, Filters],
+) -> dict[TopicPartition, int]:
+    """Print the last records; returns where each partition ended."""
+    from tandem_kafka.cli.records.last import last_records
+
+    lines, printer, filters = shown
+    count = _LINES if lines is None else lines
+    partitions = selection.partitions(consumer)
+    records, ends = last_records(consumer, partitions, count, connection.environment.clock)
+    printer.print(_accepted(records, filters))
+    return ends
+
+
+def _arriving(
+    connection: Connection, consumer: KafkaConsumer, ends: dict[TopicPartition, int]
+) -> Iterator[list[Record]]:
+    from tandem_kafka.cli.records.reading import SpanReader
+    from tandem_kafka.cli.records.span import Span
+
+    return SpanReader(consumer, Span(ends, ends), connection.environment.clock).follow()
+
+
+def _accepted(records: Iterable[Record], filters: Filters) -> Iterator[Record]:
+    if not filters:
+        return iter(records)
+    return (each for each in records if filters.accept(each.key, each.value, each.headers))

@@ -1,0 +1,114 @@
+"""A cluster that a command talks to: its options, and the clients that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tandem_kafka.cli.environment import Environment
+from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.settings.layers import Flags, resolved
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.cli.administration import Administration
+    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
+
+__all__ = ["Connection", "described_topic", "partitions_of"]
+
+
+class Connection:
+    """The connection that flags, the environment and files describe.
+
+    Attributes:
+        environment: Makes the clients.
+        group_id: `group.id` of the settings, the default of `-g`; None without one.
+    """
+
+    def __init__(self, flags: Flags, environment: Environment) -> None:
+        self.environment = environment
+        self._flags = flags
+
+    @cached_property
+    def _all_options(self) -> dict[str, Any]:
+        return resolved(self._flags, self.environment.variables)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a consumer without a group."""
+        return {name: value for name, value in self._all_options.items() if name != "group_id"}
+
+    @property
+    def group_id(self) -> str | None:
+        """The group that the settings name."""
+        group: str | None = self._all_options.get("group_id")
+        return group
+
+    @contextmanager
+    def consumer(self, **more: Any) -> Iterator[KafkaConsumer]:
+        """Open a consumer; `more` are options beside those of the connection."""
+        consumer = self.environment.consumer(**{**self.options, **more})
+        try:
+            yield consumer
+        finally:
+            consumer.close(timeout_ms=2_000)
+
+    @contextmanager
+    def administration(self) -> Iterator[Administration]:
+        """Open a client for administration."""
+        client = self.environment.administration(self.options)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def group(self, given: str | None) -> str:
+        """Return the group of `-g`, or of the settings.
+
+        Raises:
+            CommandError: There is neither.
+        """
+        group = given or self.group_id
+        if not group:
+            raise CommandError("no group is given: use -g GROUP, or -X group.id=GROUP", usage=True)
+        return group
+
+
+def described_topic(snapshot: ClusterSnapshot, topic: str) -> TopicInfo:
+    """Return the description of a topic.
+
+    Raises:
+        CommandError: The topic does not exist, or cannot be seen.
+    """
+    found = snapshot.topics.get(topic)
+    if found is not None:
+        return found
+    error = snapshot.topic_errors.get(topic)
+    if error is not None:
+        raise CommandError(f"the topic {topic!r} cannot be read: {error.__name__}")
+    near = get_close_matches(topic, [*snapshot.topics], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`tandem-kafka topics` lists the topics"
+    raise CommandError(
+        f"the topic {topic!r} does not exist, or this user may not describe it; {hint}"
+    )
+
+
+def partitions_of(
+    consumer: KafkaConsumer, topic: str, chosen: tuple[int, ...] = ()
+) -> list[TopicPartition]:
+    """Return the chosen partitions of a topic, or all of them.
+
+    Raises:
+        CommandError: The topic or a partition does not exist.
+    """
+    known = described_topic(consumer.cluster(), topic).partitions
+    missing = sorted(set(chosen) - set(known))
+    if missing:
+        raise CommandError(
+            f"the topic {topic!r} has no partition {missing[0]}; it has 0 to {max(known)}"
+        )
+    return [TopicPartition(topic, number) for number in sorted(chosen or known)]

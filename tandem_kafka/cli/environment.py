@@ -1,0 +1,59 @@
+"""What a command needs of the world: consumers, clients for administration, time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from tandem_kafka.runtime import Clock, MonotonicClock, sleep_ms
+
+__all__ = ["Environment", "current"]
+
+
+def _consumer(**options: Any) -> Any:
+    from tandem_kafka.consumer.consumer import KafkaConsumer
+
+    return KafkaConsumer(**options)
+
+
+def _administration(options: Mapping[str, Any]) -> Any:
+    from tandem_kafka.cli.administration import Administration
+
+    return Administration(options)
+
+
+def _producer(options: Mapping[str, Any], **more: Any) -> Any:
+    from tandem_kafka.cli.administration import producer
+
+    return producer(options, **more)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A test replaces it, for example by a simulation with its own time.
+
+    Attributes:
+        variables: The environment variables.
+        consumer: Makes a `KafkaConsumer` of options.
+        administration: Makes an `Administration` of a consumer's options.
+        producer: Makes a producer of a consumer's options and its own.
+        clock: The time.
+        sleep_ms: Waits.
+    """
+
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    consumer: Callable[..., Any] = _consumer
+    administration: Callable[[Mapping[str, Any]], Any] = _administration
+    producer: Callable[..., Any] = _producer
+    clock: Clock = field(default_factory=MonotonicClock)
+    sleep_ms: Callable[[float], None] = sleep_ms
+
+
+def current() -> Environment:
+    """Return the environment of the running command."""
+    found = click.get_current_context().find_object(Environment)
+    return found if found is not None else Environment()

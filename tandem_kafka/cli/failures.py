@@ -1,0 +1,124 @@
+"""Turns every exception into one line that says what to do, and into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Final
+
+import click
+
+__all__ = [
+    "BROKEN_PIPE",
+    "FAILED",
+    "INTERRUPTED",
+    "OK",
+    "USAGE",
+    "CommandError",
+    "exit_code",
+    "report",
+]
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+#: As shells report SIGINT and SIGPIPE.
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+_DOCTOR: Final = "check -b, the security settings, and that this machine can reach the brokers"
+#: Advice by the name of a class, for classes that do not say what to do.
+_ADVICE: Final = {
+    "KafkaTimeoutError": _DOCTOR,
+    "KafkaConnectionError": _DOCTOR,
+    "NodeNotReadyError": _DOCTOR,
+    "SaslAuthenticationFailedError": "check the user name, the password and sasl.mechanism",
+    "UnsupportedSaslMechanismError": "choose a mechanism of the broker with -X sasl.mechanism=...",
+    "TlsAuthenticationError": "check ssl.ca.location and the host names in the certificate",
+    "AuthenticationError": "check the security settings",
+    "TopicAuthorizationFailedError": "this user needs the ACLs READ and DESCRIBE on the topic",
+    "GroupAuthorizationFailedError": "this user needs the ACLs READ and DESCRIBE on the group",
+    "ClusterAuthorizationFailedError": "this user needs the ACL DESCRIBE on the cluster",
+    "UnsupportedVersionError": "this broker is too old for the command",
+    "IncompatibleBrokerVersion": "this broker is too old for the command",
+}
+
+
+class CommandError(Exception):
+    """A command cannot go on; the text is the line for the user, and says what to do.
+
+    Attributes:
+        usage: Whether the command line or the configuration is wrong.
+    """
+
+    def __init__(self, text: str, *, usage: bool = False) -> None:
+        super().__init__(text)
+        self.usage = usage
+
+
+def exit_code(error: BaseException, failed: int = FAILED) -> int:
+    """Return the exit code for an exception; `failed` is the code for a failure."""
+    if isinstance(error, CommandError):
+        return USAGE if error.usage else failed
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    if isinstance(error, click.ClickException):
+        return USAGE
+    names = _class_names(error)
+    return USAGE if names & {"KafkaConfigurationError", "InvalidArgumentError"} else failed
+
+
+def report(error: BaseException, *, failed: int = FAILED, verbose: bool = False) -> int:
+    """Print the line for an exception to stderr; returns the exit code."""
+    code = exit_code(error, failed)
+    if code == BROKEN_PIPE:
+        # Otherwise the interpreter would report the broken pipe again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code
+    if verbose:
+        traceback.print_exception(error)
+    if code != INTERRUPTED:
+        print(f"tandem-kafka: {_line(error)}", file=sys.stderr)
+    return code
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "tandem-kafka"
+        return f"{error.format_message()} (`{command} --help` shows the flags)"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    # The text of kafka-python's classes begins with their name.
+    name = type(error).__name__
+    text = " ".join(str(error).split()).removeprefix(f"{name}: ") or name
+    return _with_advice(error, text)
+
+
+def _with_advice(error: BaseException, text: str) -> str:
+    if isinstance(error, (CommandError, OSError, UnicodeError)):
+        return text
+    names = _mro(error)
+    if "KafkaError" in names:
+        advice = next((_ADVICE[name] for name in names if name in _ADVICE), None)
+        return f"{text}; {advice}" if advice and advice not in text else text
+    return (
+        f"{names[0]}: {text}; this is a defect in tandem-kafka: repeat the command with --verbose "
+        "and report what it prints"
+    )
+
+
+def _mro(error: BaseException) -> list[str]:
+    return [each.__name__ for each in type(error).__mro__]
+
+
+def _class_names(error: BaseException) -> set[str]:
+    """Return the names of the exception's classes.
+
+    Names, because importing the errors of Kafka takes longer than `--help` may.
+    """
+    return set(_mro(error))

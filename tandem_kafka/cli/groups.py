@@ -1,0 +1,150 @@
+"""Groups as their coordinators describe them, in both protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tandem_kafka.types import TopicPartition
+
+__all__ = ["Group", "ListedGroup", "Member", "classic_group", "consumer_group", "shown_partitions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group in the list of a coordinator.
+
+    Attributes:
+        group_id: Its name.
+        protocol: `classic`, `consumer` (KIP-848), or another type of group.
+        kind: The type of the members: `consumer` for consumers of the classic protocol.
+        state: Its state; empty before Kafka 2.6.
+    """
+
+    group_id: str
+    protocol: str
+    kind: str
+    state: str
+
+    @property
+    def of_consumers(self) -> bool:
+        """Whether its members are consumers of topics."""
+        return self.protocol == "consumer" or (
+            self.protocol == "classic" and self.kind in {"consumer", ""}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group.
+
+    Attributes:
+        epoch: The member epoch (KIP-848), None in a classic group.
+        assigned: The partitions that it owns.
+        target: The partitions that it will own (KIP-848), None in a classic group.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    epoch: int | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+    target: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group with its members.
+
+    Attributes:
+        epoch: The group epoch (KIP-848), None in a classic group.
+        assignment_epoch: The epoch of the target assignment (KIP-848).
+        assignor: The assignor in use; empty if there is none.
+    """
+
+    group_id: str
+    protocol: str
+    state: str
+    assignor: str
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+    members: tuple[Member, ...] = field(default=())
+
+
+def classic_group(described: dict[str, Any]) -> Group:
+    """Return a group that kafka-python's client has described."""
+    return Group(
+        described["group_id"],
+        "classic",
+        described["group_state"],
+        described["protocol_data"],
+        members=tuple(
+            Member(
+                each["member_id"],
+                each["client_id"],
+                each["client_host"].lstrip("/"),
+                each.get("group_instance_id"),
+                assigned=_of_classic(each["member_assignment"]),
+            )
+            for each in described["members"]
+        ),
+    )
+
+
+def _of_classic(assignment: Any) -> tuple[TopicPartition, ...]:
+    if not isinstance(assignment, dict):
+        return ()
+    topics = assignment["assigned_partitions"]
+    return tuple(
+        sorted(TopicPartition(each["topic"], n) for each in topics for n in each["partitions"])
+    )
+
+
+def consumer_group(described: Any) -> Group:
+    """Return a KIP-848 group of a ConsumerGroupDescribe response."""
+    return Group(
+        described.group_id,
+        "consumer",
+        described.group_state,
+        described.assignor_name,
+        described.group_epoch,
+        described.assignment_epoch,
+        tuple(
+            Member(
+                each.member_id,
+                each.client_id,
+                each.client_host.lstrip("/"),
+                each.instance_id,
+                each.member_epoch,
+                _of_consumer(each.assignment.topic_partitions),
+                _of_consumer(each.target_assignment.topic_partitions),
+            )
+            for each in described.members
+        ),
+    )
+
+
+def _of_consumer(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(TopicPartition(each.topic_name, n) for each in topics for n in each.partitions)
+    )
+
+
+def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions by topic in a short form: `orders:0-3,7 payments:1`."""
+    by_topic: dict[str, list[int]] = {}
+    for tp in partitions:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    return " ".join(f"{topic}:{_ranges(sorted(each))}" for topic, each in sorted(by_topic.items()))
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

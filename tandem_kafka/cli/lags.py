@@ -1,0 +1,110 @@
+"""The lag of a group by partition, and how it changed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tandem_kafka.cli.groups import Group
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.consumer.consumer import KafkaConsumer
+
+__all__ = ["History", "Lag", "lags_of", "sparkline"]
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+#: Points of a trend; a table with it fits into 80 columns.
+_POINTS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """One partition.
+
+    Attributes:
+        committed: The committed offset, None without one.
+        end: The end of the partition, None if the topic does not exist any more.
+        client_id: The client that owns the partition, None without one.
+    """
+
+    tp: TopicPartition
+    committed: int | None
+    end: int | None
+    client_id: str | None
+
+    @property
+    def lag(self) -> int | None:
+        """The offsets behind the committed one; None while either is unknown."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+def lags_of(
+    group: Group, committed: Mapping[TopicPartition, OffsetAndMetadata], consumer: KafkaConsumer
+) -> list[Lag]:
+    """Return the lag of each partition that a group has committed or owns."""
+    owners = {tp: each.client_id for each in group.members for tp in each.assigned}
+    partitions = sorted({*owners, *committed})
+    known = consumer.cluster().topics
+    existing = [
+        tp for tp in partitions if tp.topic in known and tp.partition in known[tp.topic].partitions
+    ]
+    ends = consumer.end_offsets(existing) if existing else {}
+    return [
+        Lag(
+            tp,
+            committed[tp].offset if tp in committed else None,
+            ends.get(tp),
+            owners.get(tp),
+        )
+        for tp in partitions
+    ]
+
+
+class History:
+    """The last points of each partition's lag and committed offset."""
+
+    def __init__(self) -> None:
+        self._lags: dict[TopicPartition, deque[int]] = {}
+        self._committed: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self._totals: deque[int] = deque(maxlen=_POINTS)
+
+    def add(self, now_ms: int, lags: Iterable[Lag]) -> None:
+        """Add a point."""
+        total = 0
+        for each in lags:
+            if each.lag is None or each.committed is None:
+                continue
+            total += each.lag
+            self._lags.setdefault(each.tp, deque(maxlen=_POINTS)).append(each.lag)
+            points = self._committed.setdefault(each.tp, deque(maxlen=_POINTS))
+            points.append((now_ms, each.committed))
+        self._totals.append(total)
+
+    def rate(self, tp: TopicPartition) -> int | None:
+        """Return the committed records per second since the oldest point, None with one point."""
+        points = self._committed.get(tp, ())
+        if len(points) < 2:
+            return None
+        (begun_ms, begun), (ended_ms, ended) = points[0], points[-1]
+        return round(1000 * (ended - begun) / max(1, ended_ms - begun_ms))
+
+    def trend(self, tp: TopicPartition) -> str:
+        """Return the lag of a partition as a sparkline."""
+        return sparkline(self._lags.get(tp, ()))
+
+    def total_trend(self) -> str:
+        """Return the lag of all partitions as a sparkline."""
+        return sparkline(self._totals)
+
+
+def sparkline(numbers: Sequence[int]) -> str:
+    """Return numbers as bars; the highest bar is the largest number, the lowest is 0."""
+    highest = max(numbers, default=0)
+    if not highest:
+        return _BARS[0] * len(numbers)
+    return "".join(_BARS[round(each / highest * (len(_BARS) - 1))] for each in numbers)

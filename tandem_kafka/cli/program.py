@@ -1,0 +1,70 @@
+"""The table of the commands, each imported when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+
+__all__ = ["COMMANDS", "LazyCommand", "program"]
+
+
+class LazyCommand(NamedTuple):
+    """A command that is not imported yet.
+
+    Attributes:
+        module: The module, whose name `command` is the command.
+        summary: One line for `tandem-kafka --help`.
+    """
+
+    module: str
+    summary: str
+
+
+#: The commands in the order of `tandem-kafka --help`.
+COMMANDS: Final = {
+    "tail": LazyCommand("tandem_kafka.cli.commands.tail", "Show the last records of a topic."),
+    "grep": LazyCommand("tandem_kafka.cli.commands.grep", "Find records by a regular expression."),
+    "cat": LazyCommand("tandem_kafka.cli.commands.cat", "Write records to a file or to stdout."),
+    "topics": LazyCommand("tandem_kafka.cli.commands.topics", "List the topics."),
+    "partitions": LazyCommand(
+        "tandem_kafka.cli.commands.partitions", "Show sizes, leaders and offsets of a topic."
+    ),
+    "groups": LazyCommand("tandem_kafka.cli.commands.groups", "Show groups and their members."),
+    "lag": LazyCommand("tandem_kafka.cli.commands.lag", "Show how far behind a group is."),
+    "offsets": LazyCommand(
+        "tandem_kafka.cli.commands.offsets", "Show or reset the offsets of a group."
+    ),
+}
+
+
+class _Commands(click.Group):
+    """Shows the table, and imports what is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [*COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        found = COMMANDS.get(cmd_name)
+        if found is None:
+            return None
+        command: click.Command = import_module(found.module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.summary) for name, each in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tandem-kafka", message="tandem-kafka %(version)s")
+def program() -> None:
+    """Reads topics, shows groups and their lag, and moves offsets.
+
+    Each command connects with -b, with --cluster NAME (from ~/.config/tandem-kafka.toml), or
+    with TANDEM_KAFKA_BROKERS. A flag overrides the environment, which overrides a file.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 Ctrl-C. `grep` exits with 1 if
+    nothing matched, and with 2 if it failed.
+    """

@@ -1,0 +1,107 @@
+"""The flags that choose a topic, partitions and a range, and what they stand for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tandem_kafka.cli import flags
+from tandem_kafka.cli.failures import CommandError
+
+if TYPE_CHECKING:
+    from tandem_kafka.cli.connection import Connection
+    from tandem_kafka.cli.records.span import Span
+    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka.types import TopicPartition
+
+__all__ = ["Selection", "ranged", "selected"]
+
+_RANGE: Final = (
+    flags.PARTITIONS,
+    click.option(
+        "-o", "--offset", metavar="WHERE",
+        help="Begin here: beginning, end, an offset, -N before the end, s@TIME.",
+    ),
+    click.option(
+        "--from", "since", metavar="TIME", help="Begin at a time: 15m (ago), 2026-05-01T12:00."
+    ),
+    click.option("--until", metavar="TIME", help="End at a time; the end of the topic by default."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A range of a topic.
+
+    Attributes:
+        topic: Its name.
+        numbers: The partitions; empty for all.
+        start: Where to begin, as for `Bounds`; None without a flag.
+        until: The time to end at, as it was written.
+    """
+
+    topic: str
+    numbers: tuple[int, ...] = ()
+    start: str | None = None
+    until: str | None = None
+
+    def partitions(self, consumer: KafkaConsumer) -> list[TopicPartition]:
+        """Return the partitions, in order.
+
+        Raises:
+            CommandError: The topic or a partition does not exist.
+        """
+        from tandem_kafka.cli.connection import partitions_of
+
+        return partitions_of(consumer, self.topic, self.numbers)
+
+    def span(self, connection: Connection, consumer: KafkaConsumer) -> Span:
+        """Return the offsets of the range; without a start, from the beginning.
+
+        Raises:
+            CommandError: The topic or a partition does not exist, or a flag is invalid.
+        """
+        from tandem_kafka.cli.records.span import Bounds, find_span
+
+        bounds = Bounds(self.start or "beginning", self.until)
+        now_ms = connection.environment.clock.wall_ms()
+        return find_span(consumer, self.partitions(consumer), bounds, now_ms)
+
+
+def ranged(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of a range; the function gets a `Selection` for a topic as `selection_of`."""
+
+    @functools.wraps(command)
+    def with_range(
+        partitions: tuple[int, ...],
+        offset: str | None,
+        since: str | None,
+        until: str | None,
+        **given: Any,
+    ) -> Any:
+        if offset is not None and since is not None:
+            raise CommandError("choose one of -o and --from", usage=True)
+        start = offset if since is None else f"s@{since}"
+
+        def selection_of(topic: str) -> Selection:
+            return Selection(topic, partitions, start, until)
+
+        return command(selection_of=selection_of, **given)
+
+    for flag in reversed(_RANGE):
+        with_range = flag(with_range)
+    return with_range
+
+
+def selected(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-t` and the flags of a range; the function gets them as `selection`."""
+
+    @functools.wraps(command)
+    def with_topic(topic: str, selection_of: Callable[[str], Selection], **given: Any) -> Any:
+        return command(selection=selection_of(topic), **given)
+
+    return flags.TOPIC(ranged(with_topic))
