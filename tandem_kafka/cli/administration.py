@@ -12,9 +12,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from tandem_kafka.cli.groups import Group, ListedGroup, classic_group, consumer_group
 from tandem_kafka.config import Config
-from tandem_kafka.errors import for_code
+from tandem_kafka.errors import GroupAuthorizationFailedError, for_code
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest
+from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, HeartbeatRequest
 
 __all__ = ["Administration", "producer"]
 
@@ -23,7 +23,9 @@ def _known_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> dict
     """Return the options of a connection that another client of kafka-python has as well."""
     config = Config.from_options(options)
     chosen = {name: getattr(config, name) for name in options if name in known}
-    chosen["bootstrap_servers"] = [f"{_bracketed(host)}:{port}" for host, port in config.bootstrap_servers]
+    chosen["bootstrap_servers"] = [
+        f"{_bracketed(host)}:{port}" for host, port in config.bootstrap_servers
+    ]
     # Without an end, the constructor would wait for ever for a broker that is down.
     chosen["bootstrap_timeout_ms"] = config.bootstrap_timeout_ms
     return chosen
@@ -125,3 +127,25 @@ class Administration:
                         tp = TopicPartition(each["name"], partition["partition_index"])
                         sizes[tp] = max(sizes.get(tp, 0), partition["partition_size"])
         return sizes
+
+    def coordinator(self, group_id: str) -> int:
+        """Return the ID of the group's coordinator.
+
+        Raises:
+            KafkaError: There is none, or this user may not describe the group.
+        """
+        client = self._client
+        found: dict[str, int] = client._manager.run(client._find_coordinator_ids, [group_id])  # noqa: SLF001
+        return found[group_id]
+
+    def may_join(self, group_id: str, coordinator: int) -> bool:
+        """Tell whether this user may read the group, as its members must.
+
+        The coordinator checks that before it rejects a heartbeat of an unknown member.
+        """
+        request = HeartbeatRequest(
+            group_id=group_id, generation_id=-1, member_id="doctor", max_version=3
+        )
+        manager = self._client._manager  # noqa: SLF001
+        response = manager.run(manager.send, request, coordinator)
+        return for_code(response.error_code) is not GroupAuthorizationFailedError

@@ -36,6 +36,9 @@ COMMANDS: Final = {
     "offsets": LazyCommand(
         "tandem_kafka.cli.commands.offsets", "Show or reset the offsets of a group."
     ),
+    "doctor": LazyCommand(
+        "tandem_kafka.cli.commands.doctor", "Find out why a connection does not work."
+    ),
 }
 
 

@@ -271,7 +271,7 @@ class PartitionsForTopic(Event):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ListTopics(Event):
-    """Describe all topics that the client may see."""
+    """Describe the brokers, and all topics that the client may see; the result is a snapshot."""
 
     operation: ClassVar[str] = "topics()"
 

@@ -11,7 +11,7 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.metadata_refresh import describe_topics, read_topics
+from tandem_kafka.request_managers.metadata_refresh import describe_topics, snapshot_of
 
 __all__ = ["TopicMetadataManager"]
 
@@ -56,15 +56,15 @@ class TopicMetadataManager(RequestManager):
         )
 
     def _handle_response(self, lookup: _Lookup, response: ClientResponse) -> None:
-        topics, errors = read_topics(response.message)
+        found = snapshot_of(response.message)
         event = lookup.event
         if isinstance(event, ListTopics):
-            event.future.complete(topics)
+            event.future.complete(found)
             return
-        error = errors.get(event.topic)
+        error = found.topic_errors.get(event.topic)
         if error is not None and error is not UNKNOWN_TOPIC:
             raise error(event.topic)
-        event.future.complete(topics.get(event.topic))
+        event.future.complete(found.topics.get(event.topic))
 
     def _handle_error(self, lookup: _Lookup, error: Exception) -> None:
         if not getattr(error, "retriable", False):

@@ -39,9 +39,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 @flags.PARTITIONS
 @flags.JSON
 @flags.connected
-def command(
-    connection: Connection, topic: str, partitions: tuple[int, ...], as_json: bool
-) -> None:
+def command(connection: Connection, topic: str, partitions: tuple[int, ...], as_json: bool) -> None:
     """Show the partitions of a topic.
 
     The times are those of the first and the last record. The size is that of the largest replica.
@@ -122,6 +120,8 @@ def shown_bytes(size: int) -> str:
     number = float(size)
     for unit in _UNITS[:-1]:
         if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+            return (
+                f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+            )
         number /= 1000
     return f"{number:.1f} {_UNITS[-1]}"

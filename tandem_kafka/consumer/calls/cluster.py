@@ -44,7 +44,7 @@ class ClusterCalls(Owned):
         """Return the names of all visible topics, without internal topics."""
         event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
         found = await self._core.ask(event, interruptible=True)
-        return {name for name, topic in found.items() if not topic.internal}
+        return {name for name, topic in found.topics.items() if not topic.internal}
 
     @shared
     async def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
@@ -54,7 +54,8 @@ class ClusterCalls(Owned):
         if not metadata.snapshot.version:
             await self._core.ask(Bootstrap(deadline_ms=deadline_ms))
         found = await self._core.ask(ListTopics(deadline_ms=deadline_ms), interruptible=True)
-        return dataclasses.replace(metadata.snapshot, topics=dict(found))
+        # The metadata itself may have no nodes at the moment, after a rebootstrap.
+        return dataclasses.replace(metadata.snapshot, nodes=found.nodes, topics=found.topics)
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if the topic is not visible."""

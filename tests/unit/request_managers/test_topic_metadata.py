@@ -43,7 +43,8 @@ def test_all_topics(world: World) -> None:
     unsent = world.sent(world.managers.topic_metadata)
     assert unsent.message.topics is None
     world.respond(unsent, metadata_response(described(), described("__offsets", internal=True)))
-    assert set(event.future.result()) == {"orders", "__offsets"}
+    assert set(event.future.result().topics) == {"orders", "__offsets"}
+    assert event.future.result().nodes
 
 
 @pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.InvalidTopicError])

@@ -1,0 +1,154 @@
+"""The order of the steps, and what a failed step ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tandem_kafka.cli.doctor.access import Access
+from tandem_kafka.cli.doctor.finding import Finding, Step, Verdict, failed, passed
+from tandem_kafka.cli.doctor.login import Login, with_tls
+from tandem_kafka.cli.doctor.reaching import Server, lacks_tls
+from tandem_kafka.config import Config
+from tandem_kafka.errors import KafkaConfigurationError, reason_of
+from tandem_kafka.network.tls import build_context
+
+if TYPE_CHECKING:
+    import ssl
+
+    from tandem_kafka.cli.connection import Connection
+    from tandem_kafka.shared.metadata import ClusterSnapshot
+    from tandem_kafka.types import Node
+
+__all__ = ["Subject", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is examined beside the connection.
+
+    Attributes:
+        topic: A topic, or None.
+        group: A group, or None.
+        timeout_ms: The limit of each step.
+    """
+
+    topic: str | None
+    group: str | None
+    timeout_ms: int
+
+
+def examine(connection: Connection, subject: Subject) -> Iterator[Finding]:
+    """Examine a connection, then a topic and a group."""
+    try:
+        config = Config.from_options(connection.options)
+        context = build_context(config)
+    except KafkaConfigurationError as error:
+        yield failed(Step.OPTIONS, "", reason_of(error), "correct this option")
+        return
+    examined = _Examination(connection, config, context, subject)
+    yield passed(
+        Step.OPTIONS,
+        "",
+        f"{config.security_protocol}, bootstrap servers: {len(config.bootstrap_servers)}",
+    )
+    yield from examined.cluster()
+    if examined.snapshot is None:
+        return
+    access = Access(connection, subject.timeout_ms)
+    if subject.topic is not None:
+        yield from access.topic(examined.snapshot, subject.topic)
+    if subject.group is not None:
+        yield from access.group(subject.group)
+
+
+class _Examination:
+    """Examines the servers of a connection.
+
+    Attributes:
+        snapshot: The cluster, once a server has described it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        config: Config,
+        context: ssl.SSLContext | None,
+        subject: Subject,
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._clock = connection.environment.clock
+        self._timeout_ms = subject.timeout_ms
+        self._login = Login(connection, config, subject.timeout_ms)
+        self.snapshot: ClusterSnapshot | None = None
+
+    def cluster(self) -> Iterator[Finding]:
+        """Examine the bootstrap servers, then the brokers that one of them names."""
+        direct = self._config.proxy_url is None
+        if not direct:
+            yield from self._proxy()
+        for host, port in self._config.bootstrap_servers:
+            server = self._server(host, port)
+            good = True
+            if direct:
+                for finding in self._reach(server):
+                    good = good and finding.verdict is Verdict.OK
+                    yield finding
+            if good:
+                yield from self._login.examine(server)
+        self.snapshot = self._login.snapshot
+        if self.snapshot is not None and direct:
+            yield from self._listeners(self.snapshot)
+
+    def _server(self, host: str, port: int) -> Server:
+        return Server(host, port, self._clock, self._timeout_ms)
+
+    def _proxy(self) -> Iterator[Finding]:
+        parts = urlsplit(self._config.proxy_url or "")
+        proxy = self._server(parts.hostname or "", parts.port or 1080)
+        looked_up = proxy.lookup()
+        yield looked_up
+        if looked_up.verdict is Verdict.OK:
+            yield from proxy.connect()
+
+    def _reach(self, server: Server) -> Iterator[Finding]:
+        finding = server.lookup()
+        yield finding
+        if finding.verdict is not Verdict.OK:
+            return
+        for finding in server.connect():
+            yield finding
+        if finding.verdict is not Verdict.OK:
+            return
+        if not with_tls(self._config) or self._context is None:
+            yield lacks_tls(server.target)
+        else:
+            yield server.handshake(self._context)
+
+    def _listeners(self, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+        """Examine the addresses that the brokers advertise: all records come from them."""
+        for node in snapshot.nodes.values():
+            server = self._server(node.host, node.port)
+            problem = next(
+                (each for each in self._reach(server) if each.verdict is not Verdict.OK), None
+            )
+            if problem is None:
+                yield passed(Step.LISTENERS, server.target, f"broker {node.node_id} is reachable")
+            else:
+                yield _unreachable(node, server, problem)
+
+
+def _unreachable(node: Node, server: Server, problem: Finding) -> Finding:
+    advice = (
+        f"set advertised.listeners of broker {node.node_id} to an address that clients can reach; "
+        "the bootstrap server is only asked for the brokers' addresses"
+    )
+    if problem.step is Step.TLS:
+        advice = problem.advice
+    return failed(
+        Step.LISTENERS, server.target,
+        f"broker {node.node_id} advertises {server.target}: {problem.seen}", advice,
+    )  # fmt: skip

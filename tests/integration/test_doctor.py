@@ -1,0 +1,168 @@
+"""`tandem-kafka doctor` names the step that fails, on real brokers and on ports that are none."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import trustme
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tandem_kafka.cli.__main__ import main
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
+
+Examine = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
+    """Runs `doctor --json`, checks the exit code, and returns the findings."""
+
+    def run(servers: str, *arguments: str, **properties: str) -> list[dict[str, Any]]:
+        options = [f"-X{name.replace('_', '.')}={value}" for name, value in properties.items()]
+        code = main(["doctor", "-b", servers, "--timeout", "4s", "--json", *arguments, *options])
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert code == any(each["verdict"] == "failed" for each in found)
+        assert all(each["advice"] for each in found if each["verdict"] == "failed")
+        return found
+
+    return run
+
+
+def failure(found: list[dict[str, Any]], step: str) -> str:
+    """Return what was seen in the only failed step."""
+    failed = [each for each in found if each["verdict"] == "failed"]
+    assert [each["step"] for each in failed] == [step], json.dumps(found, indent=1)
+    return str(failed[0]["seen"])
+
+
+def login(password: str = PASSWORD, mechanism: str = "PLAIN") -> dict[str, str]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": "alice",
+        "sasl_password": password,
+    }
+
+
+def tls(kafka: KafkaCluster) -> dict[str, str]:
+    return {"security_protocol": "SSL", "ssl_ca_location": str(kafka.certificates.authority)}
+
+
+def test_a_good_connection_passes_every_step(
+    kafka: KafkaCluster, topic: str, examine: Examine
+) -> None:
+    found = examine(kafka.bootstrap("SSL"), "-t", topic, "-g", "readers", **tls(kafka))
+    assert {each["verdict"] for each in found} == {"ok"}, found
+    assert [each["step"] for each in found] == [
+        "options", "name", "tcp", "tls", "sasl", "api versions", "metadata",
+        "advertised listeners", "topic", "clock", "coordinator", "group",
+    ]  # fmt: skip
+    (seen,) = (each["seen"] for each in found if each["step"] == "tls")
+    assert "TLSv1.3" in seen
+    assert "localhost, 127.0.0.1" in seen
+
+
+def test_a_name_that_does_not_exist(examine: Examine) -> None:
+    assert "no address" in failure(examine("nowhere.invalid:9092"), "name")
+
+
+def test_a_closed_port(examine: Examine) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        found = examine(f"127.0.0.1:{closed.getsockname()[1]}")
+    assert "refused" in failure(found, "tcp")
+
+
+@pytest.fixture
+def silent_port() -> Iterator[str]:
+    """A server that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_port_of_something_else(silent_port: str, examine: Examine) -> None:
+    found = examine(silent_port, "--timeout", "1s")
+    assert failure(found, "api versions")
+
+
+def test_tls_to_a_port_without(kafka: KafkaCluster, examine: Examine) -> None:
+    found = examine(kafka.bootstrap("PLAINTEXT"), "--timeout", "2s", **tls(kafka))
+    assert failure(found, "tls").startswith("no TLS handshake")
+
+
+def test_no_tls_to_a_port_with(kafka: KafkaCluster, examine: Examine) -> None:
+    assert "the port speaks TLS" in failure(examine(kafka.bootstrap("SSL")), "tls")
+
+
+def test_an_unknown_authority(kafka: KafkaCluster, examine: Examine, tmp_path: Any) -> None:
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    found = examine(kafka.bootstrap("SSL"), **{**tls(kafka), "ssl_ca_location": str(other)})
+    seen = failure(found, "tls")
+    assert "unable to get local issuer" in seen
+    assert "issued by" in seen
+
+
+def test_a_file_that_is_missing(kafka: KafkaCluster, examine: Examine) -> None:
+    found = examine(kafka.bootstrap("SSL"), **{**tls(kafka), "ssl_ca_location": "missing.pem"})
+    assert "ssl_cafile: cannot read missing.pem" in failure(found, "options")
+
+
+def test_a_wrong_password(kafka: KafkaCluster, examine: Examine) -> None:
+    found = examine(kafka.bootstrap("SASL_PLAINTEXT"), **login("wrong"))
+    failure(found, "sasl")
+    assert "wrong" not in json.dumps(found)
+
+
+def test_an_address_that_cannot_be_reached(examine: Examine) -> None:
+    with KafkaCluster(advertise=lambda _: {"SASL_PLAINTEXT": 1}) as cluster:
+        found = examine(cluster.bootstrap("SASL_PLAINTEXT"), **login())
+    seen = failure(found, "advertised listeners")
+    assert seen.startswith("broker 1 advertises 127.0.0.1:1: ")
+    assert "refused" in seen
+
+
+def test_a_mistyped_topic(kafka: KafkaCluster, topic: str, examine: Examine) -> None:
+    found = examine(kafka.bootstrap("PLAINTEXT"), "-t", f"{topic}s")
+    assert "does not exist" in failure(found, "topic")
+    assert f"did you mean {topic!r}?" in found[-1]["advice"]
+
+
+def allow(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    binding = AclBinding(
+        kind, name, ResourcePatternType.LITERAL, "User:alice", "*",
+        operation, AclPermissionType.ALLOW,
+    )  # fmt: skip
+    for future in cluster.admin.client.create_acls([binding]).values():
+        future.result(10)
+
+
+def test_missing_permissions(guarded: KafkaCluster, examine: Examine) -> None:
+    topic, servers = "examined-by-doctor", guarded.bootstrap("SASL_PLAINTEXT")
+    guarded.admin.create_topic(topic, 1)
+    allow(guarded, ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+    assert "not read it" in failure(examine(servers, "-t", topic, **login()), "topic")
+    assert "may not describe" in failure(examine(servers, "-g", topic, **login()), "group")
+    allow(guarded, ResourceType.GROUP, topic, AclOperation.DESCRIBE)
+    assert "may not read (join)" in failure(examine(servers, "-g", topic, **login()), "group")
+    allow(guarded, ResourceType.GROUP, topic, AclOperation.READ)
+    assert examine(servers, "-g", topic, **login())[-1]["verdict"] == "ok"
+
+
+def test_people_read_the_same(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "-b", kafka.bootstrap("PLAINTEXT"), "-t", "nothing"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) < 200
+    assert any(line.startswith("  FAIL  topic ") for line in lines)
+    assert lines[-1].startswith("1 of ")
