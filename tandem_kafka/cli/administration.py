@@ -23,7 +23,9 @@ def _known_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> dict
     """Return the options of a connection that another client of kafka-python has as well."""
     config = Config.from_options(options)
     chosen = {name: getattr(config, name) for name in options if name in known}
-    chosen["bootstrap_servers"] = [f"{_bracketed(host)}:{port}" for host, port in config.bootstrap_servers]
+    chosen["bootstrap_servers"] = [
+        f"{_bracketed(host)}:{port}" for host, port in config.bootstrap_servers
+    ]
     # Without an end, the constructor would wait for ever for a broker that is down.
     chosen["bootstrap_timeout_ms"] = config.bootstrap_timeout_ms
     return chosen

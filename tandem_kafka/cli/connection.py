@@ -66,6 +66,15 @@ class Connection:
         finally:
             client.close()
 
+    @property
+    def config(self) -> str | None:
+        """The file that a flag names."""
+        return self._flags.config
+
+    def producer(self, **more: Any) -> Any:
+        """Return a producer; `more` are options of its own."""
+        return self.environment.producer(self.options, **more)
+
     def group(self, given: str | None) -> str:
         """Return the group of `-g`, or of the settings.
 

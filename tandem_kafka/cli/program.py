@@ -36,6 +36,12 @@ COMMANDS: Final = {
     "offsets": LazyCommand(
         "tandem_kafka.cli.commands.offsets", "Show or reset the offsets of a group."
     ),
+    "copy": LazyCommand("tandem_kafka.cli.commands.copy", "Copy records to another topic."),
+    "sql": LazyCommand("tandem_kafka.cli.commands.sql", "Query topics with DuckDB."),
+    "serve": LazyCommand("tandem_kafka.cli.commands.serve", "Run a cluster to try things on."),
+    "completion": LazyCommand(
+        "tandem_kafka.cli.commands.completion", "Print the completion of a shell."
+    ),
 }
 
 

@@ -46,8 +46,7 @@ def command(
         topics = [
             topic
             for name, topic in sorted(consumer.cluster().topics.items())
-            if (internal or not topic.internal)
-            and (wanted is None or wanted.search(name.encode()))
+            if (internal or not topic.internal) and (wanted is None or wanted.search(name.encode()))
         ]
         held = _held(consumer, topics) if counted else {}
     show(_COLUMNS, _rows(topics, held), as_json=as_json)
@@ -70,7 +69,9 @@ def _held(consumer: KafkaConsumer, topics: list[TopicInfo]) -> dict[str, int]:
     """Return the number of offsets between beginning and end, by topic."""
     from tandem_kafka.types import TopicPartition
 
-    partitions = [TopicPartition(each.name, number) for each in topics for number in each.partitions]
+    partitions = [
+        TopicPartition(each.name, number) for each in topics for number in each.partitions
+    ]
     beginnings, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     held = dict.fromkeys((each.name for each in topics), 0)
     for tp in partitions:
