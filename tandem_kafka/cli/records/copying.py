@@ -100,21 +100,34 @@ class Copier:
                 self.commit({TopicPartition(r.topic, r.partition): r.offset + 1 for r in part})
 
     def _write(self, records: list[Record]) -> None:
-        sent = [
-            (record, self._send(record))
-            for record in records
-            if self._filters.accept(record.key, record.value, record.headers)
-        ]
-        self._producer.flush(timeout=_TIMEOUT_S)
+        sent: list[tuple[Record, Any]] = []
+        failed: tuple[Record, Exception] | None = None
+        for record in records:
+            if self._filters.accept(record.key, record.value, record.headers):
+                try:
+                    sent.append((record, self._send(record)))
+                except Exception as error:  # noqa: BLE001 - raised below, behind those before it
+                    failed = record, error
+                    break
         for record, future in sent:
             try:
                 future.get(timeout=_TIMEOUT_S)
             except Exception as error:
-                raise CommandError(
-                    f"{record.topic} {record.partition}:{record.offset} was not copied: {error}; "
-                    f"{self.copied:,} records before it were"
-                ) from error
+                raise self._not_copied(record, error) from error
             self.copied += 1
+        if failed is not None:
+            raise self._not_copied(*failed) from failed[1]
+
+    def _not_copied(self, record: Record, error: Exception) -> CommandError:
+        why = " ".join(str(error).split())
+        if record.key is None and record.value is None:
+            why = "kafka-python's producer writes no record without a key and a value"
+        elif any(content is None for _, content in record.headers):
+            why = "kafka-python's producer writes no header without a value"
+        return CommandError(
+            f"{record.topic} {record.partition}:{record.offset} cannot be copied: {why}; "
+            f"{self.copied:,} records before it were"
+        )
 
     def _send(self, record: Record) -> Any:
         return self._producer.send(

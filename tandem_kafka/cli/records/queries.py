@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -50,19 +51,28 @@ class Query:
         tables: The topics that it names.
 
     Raises:
-        CommandError: DuckDB cannot parse it, or it names no topic.
+        CommandError: It is not a SELECT statement, or it names no topic.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._database = duckdb.connect()
         self._database.execute("SET enable_progress_bar = false")
-        try:
-            self.tables = sorted(self._database.get_table_names(text))
-        except duckdb.Error as error:
-            raise _explained(error) from None
+        self.tables = self._named_tables()
         if not self.tables:
             raise CommandError("the query names no topic: write SELECT ... FROM topic", usage=True)
+
+    def _named_tables(self) -> list[str]:
+        """Return the tables of the query. DuckDB's `get_table_names` needs them to exist."""
+        parsing = self._database.execute("SELECT json_serialize_sql(?::VARCHAR)", [self._text])
+        (text,) = parsing.fetchone() or ("",)
+        tree = json.loads(text)
+        if tree["error"]:
+            raise CommandError(f"the query cannot run: {tree['error_message']}", usage=True)
+        tables: set[str] = set()
+        local: set[str] = set()
+        _collect(tree, tables, local)
+        return sorted(tables - local)
 
     def __enter__(self) -> Self:
         return self
@@ -104,12 +114,25 @@ class Query:
         return {name: type(each) for name, each in zip(names, first, strict=True)}, iter(rows)
 
 
+def _collect(node: Any, tables: set[str], local: set[str]) -> None:
+    """Add the names of tables, and those of common table expressions (`WITH name AS ...`)."""
+    if isinstance(node, list):
+        for each in node:
+            _collect(each, tables, local)
+    elif isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            tables.add(node["table_name"])
+        if "cte_map" in node:
+            local.update(each["key"] for each in node["cte_map"]["map"])
+        for each in node.values():
+            _collect(each, tables, local)
+
+
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 def _explained(error: duckdb.Error) -> CommandError:
+    # The text after an empty line shows the query again.
     line = " ".join(str(error).split("\n\n", maxsplit=1)[0].split())
-    return CommandError(
-        f"the query cannot run: {line}", usage=isinstance(error, duckdb.ParserException)
-    )
+    return CommandError(f"the query cannot run: {line}")

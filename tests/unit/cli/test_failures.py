@@ -21,7 +21,7 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
-from tests.unit.cli.conftest import Run
+from tests.commands import Run
 
 COMMAND = [sys.executable, "-m", "tandem_kafka.cli"]
 

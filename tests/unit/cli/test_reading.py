@@ -15,7 +15,7 @@ from tandem_kafka.cli.records import reading
 from tandem_kafka.cli.records.span import Span
 from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import TopicPartition
-from tests.unit.cli.conftest import Run
+from tests.commands import Run
 
 VALUES = [b'{"order": %d}' % number for number in range(20)]
 
