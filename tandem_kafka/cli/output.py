@@ -130,7 +130,8 @@ def _fits(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> bool:
         max(len(column.heading), *(len(_cell(row.get(column.key))) for row in rows), 0)
         for column in columns
     ]
-    return sum(widths) + 2 * len(widths) <= _FOLDED * console().width
+    width: int = console().width
+    return sum(widths) + 2 * len(widths) <= _FOLDED * width
 
 
 def _print_records(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:

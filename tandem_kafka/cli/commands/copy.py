@@ -78,8 +78,14 @@ def command(
         copier = Copier((consumer, producer), destination, filters, pace, partitions=same)
         try:
             _copy(connection, copier, selection, follow=given["follow"], group=group_id is not None)
-        finally:
-            print(f"{counted(copier.copied, 'record')} copied to {destination}", file=sys.stderr)
+        except KeyboardInterrupt:
+            _print_count(copier, destination)
+            raise
+        _print_count(copier, destination)
+
+
+def _print_count(copier: Copier, destination: str) -> None:
+    print(f"{counted(copier.copied, 'record')} copied to {destination}", file=sys.stderr)
 
 
 def _check(selection: Selection, group_id: str | None, given: dict[str, Any]) -> None:

@@ -100,11 +100,14 @@ def _show_one(group: Group, *, as_json: bool) -> None:
     if as_json:
         print(json_line(_as_json(group)))
         return
-    facts = [f"protocol {group.protocol}", group.state, f"{counted(len(group.members), 'member')}"]
+    members = counted(len(group.members), "member")
+    facts = [group.state, members, f"protocol {group.protocol}"]
     if group.assignor:
         facts.append(f"assignor {group.assignor}")
     if group.epoch is not None:
-        facts.append(f"epoch {group.epoch}, assignment epoch {group.assignment_epoch}")
+        facts.append(f"epoch {group.epoch}")
+    if group.assignment_epoch != group.epoch:
+        facts.append(f"assignment of epoch {group.assignment_epoch}")
     print(f"{group.group_id}: {', '.join(facts)}")
     if group.members:
         print_table(table(_MEMBERS, map(_member_row, group.members)))
