@@ -25,6 +25,7 @@ CHANGING = {
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z": "TIME",
     r"\b1[78]\d{11}\b": "MILLISECONDS",
     r"\d+(ms|s|m) ago": "AGE",
+    r"\d+ B\b": "SIZE",
     r"(epoch|Stable +1|127\.0\.0\.1) +\d+": r"\1 EPOCH",
     r"\b[\w-]{22}\b(?= *$)": "ID",
     " +": " ",
