@@ -85,4 +85,5 @@ def _log_to_stderr(verbose: int) -> None:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
-        logger.setLevel(level)
+        # kafka-python's clients log their passwords at DEBUG.
+        logger.setLevel(level if name == "tandem_kafka" else max(level, logging.INFO))

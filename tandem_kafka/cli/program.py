@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "copy": LazyCommand("tandem_kafka.cli.commands.copy", "Copy records to another topic."),
     "sql": LazyCommand("tandem_kafka.cli.commands.sql", "Query topics with DuckDB."),
     "serve": LazyCommand("tandem_kafka.cli.commands.serve", "Run a cluster to try things on."),
+    "demo": LazyCommand("tandem_kafka.cli.commands.demo", "See a group lose members, no record."),
     "completion": LazyCommand(
         "tandem_kafka.cli.commands.completion", "Print the completion of a shell."
     ),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 import time
 import uuid
 from collections.abc import Iterator
@@ -163,6 +168,30 @@ def test_the_lag_is_watched(commands: Commands, group: KafkaConsumer) -> None:
     assert [row["lag"] for row in rows] == [2, 2, 2, 2]
     assert rows[2]["timestamp"] > rows[0]["timestamp"]
     assert [row["rate"] for row in rows] == [None, None, 0, 0]
+
+
+def test_the_lag_is_watched_on_a_terminal(commands: Commands, group: KafkaConsumer) -> None:
+    """Each table fits into 80 columns; the cursor is shown again at the end."""
+    name = str(group.group_metadata().group_id)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "tandem_kafka.cli"]
+    arguments = ["lag", "-g", name, "--watch", "--interval", "100ms"]
+    variables = {**os.environ, **commands.variables, "TERM": "xterm"}
+    shown = ""
+    with subprocess.Popen([*command, *arguments], env=variables, stdout=theirs) as process:
+        deadline = time.monotonic() + 30
+        while shown.count("total 4") < 4 and time.monotonic() < deadline:
+            shown += os.read(ours, 4096).decode(errors="replace")
+        process.terminate()
+        assert process.wait(10) == 130
+        shown += os.read(ours, 4096).decode(errors="replace")
+    os.close(theirs)
+    os.close(ours)
+    assert "\u2588\u2588" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert max(len(line) for line in re.split(r"[\r\n]+", plain)) <= 80
 
 
 def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) -> None:
