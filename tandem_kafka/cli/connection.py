@@ -60,6 +60,10 @@ class Connection:
     @contextmanager
     def administration(self) -> Iterator[Administration]:
         """Open a client for administration."""
+        with self.consumer():
+            # A consumer says why no broker can be used, and tries a rejected password once.
+            # kafka-python's clients repeat it until their timeout.
+            pass
         client = self.environment.administration(self.options)
         try:
             yield client

@@ -27,7 +27,7 @@ CHANGING = {
     r"\d+(ms|s|m) ago": "AGE",
     r"\d+ B\b": "SIZE",
     r"(epoch|Stable +1|127\.0\.0\.1) +\d+": r"\1 EPOCH",
-    r"\b[\w-]{22}\b(?= *$)": "ID",
+    r"(?<![\w-])[\w-]{22}(?= *$)": "ID",
     " +": " ",
 }
 

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.commands import Ran, Run, runner
 from tests.integration.polling import Consume
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
 
 HEADERS = [("trace", b"t"), ("empty", b"")]
 #: The records are a minute apart; the last one is new.
@@ -271,6 +273,32 @@ def test_sql(commands: Commands, orders: str) -> None:
     wrong = commands.run("sql", f"SELECT nothing FROM {table}", code=1).err  # noqa: S608
     assert len(wrong.splitlines()) == 1
     assert 'column "nothing" not found' in wrong
+
+
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_login_from_a_file_of_java(
+    commands: Commands, kafka: KafkaCluster, orders: str, tmp_path: Path, listener: str
+) -> None:
+    """The consumer, the admin client and the producer have the same settings."""
+    copy = kafka.admin.create_topic(f"{orders}-copy", 2)
+    commands.variables["TANDEM_KAFKA_BROKERS"] = kafka.bootstrap(listener).replace(
+        "127.0.0.1", "localhost"
+    )
+    file = tmp_path / "client.properties"
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    file.write_text(
+        f"security.protocol={listener}\nsasl.mechanism=SCRAM-SHA-512\n"
+        f'sasl.jaas.config={login} \\\n  username="alice" password="{PASSWORD}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.certificates.authority}\n"
+    )
+    config = ("--config", str(file))
+    assert commands.run("copy", orders, copy, *config).err.startswith("10 records copied")
+    assert len(commands.rows("partitions", "-t", copy, *config)) == 2
+    assert isinstance(commands.rows("groups", *config), list)
+    wrong = commands.run("groups", *config, "-X", "sasl.password=wrong", code=1).err
+    assert len(wrong.splitlines()) == 1
+    assert "SaslAuthenticationFailedError" in wrong
+    assert PASSWORD not in commands.run("groups", *config, "--verbose", "--verbose").err
 
 
 def test_follow_prints_what_arrives(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
