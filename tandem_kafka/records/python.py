@@ -181,18 +181,17 @@ class PythonRecordReader:
         try:
             segment = self._decoder.next()
         except MalformedBatchError as error:
-            raise CorruptRecordError(self._where(str(error))) from error
+            raise CorruptRecordError.at(*self._unreadable(str(error))) from error
         except UnsupportedCodecError as error:
-            raise UnsupportedCodecError(self._where(str(error.args[0]))) from error
+            raise UnsupportedCodecError.at(*self._unreadable(str(error.args[0]))) from error
         self.leader_epoch = segment.leader_epoch
         self._cursor = bisect_left(segment.columns.offsets, self.next_offset)
         return segment
 
-    def _where(self, problem: str) -> str:
-        return (
-            f"cannot read {self.topic}-{self.partition} at offset {self.next_offset}: {problem}; "
-            "seek past it to continue"
-        )
+    def _unreadable(self, problem: str) -> tuple[str, int, int, str, int | None]:
+        """Return the arguments of an error about the batch that could not be decoded."""
+        end = self._decoder.end_of_batch
+        return self.topic, self.partition, self.next_offset, problem, end
 
 
 def _owned_bytes(fetched: FetchedPartition) -> tuple[bytes | memoryview, int]:

@@ -103,6 +103,14 @@ class BatchDecoder:
         """The memory of a decompressed batch that is not completely decoded."""
         return 0 if self._batch is None else self._batch.unpacked_bytes
 
+    @property
+    def end_of_batch(self) -> int | None:
+        """The offset after the batch that is decoded next, None if there is no valid header."""
+        header = self._header
+        if self._batch is None and self._at < self._end:
+            header = read_header(memoryview(self._records), self._at)
+        return None if header is None else header.last_offset + 1
+
     def next(self) -> Segment:
         """Decode the next segment; must not be called when finished.
 

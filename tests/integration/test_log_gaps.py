@@ -184,10 +184,11 @@ def test_a_corrupt_batch_is_raised_until_a_seek_past_it(
     before = read_all(consumer, 3)
     assert [record.value for record in before] == [b"value 0", b"value 1", b"value 2"]
     for _ in range(3):
-        with pytest.raises(CorruptRecordError, match=f"{topic}-0 at offset 3.*CRC"):
+        with pytest.raises(CorruptRecordError, match=f"{topic}-0 at offset 3.*CRC") as caught:
             consumer.poll(timeout_ms=10_000)
         assert consumer.position(tp) == 3
-    consumer.seek(tp, 4)
+    assert (caught.value.partition, caught.value.next_offset) == (tp, 4)
+    consumer.seek(tp, caught.value.next_offset)
     assert [record.value for record in read_all(consumer, 2)] == [b"value 4", b"value 5"]
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from tandem_kafka.testing import Simulation
 from tests.simulation.readers import Listener, Readers, filled
-from tests.unit.interrupts import Interrupter
+from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
 
-#: An interrupt between making a coroutine and running it. Python then warns; no state has changed.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+__all__ = ["coroutines_end_here"]
+
+pytestmark = UNAWAITED
 
 #: Bytecodes between interruptions; a prime number, to hit loops at different places.
 STEP = 499

@@ -107,6 +107,12 @@ impl Decoder {
         Some(self.begin(&header, max_bytes).map_err(|problem| problem.about(&header, max_bytes)))
     }
 
+    /// The offset after the batch that is decoded next; None without a valid header.
+    pub fn end_of_batch(&self) -> Option<i64> {
+        let header = self.open.as_ref().map(|open| open.header.clone()).or_else(|| self.peek());
+        header.map(|header| header.last_offset + 1)
+    }
+
     /// The header of the next batch.
     fn peek(&self) -> Option<BatchHeader> {
         if self.at == self.end {

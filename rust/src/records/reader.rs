@@ -306,17 +306,13 @@ impl RecordReader {
     }
 
     fn error(&self, py: Python<'_>, problem: Problem) -> PyErr {
-        let (topic, partition) = (self.owner.topic.bind(py), self.owner.partition);
-        let at = self.next_offset;
-        let text = |problem| {
-            format!(
-                "cannot read {topic}-{partition} at offset {at}: {problem}; seek past it to continue"
-            )
+        let (kind, problem) = match problem {
+            Problem::Corrupt(problem) => (py.get_type::<CorruptRecordError>(), problem),
+            Problem::Codec(problem) => (py.get_type::<UnsupportedCodecError>(), problem),
+            Problem::TooLarge => (py.get_type::<CorruptRecordError>(), "too large".to_owned()),
         };
-        match problem {
-            Problem::Corrupt(problem) => CorruptRecordError::new_err(text(problem)),
-            Problem::Codec(problem) => UnsupportedCodecError::new_err(text(problem)),
-            Problem::TooLarge => CorruptRecordError::new_err(text("too large".to_owned())),
-        }
+        let (topic, end) = (self.owner.topic.bind(py), self.decoder.end_of_batch());
+        kind.call_method1("at", (topic, self.owner.partition, self.next_offset, problem, end))
+            .map_or_else(|error| error, PyErr::from_value)
     }
 }

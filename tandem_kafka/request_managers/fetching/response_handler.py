@@ -212,9 +212,11 @@ class FetchResponseHandler:
 def _user_error(error_type: type[KafkaError], tp: TopicPartition, offset: int) -> KafkaError:
     if issubclass(error_type, TopicAuthorizationFailedError):
         return TopicAuthorizationFailedError({tp.topic})
-    if issubclass(error_type, CorruptRecordError):
-        return CorruptRecordError(
+    if error_type is for_code(CorruptRecordError.errno):
+        error = CorruptRecordError(
             f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or after "
             f"offset {offset}; seek to an offset after it to skip it"
         )
+        error.partition, error.offset = tp, offset
+        return error
     return error_type(f"{tp.topic}-{tp.partition}")

@@ -28,12 +28,14 @@ from tandem_kafka.shared.partition import Position
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.implementations import require_implementation
-from tests.unit.interrupts import Interrupter
+from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch, open_reader, using
 
+__all__ = ["coroutines_end_here"]
+
+pytestmark = UNAWAITED
+
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
-#: An interrupt between making a coroutine and running it. Python then warns; no state has changed.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 MARKER = batch([Rec(key=b"\0\0\0\1", value=b"\0" * 6)], 2, flags=CONTROL | TRANSACTIONAL)
 #: The data of each partition: two responses for the first, with a marker at offset 2.

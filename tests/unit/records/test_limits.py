@@ -63,7 +63,7 @@ def test_a_batch_with_a_huge_decompressed_size_is_rejected(codec):
         assert str(caught.value) == (
             "[Error 2] CorruptRecordError: cannot read topic-3 at offset 70: the batch with "
             "offsets 70 to 71 decompresses to more than the 5000 bytes of "
-            "max_decompressed_batch_bytes; seek past it to continue"
+            "max_decompressed_batch_bytes; seek to offset 72 to skip the batch"
         )
     assert source.next_offset == 70
 

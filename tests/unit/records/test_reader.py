@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+
+import kafka.errors
 import pytest
 
 from tandem_kafka.errors import CorruptRecordError, UnsupportedCodecError
@@ -318,6 +321,32 @@ def test_records_before_a_corrupt_batch_come_first_and_the_error_stays():
         with pytest.raises(CorruptRecordError, match=r"topic-3 at offset 3: .* fails its CRC"):
             source.take(100)
         assert (source.next_offset, source.exhausted) == (3, False)
+
+
+def test_an_unreadable_batch_says_where_to_continue():
+    crc, codec = bytearray(three(3)), three(10, codec=0, flags=6)
+    crc[-1] ^= 1
+    for kind, broken, end in [
+        (CorruptRecordError, bytes(crc), 6),
+        (UnsupportedCodecError, codec, 13),
+    ]:
+        source = reader(three() + broken + three(20))
+        source.take(100)
+        with pytest.raises(kind, match=f"; seek to offset {end} to skip the batch$") as caught:
+            source.take(100)
+        error = caught.value
+        assert (error.partition, error.offset, error.next_offset) == (("topic", 3), 3, end)
+        assert isinstance(error, getattr(kafka.errors, kind.__name__))
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.next_offset) == (str(error), end)
+
+
+def test_a_damaged_header_hides_where_the_batch_ends():
+    source = reader(three() + three(3)[:8] + b"\xff\xff\xff\xfe" + three(3)[12:])
+    source.take(100)
+    with pytest.raises(CorruptRecordError, match=r"; seek past it to continue$") as caught:
+        source.take(100)
+    assert (caught.value.offset, caught.value.next_offset) == (3, None)
 
 
 def test_a_crc_is_not_checked_if_disabled():
