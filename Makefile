@@ -25,7 +25,7 @@ help:
 	@echo "make clean  remove .venv and caches"
 
 demo: $(VENV)/.demo
-	@$(BIN)/python -m demo
+	@$(BIN)/python -m tandem_kafka.demo
 
 pipeline: java $(VENV)/.pipeline
 	@$(BIN)/python -m pipeline $(ARGS)

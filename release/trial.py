@@ -1,6 +1,6 @@
 """Installs the wheels in dist/ that run on this system, and tests them: `python -m release.trial`.
 
-Each wheel gets an empty environment and a folder with the tests and the demo, but without the
+Each wheel gets an empty environment and a folder with the tests, but without the
 sources of the package. The PATH has no compiler and no Rust.
 """
 
@@ -70,7 +70,7 @@ def _try(wheel: Path, folder: Path) -> None:
     run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
     tests = ("tests/unit", "tests/simulation")
     run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *tests)
-    run("-m", "demo")
+    run("-m", "tandem_kafka.demo")
 
 
 #: The package comes from the wheel, with the extension if the wheel has one.

@@ -60,11 +60,24 @@ class Connection:
     @contextmanager
     def administration(self) -> Iterator[Administration]:
         """Open a client for administration."""
+        with self.consumer():
+            # A consumer says why no broker can be used, and tries a rejected password once.
+            # kafka-python's clients repeat it until their timeout.
+            pass
         client = self.environment.administration(self.options)
         try:
             yield client
         finally:
             client.close()
+
+    @property
+    def config(self) -> str | None:
+        """The file that a flag names."""
+        return self._flags.config
+
+    def producer(self, **more: Any) -> Any:
+        """Return a producer; `more` are options of its own."""
+        return self.environment.producer(self.options, **more)
 
     def group(self, given: str | None) -> str:
         """Return the group of `-g`, or of the settings.

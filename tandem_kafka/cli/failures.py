@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from typing import Final
@@ -27,6 +28,7 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
+_CODE: Final = re.compile(r"^\[Error -?\d+\] ")
 _DOCTOR: Final = "check -b, the security settings, and that this machine can reach the brokers"
 #: Advice by the name of a class, for classes that do not say what to do.
 _ADVICE: Final = {
@@ -93,9 +95,12 @@ def _line(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    # The text of kafka-python's classes begins with their name.
+    # The text of kafka-python's classes begins with their name, or with the code of a broker's
+    # error and the name. For the latter, the name is the diagnosis.
     name = type(error).__name__
-    text = " ".join(str(error).split()).removeprefix(f"{name}: ") or name
+    text = _CODE.sub("", " ".join(str(error).split())).removeprefix(f"{name}: ") or name
+    if getattr(error, "errno", None) and not isinstance(error, OSError) and name not in text:
+        text = f"{name}: {text}"
     return _with_advice(error, text)
 
 

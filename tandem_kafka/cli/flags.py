@@ -66,7 +66,7 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         from tandem_kafka.cli.settings.layers import Flags
 
         names = ("brokers", "cluster", "config", "properties")
-        _log_to_stderr(given.pop("verbose"))
+        _log_to_stderr(given.pop("verbose"), waits=bool(given.get("follow")))
         flags = Flags(**{name: given.pop(name) for name in names})
         return command(connection=Connection(flags, current()), **given)
 
@@ -75,14 +75,20 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_connection
 
 
-def _log_to_stderr(verbose: int) -> None:
-    """Keep the output of a failure to one line, unless the log is asked for."""
+def _log_to_stderr(verbose: int, *, waits: bool) -> None:
+    """Keep the output of a failure to one line, unless the log is asked for.
+
+    A command that waits for records must say if a broker is down: it shows warnings.
+    """
     click.get_current_context().find_root().meta["verbose"] = verbose
     level = _LEVELS[min(verbose, len(_LEVELS) - 1)]
+    if waits:
+        level = min(level, logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("tandem_kafka", "kafka"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
-        logger.setLevel(level)
+        # kafka-python's clients log their passwords at DEBUG.
+        logger.setLevel(level if name == "tandem_kafka" else max(level, logging.INFO))

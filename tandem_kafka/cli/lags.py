@@ -87,8 +87,8 @@ class History:
 
     def rate(self, tp: TopicPartition) -> int | None:
         """Return the committed records per second since the oldest point, None with one point."""
-        points = self._committed.get(tp, ())
-        if len(points) < 2:
+        points = self._committed.get(tp)
+        if points is None or len(points) < 2:
             return None
         (begun_ms, begun), (ended_ms, ended) = points[0], points[-1]
         return round(1000 * (ended - begun) / max(1, ended_ms - begun_ms))

@@ -13,10 +13,21 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Column", "coloured", "console", "json_line", "on_terminal", "show", "table"]
+__all__ = [
+    "Column",
+    "coloured",
+    "console",
+    "json_line",
+    "on_terminal",
+    "print_table",
+    "show",
+    "table",
+]
 
 #: Wide enough that a table that is read by a program is never wrapped.
 _PIPE_WIDTH: Final = 100_000
+#: Tables that are wider than the terminal by more than this factor are printed as blocks.
+_FOLDED: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,11 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun: `1 record`, `2,000 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def json_line(row: Mapping[str, Any]) -> str:
     """Return a row as one line of JSON."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -72,7 +88,6 @@ def json_line(row: Mapping[str, Any]) -> str:
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table:
     """Return a table without lines; columns that no row has a value for are left out."""
-    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     listed = list(rows)
@@ -81,7 +96,7 @@ def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table
         for column in columns
         if not listed or any(row.get(column.key) is not None for row in listed)
     ]
-    made = Table(box=SIMPLE_HEAD if on_terminal() else None, pad_edge=False, show_edge=False)
+    made = Table(box=None, pad_edge=False, padding=(0, 1))
     for column in used:
         made.add_column(
             column.heading,
@@ -97,17 +112,57 @@ def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table
 def show(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
     """Print rows as a table or as JSON lines."""
     if not as_json:
-        console().print(table(columns, rows))
+        listed = list(rows)
+        if _fits(columns, listed):
+            print_table(table(columns, listed))
+        else:
+            _print_records(columns, listed)
         return
     for row in rows:
         print(json_line(row))
 
 
+def _fits(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a table is readable: on a terminal, it is not much wider."""
+    if not on_terminal():
+        return True
+    widths = [
+        max(len(column.heading), *(len(_cell(row.get(column.key))) for row in rows), 0)
+        for column in columns
+    ]
+    width: int = console().width
+    return sum(widths) + 2 * len(widths) <= _FOLDED * width
+
+
+def _print_records(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print each row as a block of lines, one a column."""
+    margin = max(len(column.heading) for column in columns)
+    for number, row in enumerate(rows):
+        if number:
+            print()
+        for column in columns:
+            print(f"{column.heading:{margin}}  {_cell(row.get(column.key))}")
+
+
+def print_table(made: Table) -> None:
+    """Print a table; without spaces at the ends of lines, unless it is on a terminal."""
+    screen = console()
+    if on_terminal():
+        screen.print(made)
+        return
+    with screen.capture() as captured:
+        screen.print(made)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and all(isinstance(each, (int, str)) for each in value):
         return ",".join(map(str, value)) or "-"
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(value, ensure_ascii=False, default=str)
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     # A name from a cluster must not control the terminal.
     return text if text.isprintable() else text.encode("unicode_escape").decode()

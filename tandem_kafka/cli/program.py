@@ -39,6 +39,13 @@ COMMANDS: Final = {
     "doctor": LazyCommand(
         "tandem_kafka.cli.commands.doctor", "Find out why a connection does not work."
     ),
+    "copy": LazyCommand("tandem_kafka.cli.commands.copy", "Copy records to another topic."),
+    "sql": LazyCommand("tandem_kafka.cli.commands.sql", "Query topics with DuckDB."),
+    "serve": LazyCommand("tandem_kafka.cli.commands.serve", "Run a cluster to try things on."),
+    "demo": LazyCommand("tandem_kafka.cli.commands.demo", "See a group lose members, no record."),
+    "completion": LazyCommand(
+        "tandem_kafka.cli.commands.completion", "Print the completion of a shell."
+    ),
 }
 
 

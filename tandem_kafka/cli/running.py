@@ -18,23 +18,23 @@ from tandem_kafka.cli.program import program
 if TYPE_CHECKING:
     from tandem_kafka.cli.environment import Environment
 
-__all__ = ["run"]
+__all__ = ["COMPLETE", "NAME", "run"]
 
-_NAME: Final = "tandem-kafka"
+NAME: Final = "tandem-kafka"
 #: Set by the scripts that `tandem-kafka completion` prints.
-_COMPLETE: Final = "_TANDEM_KAFKA_COMPLETE"
+COMPLETE: Final = "_TANDEM_KAFKA_COMPLETE"
 
 
 def run(arguments: Sequence[str] | None, environment: Environment | None) -> int:
     """Run the command line; returns the exit code."""
-    if _COMPLETE in os.environ:
-        return shell_complete(program, {}, _NAME, _COMPLETE, os.environ[_COMPLETE])
+    if COMPLETE in os.environ:
+        return shell_complete(program, {}, NAME, COMPLETE, os.environ[COMPLETE])
     meta: dict[str, Any] = {}
     # SIGTERM ends a command as Ctrl-C does: the consumer is closed, and partial files are removed.
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        context = program.make_context(_NAME, _given(arguments), obj=environment)
+        context = program.make_context(NAME, _given(arguments), obj=environment)
         meta = context.meta
         with context:
             result = program.invoke(context)

@@ -1,8 +1,8 @@
-"""A member for the demo that misses a record, as `demo.consume` must never do."""
+"""A member for the demo that misses a record, as `tandem_kafka.demo.consume` must never do."""
 
 from __future__ import annotations
 
-from demo.consume import Consume, main
+from tandem_kafka.demo.consume import Consume, main
 
 
 class Forgetful(Consume):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.__main__ import LIMIT_S
+from tandem_kafka.demo.__main__ import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +27,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_the_demo_succeeds() -> None:
-    ran = run("-m", "demo")
+    ran = run("-m", "tandem_kafka.demo")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for event in (
         r"member 2 stopped: it committed and left the group",
@@ -41,7 +41,7 @@ def test_the_demo_succeeds() -> None:
 
 @pytest.mark.slow
 def test_a_missing_record_makes_the_demo_fail() -> None:
-    command = "import sys, demo.__main__; sys.exit(demo.__main__.main(sys.argv[1]))"
+    command = "import sys, tandem_kafka.demo.__main__ as demo; sys.exit(demo.main(sys.argv[1]))"
     ran = run("-c", command, "tests.integration.forgetful_member")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert re.search(r"failed: partition \d: expected offset \d+, read \d+", ran.stdout)

@@ -35,7 +35,7 @@ LIMIT: Final = 30
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "docs", "examples")
 #: Pages made from something else, and pages that quote what they forbid.
 EXEMPT: Final = {"docs/writing.md"}
-CODE: Final = ("tandem_kafka", "examples", "demo", "pipeline", "benchmarks", "release", "tests")
+CODE: Final = ("tandem_kafka", "examples", "pipeline", "benchmarks", "release", "tests")
 
 _CODE_BLOCK: Final = re.compile(r"^( *)(`{3,}|:{3,}).*?^\1\2\s*$", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)

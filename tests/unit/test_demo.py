@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from demo.__main__ import summary
-from demo.ledger import Ledger
-from demo.view import View
+from tandem_kafka.demo.__main__ import summary
+from tandem_kafka.demo.ledger import Ledger
+from tandem_kafka.demo.view import View
 
 TOTAL = 6
 

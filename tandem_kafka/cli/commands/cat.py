@@ -11,7 +11,7 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import console
+from tandem_kafka.cli.output import console, counted
 from tandem_kafka.cli.records.filters import Filters, filtered
 from tandem_kafka.cli.records.printing import Printer, printed
 from tandem_kafka.cli.records.selection import Selection, selected
@@ -60,7 +60,7 @@ def command(
                 formatter = as_json if form == "jsonl" else printer.formatter
                 count = files.write_lines(reader, output, filters, formatter, advance)
     if output != "-":
-        print(f"{count:,} records in {output}", file=sys.stderr)
+        print(f"{counted(count, 'record')} in {output}", file=sys.stderr)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Column, console, json_line, show, table
+from tandem_kafka.cli.output import Column, counted, json_line, print_table, show, table
 from tandem_kafka.cli.records.filters import compiled
 
 if TYPE_CHECKING:
@@ -100,15 +100,17 @@ def _show_one(group: Group, *, as_json: bool) -> None:
     if as_json:
         print(json_line(_as_json(group)))
         return
-    facts = [f"protocol {group.protocol}", group.state, f"{len(group.members)} members"]
+    members = counted(len(group.members), "member")
+    facts = [group.state, members, f"protocol {group.protocol}"]
     if group.assignor:
         facts.append(f"assignor {group.assignor}")
     if group.epoch is not None:
-        facts.append(f"epoch {group.epoch}, assignment epoch {group.assignment_epoch}")
-    screen = console()
-    screen.print(f"{group.group_id}: {', '.join(facts)}")
+        facts.append(f"epoch {group.epoch}")
+    if group.assignment_epoch != group.epoch:
+        facts.append(f"assignment of epoch {group.assignment_epoch}")
+    print(f"{group.group_id}: {', '.join(facts)}")
     if group.members:
-        screen.print(table(_MEMBERS, map(_member_row, group.members)))
+        print_table(table(_MEMBERS, map(_member_row, group.members)))
 
 
 def _member_row(member: Member) -> dict[str, Any]:

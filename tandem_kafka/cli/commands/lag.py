@@ -59,7 +59,7 @@ def command(
     show(_COLUMNS, [_row(each) for each in lags], as_json=as_json)
     total = sum(each.lag or 0 for each in lags)
     if not as_json:
-        console().print(f"total {total:,}")
+        print(f"total {total:,}")
     if given["limit"] is not None and total > given["limit"]:
         raise CommandError(f"the lag of {group_id!r} is {total:,}, above {given['limit']:,}")
 

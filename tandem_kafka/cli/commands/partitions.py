@@ -9,7 +9,7 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.output import Column, show
-from tandem_kafka.cli.times import shown_time
+from tandem_kafka.cli.times import shown_duration
 
 if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
@@ -27,10 +27,9 @@ _COLUMNS: Final = (
     Column("first", number=True),
     Column("end", number=True),
     Column("size", number=True),
-    Column("first_time", "from (UTC)"),
-    Column("last_time", "to (UTC)"),
+    Column("first_time", "oldest", number=True),
+    Column("last_time", "newest", number=True),
 )
-_SECONDS: Final = len("2026-05-01T12:00:00")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -42,7 +41,8 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 def command(connection: Connection, topic: str, partitions: tuple[int, ...], as_json: bool) -> None:
     """Show the partitions of a topic.
 
-    The times are those of the first and the last record. The size is that of the largest replica.
+    The size is that of the largest replica. The ages are those of the first and the last record;
+    --json has their timestamps.
     """
     from tandem_kafka.cli.connection import described_topic, partitions_of
 
@@ -54,7 +54,9 @@ def command(connection: Connection, topic: str, partitions: tuple[int, ...], as_
         sizes = administration.sizes(topic)
     for tp, row in zip(chosen, rows, strict=True):
         row["size"] = sizes.get(tp)
-    show(_COLUMNS, rows if as_json else map(_for_people, rows), as_json=as_json)
+    now_ms = connection.environment.clock.wall_ms()
+    shown = rows if as_json else [_for_people(row, now_ms) for row in rows]
+    show(_COLUMNS, shown, as_json=as_json)
 
 
 def _rows(
@@ -100,19 +102,19 @@ def _times(
     return first, {tp: each[-1].timestamp for tp, each in records.items() if each}
 
 
-def _for_people(row: dict[str, Any]) -> dict[str, Any]:
+def _for_people(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     size = row["size"]
     return {
         **row,
         "replicas": ",".join(map(str, row["replicas"])),
         "size": None if size is None else shown_bytes(size),
-        "first_time": _short(row["first_time"]),
-        "last_time": _short(row["last_time"]),
+        "first_time": _age(row["first_time"], now_ms),
+        "last_time": _age(row["last_time"], now_ms),
     }
 
 
-def _short(timestamp_ms: int | None) -> str | None:
-    return None if timestamp_ms is None else shown_time(timestamp_ms)[:_SECONDS]
+def _age(timestamp_ms: int | None, now_ms: int) -> str | None:
+    return None if timestamp_ms is None else f"{shown_duration(now_ms - timestamp_ms)} ago"
 
 
 def shown_bytes(size: int) -> str:

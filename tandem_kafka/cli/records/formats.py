@@ -18,7 +18,7 @@ Record: TypeAlias = ConsumerRecord[Any, Any]
 Formatter: TypeAlias = Callable[[Record], bytes]
 
 #: A letter in place of a percent sign, an escape, or text.
-_TOKEN: Final = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)", re.DOTALL)
+_TOKEN: Final = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)|([^%\\]+)", re.DOTALL)
 _ESCAPED: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 #: Bytes that could control a terminal: C0 without tab, DEL; C1 is found after decoding.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")

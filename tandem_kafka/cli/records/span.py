@@ -75,9 +75,15 @@ def find_span(
 
 
 def starts_at(
-    consumer: KafkaConsumer, partitions: Sequence[TopicPartition], start: str, now_ms: int
+    consumer: KafkaConsumer,
+    partitions: Sequence[TopicPartition],
+    start: str,
+    now_ms: int,
+    flag: str = "-o",
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition that a bound names; it exists, or is the end.
+
+    `flag` is named in an error.
 
     Raises:
         CommandError: The bound is neither a word, an offset nor a time.
@@ -92,11 +98,9 @@ def starts_at(
         return {tp: at.offset if (at := found[tp]) is not None else ends[tp] for tp in partitions}
     if not _OFFSET.fullmatch(start):
         raise CommandError(
-            f"-o {start}: write beginning, end, an offset, -N (N before the end) or s@TIME",
+            f"{flag} {start}: write beginning, end, an offset, -N (N before the end) or s@TIME",
             usage=True,
         )
     number = int(start)
-    return {
-        tp: min(max(beginnings[tp], ends[tp] + number if start[0] == "-" else number), ends[tp])
-        for tp in partitions
-    }
+    asked = {tp: ends[tp] + number if start[0] == "-" else number for tp in partitions}
+    return {tp: min(max(beginnings[tp], at), ends[tp]) for tp, at in asked.items()}

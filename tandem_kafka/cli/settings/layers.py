@@ -76,7 +76,12 @@ def _of_file(flags: Flags, environment: Mapping[str, str]) -> list[Property]:
     brokers_given = bool(flags.brokers or environment.get(BROKERS))
     if cluster is None and brokers_given and path.suffix == ".toml":
         return []
-    if named or cluster is not None or path.exists():
+    if cluster is not None and not path.exists():
+        raise KafkaConfigurationError(
+            f"the cluster {cluster!r} is unknown, because {path} does not exist: write it, or name "
+            "another file with --config"
+        )
+    if named or path.exists():
         return read_file(path, cluster)
     return []
 

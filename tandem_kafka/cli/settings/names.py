@@ -92,7 +92,7 @@ def options_from(properties: Iterable[Property]) -> dict[str, Any]:
             try:
                 found.update(_option(name, each.value))
             except KafkaConfigurationError as error:
-                raise KafkaConfigurationError(f"{each.origin}: {error}") from None
+                raise KafkaConfigurationError(f"{each.origin}: {error.args[0]}") from None
     translate_stores(java)
     jaas = java.pop("sasl.jaas.config", None)
     if jaas is not None:

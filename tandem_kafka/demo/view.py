@@ -12,8 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from demo.ledger import Ledger
-from demo.member import Member
+from tandem_kafka.demo.ledger import Ledger
+from tandem_kafka.demo.member import Member
 
 __all__ = ["View"]
 

@@ -9,12 +9,12 @@ import sys
 import threading
 from typing import IO
 
-from demo.ledger import Ledger
+from tandem_kafka.demo.ledger import Ledger
 
 __all__ = ["CONSUME", "Member"]
 
 #: The program of a member.
-CONSUME = "demo.consume"
+CONSUME = "tandem_kafka.demo.consume"
 
 
 class Member:

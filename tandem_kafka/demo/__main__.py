@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from demo.cluster import PARTITIONS, Cluster, Stream
-from demo.ledger import Ledger
-from demo.member import CONSUME, Member
-from demo.view import View
+from tandem_kafka.demo.cluster import PARTITIONS, Cluster, Stream
+from tandem_kafka.demo.ledger import Ledger
+from tandem_kafka.demo.member import CONSUME, Member
+from tandem_kafka.demo.view import View
 
 TOPIC = "numbers"
 GROUP = "readers"

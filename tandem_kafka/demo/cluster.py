@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from demo.ledger import Ledger
+from tandem_kafka.demo.ledger import Ledger
 from tandem_kafka.testing.embedded import MockCluster
 
 __all__ = ["PARTITIONS", "Cluster", "Stream"]

@@ -1,4 +1,4 @@
-"""A group that loses members to look at: `python -m demo`, or `make demo`.
+"""A group that loses members to look at: `tandem-kafka demo`, or `make demo`.
 
 The members of a consumer group read a stream of numbered records, each in a process of its own.
 One is stopped, another is killed; the others take their partitions over. Every record is accounted

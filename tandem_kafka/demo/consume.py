@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+
 import argparse
 import contextlib
 import json
@@ -115,7 +117,7 @@ def _report(**entry: object) -> None:
 
 
 def main(make: type[Consume] = Consume) -> None:
-    """Run as `python -m demo.consume`."""
+    """Run as `python -m tandem_kafka.demo.consume`."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("bootstrap", "group", "topic"):
         parser.add_argument(name)

@@ -1,0 +1,65 @@
+"""`tandem-kafka sql`: queries over topics with DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tandem_kafka.cli import flags
+from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.output import Column, show
+from tandem_kafka.cli.records.selection import Selection, ranged
+
+if TYPE_CHECKING:
+    from tandem_kafka.cli.connection import Connection
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("query")
+@ranged
+@flags.JSON
+@flags.connected
+def command(
+    connection: Connection, query: str, selection_of: Callable[[str], Selection], as_json: bool
+) -> None:
+    """Run QUERY, in which topics are tables: a name with a dash stands in double quotes.
+
+    Columns: topic, partition, offset, timestamp, timestamp_type, leader_epoch, headers, key and
+    value as text (NULL if they are not UTF-8), key_bytes and value_bytes. Everything in the range
+    is read before the query runs. Example: SELECT key, count(*) FROM orders GROUP BY key
+    """
+    for name in ("duckdb", "pyarrow"):
+        if find_spec(name) is None:
+            raise CommandError(f"sql needs {name}: pip install duckdb 'tandem-kafka[arrow]'")
+    from tandem_kafka.cli.records.queries import Query
+
+    with Query(query) as prepared:
+        with connection.consumer() as consumer:
+            for topic in prepared.tables:
+                span = selection_of(topic).span(connection, consumer)
+                prepared.load(topic, consumer, span, connection.environment.clock)
+        names, rows = prepared.result()
+    columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
+    show(columns, (_row(names, row) for row in rows), as_json=as_json)
+
+
+def _row(names: dict[str, type], values: tuple[Any, ...]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has."""
+    from tandem_kafka.cli.records.jsonlines import json_bytes
+
+    if isinstance(value, bytes):
+        return json_bytes(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return value

@@ -1,0 +1,308 @@
+"""The command `tandem-kafka` on a real broker: groups of both protocols, offsets, copies, SQL."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.cli.environment import Environment
+from tests.commands import Ran, Run, runner
+from tests.integration.polling import Consume
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
+
+HEADERS = [("trace", b"t"), ("empty", b"")]
+#: The records are a minute apart; the last one is new.
+MINUTE_MS = 60_000
+
+
+class Commands:
+    """Runs commands with the broker in the environment."""
+
+    def __init__(self, kafka: KafkaCluster, run: Run) -> None:
+        self.variables = {"TANDEM_KAFKA_BROKERS": kafka.bootstrap(), "HOME": "/nowhere"}
+        self._run = run
+
+    def run(self, *arguments: str, code: int = 0, given: str = "") -> Ran:
+        """Run a command, which must end with this exit code."""
+        ran = self._run(*arguments, given=given, variables=self.variables)
+        assert ran.code == code, ran
+        return ran
+
+    def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        """Return the JSON lines of a command."""
+        return self.run(*arguments, "--json").rows
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[IO[str]]:
+        """Start a command in a process, and stop it at the end with SIGTERM."""
+        command = [sys.executable, "-m", "tandem_kafka.cli", *arguments]
+        with subprocess.Popen(
+            command, env={**os.environ, **self.variables}, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            yield process.stdout
+            process.terminate()
+            assert process.wait(10) == 130
+
+
+@pytest.fixture
+def commands(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> Iterator[Commands]:
+    with runner(Environment(), capsys) as run:
+        yield Commands(kafka, run)
+
+
+@pytest.fixture
+def orders(kafka: KafkaCluster) -> str:
+    """Two partitions with five records each."""
+    topic = kafka.admin.create_topic(f"orders-{uuid.uuid4().hex[:8]}", 2)
+    now_ms = int(time.time() * 1000)
+    kafka.admin.produce(
+        topic,
+        [
+            Record(
+                b'{"order": %d}' % number,
+                b"key-%d" % (number % 3),
+                number % 2,
+                now_ms - (9 - number) * MINUTE_MS,
+                HEADERS,
+            )
+            for number in range(10)
+        ],
+    )
+    return topic
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def group(request: pytest.FixtureRequest, orders: str, consume: Consume) -> KafkaConsumer:
+    """A member that owns both partitions, and has committed three records of each."""
+    name = f"{request.param}-{uuid.uuid4().hex[:8]}"
+    options = {"group_id": name, "group_protocol": request.param, "client_id": "reader"}
+    member = consume(orders, **options)
+    deadline = time.monotonic() + 30
+    while len(member.assignment()) < 2:
+        assert time.monotonic() < deadline
+        member.poll(100)
+    for tp in member.assignment():
+        member.seek(tp, 3)
+    member.commit()
+    return member
+
+
+def test_topics_and_partitions(commands: Commands, orders: str) -> None:
+    (topic,) = commands.rows("topics", orders, "--offsets")
+    assert topic == {
+        "topic": orders,
+        "partitions": 2,
+        "replicas": 1,
+        "without_leader": 0,
+        "under_replicated": 0,
+        "offsets": 10,
+    }
+    rows = commands.rows("partitions", "-t", orders)
+    assert [(row["partition"], row["leader"], row["first"], row["end"]) for row in rows] == [
+        (0, 1, 0, 5),
+        (1, 1, 0, 5),
+    ]
+    for row in rows:
+        assert row["last_time"] - row["first_time"] == 8 * MINUTE_MS
+        assert row["size"] > 0
+    shown = commands.run("partitions", "-t", orders).out
+    assert "9m ago" in shown
+
+
+def test_tail_by_time(commands: Commands, orders: str) -> None:
+    ran = commands.run("tail", "-t", orders, "--from", "150s", "-f", "%v\\n")
+    assert sorted(ran.out.splitlines()) == [f'{{"order": {number}}}' for number in (7, 8, 9)]
+    shown = commands.rows("tail", "-t", orders, "-n", "1")
+    assert shown[0]["headers"] == [["trace", "t"], ["empty", ""]]
+
+
+def test_a_group_its_lag_and_its_offsets(
+    commands: Commands, orders: str, group: KafkaConsumer
+) -> None:
+    identity = group.group_metadata()
+    name, protocol = str(identity.group_id), str(identity.group_id).partition("-")[0]
+    (listed,) = commands.rows("groups", name)
+    assert (listed["protocol"], listed["state"], listed["members"]) == (protocol, "Stable", 1)
+    (described,) = commands.rows("groups", "-g", name)
+    (member,) = described["members"]
+    assert member["member"] == identity.member_id
+    assert member["assignment"] == [[orders, 0], [orders, 1]]
+    assert (member["epoch"] is None) == (protocol == "classic")
+    assert "reader" in commands.run("groups", "-g", name).out
+
+    lags = commands.rows("lag", "-g", name)
+    assert [(row["committed"], row["end"], row["lag"], row["client"]) for row in lags] == [
+        (3, 5, 2, "reader"),
+        (3, 5, 2, "reader"),
+    ]
+    assert "above 3" in commands.run("lag", "-g", name, "--limit", "3", code=1).err
+    assert commands.run("lag", "-g", name, "--limit", "4").out.endswith("total 4\n")
+
+    refused = commands.run("offsets", "reset", "-g", name, "--to", "earliest", "--yes", code=1)
+    assert f"the group {name!r} has 1 member (reader); stop them first" in refused.err
+    assert [row["offset"] for row in commands.rows("offsets", "show", "-g", name)] == [3, 3]
+
+
+def test_the_lag_is_watched(commands: Commands, group: KafkaConsumer) -> None:
+    name = str(group.group_metadata().group_id)
+    watch = ("lag", "-g", name, "--watch", "--interval", "100ms", "--json")
+    with commands.started(*watch) as lines:
+        rows = [json.loads(lines.readline()) for _ in range(4)]
+    assert [row["lag"] for row in rows] == [2, 2, 2, 2]
+    assert rows[2]["timestamp"] > rows[0]["timestamp"]
+    assert [row["rate"] for row in rows] == [None, None, 0, 0]
+
+
+def test_the_lag_is_watched_on_a_terminal(commands: Commands, group: KafkaConsumer) -> None:
+    """Each table fits into 80 columns; the cursor is shown again at the end."""
+    name = str(group.group_metadata().group_id)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "tandem_kafka.cli"]
+    arguments = ["lag", "-g", name, "--watch", "--interval", "100ms"]
+    variables = {**os.environ, **commands.variables, "TERM": "xterm"}
+    shown = ""
+    with subprocess.Popen([*command, *arguments], env=variables, stdout=theirs) as process:
+        deadline = time.monotonic() + 30
+        while shown.count("total 4") < 4 and time.monotonic() < deadline:
+            shown += os.read(ours, 4096).decode(errors="replace")
+        process.terminate()
+        assert process.wait(10) == 130
+        shown += os.read(ours, 4096).decode(errors="replace")
+    os.close(theirs)
+    os.close(ours)
+    assert "\u2588\u2588" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert max(len(line) for line in re.split(r"[\r\n]+", plain)) <= 80
+
+
+def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) -> None:
+    name = f"idle-{uuid.uuid4().hex[:8]}"
+
+    def reset(to: str, *more: str, code: int = 0, given: str = "") -> list[int]:
+        commands.run("offsets", "reset", "-g", name, "--to", to, *more, code=code, given=given)
+        return [row["offset"] for row in commands.rows("offsets", "show", "-g", name)]
+
+    assert reset("latest", "-t", orders, "--yes") == [5, 5]
+    assert reset("earliest", "--dry-run") == [5, 5]
+    assert reset("earliest", given="n\n", code=1) == [5, 5]
+    assert reset("earliest", given="y\n") == [0, 0]
+    assert reset("s@150s", "--yes") == [4, 3]
+    assert reset("-2", "--yes", "-t", orders, "-p", "1") == [4, 3]
+    assert reset("1", "--yes", "-t", orders, "-p", "1") == [4, 1]
+    assert reset("99", "--yes") == [5, 5]
+    other = f"other-{uuid.uuid4().hex[:8]}"
+    commands.run("offsets", "reset", "-g", other, "-t", orders, "--to", f"group:{name}", "--yes")
+    reader = consume(group_id=other)
+    partitions = [TopicPartition(orders, number) for number in range(2)]
+    assert [reader.committed(tp) for tp in partitions] == [5, 5]
+    missing = commands.run("lag", "-g", f"{other}x", code=1)
+    assert f"did you mean {other!r}?" in missing.err
+
+
+def test_a_copy_is_equal(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
+    same = kafka.admin.create_topic(f"{orders}-same", 2)
+    other = kafka.admin.create_topic(f"{orders}-other", 3)
+    name = f"copy-{uuid.uuid4().hex[:8]}"
+    assert commands.run("copy", orders, same, "-g", name).err.startswith("10 records copied")
+    assert commands.run("copy", orders, same, "-g", name).err.startswith("0 records copied")
+    commands.run("copy", orders, other, "--compression", "gzip")
+
+    def content(topic: str, *left_out: str) -> list[tuple[Any, ...]]:
+        rows = commands.rows("cat", "-t", topic)
+        return sorted(
+            tuple(str(row[key]) for key in row if key not in {"topic", *left_out}) for row in rows
+        )
+
+    assert content(same) == content(orders)
+    assert content(other, "partition", "offset") == content(orders, "partition", "offset")
+
+
+def test_a_record_that_cannot_be_copied_ends_the_copy(
+    commands: Commands, kafka: KafkaCluster, orders: str
+) -> None:
+    """Records before it are copied and committed; the next copy begins with it."""
+    copy = kafka.admin.create_topic(f"{orders}-copy", 2)
+    name = f"copy-{uuid.uuid4().hex[:8]}"
+    kafka.admin.produce(orders, [Record(b"", headers=[("none", None)])])
+    for _ in range(2):
+        ran = commands.run("copy", orders, copy, "-p", "0", "-g", name, "--rate", "50", code=1)
+        assert f"{orders} 0:5 cannot be copied: kafka-python's producer writes no header" in ran.err
+    assert [row["offset"] for row in commands.rows("offsets", "show", "-g", name)] == [5]
+
+
+def test_a_copy_has_a_limit(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
+    slow = kafka.admin.create_topic(f"{orders}-slow", 1)
+    began = time.monotonic()
+    commands.run("copy", orders, slow, "--rate", "10", "--key", "key-[01]")
+    assert time.monotonic() - began > 0.9
+    rows = commands.rows("cat", "-t", slow)
+    assert len(rows) == 7
+
+
+def test_sql(commands: Commands, orders: str) -> None:
+    table = f'"{orders}"'
+    query = f"SELECT key, count(*) AS n FROM {table} GROUP BY key ORDER BY key"  # noqa: S608
+    assert commands.rows("sql", query) == [
+        {"key": "key-0", "n": 4},
+        {"key": "key-1", "n": 3},
+        {"key": "key-2", "n": 3},
+    ]
+    joined = f'SELECT count(*) n FROM {table} a JOIN {table} b USING ("partition", "offset")'  # noqa: S608
+    assert commands.rows("sql", joined, "--from", "150s") == [{"n": 3}]
+    wrong = commands.run("sql", f"SELECT nothing FROM {table}", code=1).err  # noqa: S608
+    assert len(wrong.splitlines()) == 1
+    assert 'column "nothing" not found' in wrong
+
+
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_login_from_a_file_of_java(
+    commands: Commands, kafka: KafkaCluster, orders: str, tmp_path: Path, listener: str
+) -> None:
+    """The consumer, the admin client and the producer have the same settings."""
+    copy = kafka.admin.create_topic(f"{orders}-copy", 2)
+    commands.variables["TANDEM_KAFKA_BROKERS"] = kafka.bootstrap(listener).replace(
+        "127.0.0.1", "localhost"
+    )
+    file = tmp_path / "client.properties"
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    file.write_text(
+        f"security.protocol={listener}\nsasl.mechanism=SCRAM-SHA-512\n"
+        f'sasl.jaas.config={login} \\\n  username="alice" password="{PASSWORD}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.certificates.authority}\n"
+    )
+    config = ("--config", str(file))
+    assert commands.run("copy", orders, copy, *config).err.startswith("10 records copied")
+    assert len(commands.rows("partitions", "-t", copy, *config)) == 2
+    assert isinstance(commands.rows("groups", *config), list)
+    wrong = commands.run("groups", *config, "-X", "sasl.password=wrong", code=1).err
+    assert len(wrong.splitlines()) == 1
+    assert "SaslAuthenticationFailedError" in wrong
+    assert PASSWORD not in commands.run("groups", *config, "--verbose", "--verbose").err
+
+
+def test_follow_prints_what_arrives(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
+    with commands.started("tail", "-t", orders, "-F", "-n", "1", "-f", "%v\\n") as lines:
+        assert lines.readline() == '{"order": 9}\n'
+        kafka.admin.produce(orders, [Record(b"new")])
+        assert lines.readline() == "new\n"

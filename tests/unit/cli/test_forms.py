@@ -1,0 +1,159 @@
+"""Records as text: format strings, lines for people, dumps, JSON; and times."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.records.filters import Filters, compiled
+from tandem_kafka.cli.records.formats import by_format, chosen, dumped
+from tandem_kafka.cli.records.jsonlines import as_json
+from tandem_kafka.cli.times import duration_ms, shown_duration, shown_time, time_ms
+from tandem_kafka.types import ConsumerRecord
+
+NOW_MS = 1_700_000_000_000
+
+
+def record(**fields: Any) -> ConsumerRecord:
+    given = {"key": b"k", "value": b"v", "headers": [("a", b"1"), ("b", None)], **fields}
+    return ConsumerRecord(
+        topic="orders",
+        partition=3,
+        leader_epoch=0,
+        offset=42,
+        timestamp=given.pop("timestamp", NOW_MS),
+        timestamp_type=0,
+        checksum=None,
+        serialized_key_size=-1,
+        serialized_value_size=-1,
+        serialized_header_size=-1,
+        **given,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%k=%v", b"k=v"),
+        ("%t:%p:%o %s\\n", b"orders:3:42 v\n"),
+        ("%T %D", b"1700000000000 2023-11-14T22:13:20.000Z"),
+        ("%h", b"a=1,b=NULL"),
+        ("%K,%S,%R", b"1,1,\0\0\0\1"),
+        ("100%%\\t\\x41\\\\", b"100%\tA\\"),
+    ],
+)
+def test_a_format(text: str, expected: bytes) -> None:
+    assert by_format(text)(record()) == expected
+
+
+def test_a_format_with_null() -> None:
+    assert by_format("[%k|%v|%K|%S|%R]")(record(key=None, value=None)) == (
+        b"[||-1|-1|\xff\xff\xff\xff]"
+    )
+
+
+@pytest.mark.parametrize("text", ["%q", "\\q", "%"])
+def test_an_unknown_field(text: str) -> None:
+    with pytest.raises(CommandError, match="is unknown; allowed are %s %v"):
+        by_format(text)
+
+
+def test_a_line_for_people() -> None:
+    line = chosen(None, json=False, hexadecimal=False, colours=False)
+    assert line(record()) == b"2023-11-14T22:13:20.000Z 3:42 k v\n"
+    assert line(record(key=None, value=None, timestamp=-1)) == b"- 3:42 - (tombstone)\n"
+
+
+def test_a_record_cannot_control_the_terminal() -> None:
+    for colours in (False, True):
+        line = chosen(None, json=False, hexadecimal=False, colours=colours)
+        shown = line(record(value="\x1b]0;t\x07\x9b2J\nü".encode() + b"\xff"))
+        assert rb"\x1b]0;t\x07\x9b2J\n" + "ü".encode() + rb"\xff" in shown
+        assert b"\x1b]" not in shown
+
+
+def test_a_dump() -> None:
+    assert dumped(record(value=bytes(range(60, 80)))).decode().splitlines() == [
+        "orders 3:42 2023-11-14T22:13:20.000Z",
+        "  key: 1 bytes",
+        "    00000000  6b                                               k",
+        "  header a: 1 bytes",
+        "    00000000  31                                               1",
+        "  header b: null",
+        "  value: 20 bytes",
+        "    00000000  3c 3d 3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b  <=>?@ABCDEFGHIJK",
+        "    00000010  4c 4d 4e 4f                                      LMNO",
+    ]
+
+
+def test_json_keeps_every_byte() -> None:
+    shown = json.loads(as_json(record(key=b"\xff\0", value="ü\n".encode(), timestamp=-1)))
+    assert shown == {
+        "topic": "orders",
+        "partition": 3,
+        "offset": 42,
+        "timestamp": None,
+        "key": {"base64": "/wA="},
+        "value": "ü\n",
+        "headers": [["a", "1"], ["b", None]],
+    }
+
+
+def test_only_one_form_is_chosen() -> None:
+    with pytest.raises(CommandError, match="choose one of -f, --json and --hex"):
+        chosen("%k", json=True, hexadecimal=False, colours=False)
+
+
+@pytest.mark.parametrize(
+    ("filters", "accepted"),
+    [
+        (Filters(), True),
+        (Filters(key=compiled("^k$", "")), True),
+        (Filters(key=compiled("x", "")), False),
+        (Filters(value=compiled("V", "", ignore_case=True)), True),
+        (Filters(value=compiled(".", "", fixed=True)), False),
+        (Filters(headers=[("a", compiled("", ""))]), True),
+        (Filters(headers=[("a", compiled("2", ""))]), False),
+        (Filters(headers=[("b", compiled("", ""))]), False),
+        (Filters(key=compiled("k", ""), value=compiled("x", "")), False),
+    ],
+)
+def test_filters(filters: Filters, accepted: bool) -> None:
+    assert filters.accept(b"k", b"v", [("a", b"1"), ("b", None)]) is accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1500", 1500),
+        ("90s", NOW_MS - 90_000),
+        ("1.5h", NOW_MS - 5_400_000),
+        ("2023-11-14T22:13:20", NOW_MS),
+        ("2023-11-14T23:13:20+01:00", NOW_MS),
+        ("2023-11-14", 1_699_920_000_000),
+    ],
+)
+def test_times(text: str, expected: int) -> None:
+    assert time_ms(text, NOW_MS) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-5", "5 m", "5y"])
+def test_wrong_times(text: str) -> None:
+    with pytest.raises(CommandError, match="is not a time: write 15m"):
+        time_ms(text, NOW_MS)
+    with pytest.raises(CommandError, match="is not a duration"):
+        duration_ms(text)
+
+
+def test_shown_times() -> None:
+    assert shown_time(-1) == shown_time(2**62) == "-"
+    assert [shown_duration(each) for each in (-5, 999, 61_000, 7_300_000, 10**9)] == [
+        "0ms",
+        "999ms",
+        "1m",
+        "2h",
+        "11d",
+    ]
