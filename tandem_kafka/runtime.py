@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, TypeVar
@@ -235,7 +236,11 @@ class ThreadDriver:
                 result = error
             done(result)
 
-        thread = threading.Thread(target=run, name="tandem-kafka-offload", daemon=True)
+        # The lines that it logs name the consumer, as those of the calling thread do.
+        context = copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(run,), name="tandem-kafka-offload", daemon=True
+        )
         try:
             thread.start()
         except RuntimeError as error:  # "can't start new thread": the caller may try again later

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,10 +25,11 @@ from tandem_kafka.confluent.properties import (
     REJECTED,
     Property,
 )
+from tandem_kafka.logs import client_logger
 
 __all__ = ["Settings", "settings_from"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _ASSIGNORS: Final = {
     "range": RangePartitionAssignor,

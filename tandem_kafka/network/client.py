@@ -7,7 +7,6 @@ requests or disconnect never interrupt the client in an inconsistent state.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,6 +14,7 @@ from typing import Protocol
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.any_node import AnyNodeRequests
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -31,7 +31,7 @@ from tandem_kafka.wire.versions import release_of
 
 __all__ = ["NetworkClient", "Nodes"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class Nodes(Protocol):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Final
 
 from tandem_kafka.errors import reason_of
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import Backoff
+from tandem_kafka.network.outages import Outage, Outages
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import ServerAddress
@@ -16,7 +17,7 @@ from tandem_kafka.types import Node
 
 __all__ = ["SILENCE_LIMIT_MS", "NodeState"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _JITTER: Final = 0.2
 #: Longer than the five seconds for which a broker may hold a commit (`offsets.commit.timeout.ms`).
@@ -32,12 +33,15 @@ class NodeState:
         failures: The number of failed attempts since the last success.
         last_error: The error of the last attempt, or None after success.
         failing_since_ms: When the first of the present failures occurred.
+        late_ms: How late the last response was.
         silent: Whether the broker has not responded to a request in time. Until it responds,
             requests for any broker go to others if possible.
     """
 
     __slots__ = (
         "_backoff",
+        "_outage",
+        "_outages",
         "_random",
         "_settings",
         "_silence_limits_ms",
@@ -45,13 +49,18 @@ class NodeState:
         "failing_since_ms",
         "failures",
         "last_error",
+        "late_ms",
         "node",
         "retry_at_ms",
         "silent",
     )
 
-    def __init__(self, node: Node, settings: NetworkSettings, random: Random) -> None:
+    def __init__(
+        self, node: Node, settings: NetworkSettings, random: Random, outages: Outages
+    ) -> None:
         self.node = node
+        self._outages = outages
+        self._outage: Outage = outages.of(node)
         self._settings = settings
         self._random = random
         self._backoff = Backoff(
@@ -63,6 +72,7 @@ class NodeState:
         self.failing_since_ms = 0
         self.last_error: Exception | None = None
         self.silent = False
+        self.late_ms = 0
         #: Increased limits, by purpose, after connections were closed because of silence.
         self._silence_limits_ms: dict[Purpose, int] = {}
 
@@ -72,8 +82,9 @@ class NodeState:
 
     def move(self, node: Node) -> None:
         """Set a new address, and forget the state of the old one."""
-        log.debug("%s is now at %s:%d", self.node, node.host, node.port)
+        log.debug("%s is now at %s:%d", self.node, node.host, node.port, fields=self._fields())
         self.node = node
+        self._outage = self._outages.of(node)
         self._untried.clear()
         self.retry_at_ms = 0
         self.failures = 0
@@ -95,9 +106,18 @@ class NodeState:
         self.retry_at_ms = 0
         self._backoff.reset()
 
-    def responded(self, purpose: Purpose, waited_ms: int) -> None:
+    def responded(self, purpose: Purpose, waited_ms: int, now_ms: int) -> None:
         """Record a response, `waited_ms` after it was due."""
         self.silent = False
+        self.late_ms = waited_ms
+        if self._outage.succeeded(now_ms):
+            log.warning(
+                "%s is back after %d s (%d failures)",
+                self.node,
+                self._outage.lasted_s,
+                self._outage.failures,
+                fields=self._fields(),
+            )
         if self._silence_limits_ms and waited_ms < SILENCE_LIMIT_MS:
             self._silence_limits_ms.pop(purpose, None)
 
@@ -131,8 +151,6 @@ class NodeState:
 
     def succeeded(self, purpose: Purpose) -> None:
         """Record that the broker has responded on a new connection."""
-        if self.failures:
-            log.info("%s is available again after %d failed attempts", self.node, self.failures)
         self.failures = 0
         self.last_error = None
         self.retry_at_ms = 0
@@ -143,16 +161,52 @@ class NodeState:
     def failed(self, error: Exception, now_ms: int) -> None:
         """Record that an attempt to connect failed."""
         self.failures += 1
-        if self.failures == 1:
-            log.warning("cannot use %s, retrying: %s", self.node, error)
+        again = self._outage.reported
+        logged = self._outage.failed(now_ms)
+        if not logged:
+            log.debug(
+                "cannot use %s after %d attempts: %s",
+                self.node,
+                self.failures,
+                reason_of(error),
+                fields=self._fields(),
+            )
+        elif again:
+            log.warning(
+                "still cannot use %s after %d s (%d failures): %s",
+                self.node,
+                self._outage.lasted_s,
+                self._outage.failures,
+                reason_of(error),
+                fields=self._fields(),
+            )
         else:
-            log.debug("cannot use %s after %d attempts: %s", self.node, self.failures, error)
+            log.warning(
+                "cannot use %s, retrying: %s", self.node, reason_of(error), fields=self._fields()
+            )
         self._pause(error, now_ms)
+
+    def fell_silent(self, now_ms: int) -> None:
+        """Record that a response is overdue for so long that the broker may hang."""
+        self.silent = True
+        if self._outage.failed(now_ms):
+            log.warning(
+                "%s does not respond; checking it on a new connection",
+                self.node,
+                fields=self._fields(),
+            )
+        else:
+            log.debug(
+                "%s is silent; probing it with a new connection", self.node, fields=self._fields()
+            )
 
     def lost(self, error: Exception, now_ms: int) -> None:
         """Record that an established connection was lost."""
-        log.debug("connection to %s lost: %s", self.node, error)
+        log.debug("connection to %s lost: %s", self.node, error, fields=self._fields())
         self._pause(error, now_ms)
+
+    def _fields(self) -> dict[str, object]:
+        return {"node_id": self.node.node_id, "host": self.node.host, "port": self.node.port}
 
     def trouble(self, now_ms: int) -> str | None:
         """Say why the broker cannot be used, or None if it can; any thread may call this."""

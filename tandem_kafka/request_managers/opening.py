@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-
 from tandem_kafka.config import Config
+from tandem_kafka.logs import client_logger
 from tandem_kafka.native import implementation
 from tandem_kafka.version import __version__
 
 __all__ = ["log_opening"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 def log_opening(config: Config, cluster_id: str | None) -> None:
