@@ -41,6 +41,7 @@ class Offsets:
         self._kafka = kafka
         self._assigned = assigned
         self._call = call
+        self._names = settings.log_names
         self._on_commit = settings.callbacks.get("on_commit")
         self.automatic = settings.get("enable.auto.commit", True)
         self.storing = settings.get("enable.auto.offset.store", True)
@@ -171,7 +172,7 @@ class Offsets:
             log.warning(
                 "offsets were not committed before partitions were revoked: %s",
                 error,
-                client=self._kafka._log_names,
+                client=self._names,
             )
             self._call_on_commit(kafka_error(error), _partitions(chosen, kafka_error(error)))
         else:

@@ -185,7 +185,7 @@ class Commits:
                 self._log_failure(offsets, error)
             if error is None and self._outage.succeeded(self._core.clock.now_ms()):
                 log.warning(
-                    "asynchronous commits succeed again after %d s (%d failures)",
+                    "asynchronous commits succeed again after %d s; failed commits: %d",
                     self._outage.lasted_s,
                     self._outage.failures,
                     client=self._core.client,

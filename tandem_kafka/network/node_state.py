@@ -112,8 +112,8 @@ class NodeState:
         self.late_ms = waited_ms
         if self._outage.succeeded(now_ms):
             log.warning(
-                "%s is back after %d s (%d failures)",
-                self.node,
+                "%s is back after %d s; failed attempts: %d",
+                self._outage.name,
                 self._outage.lasted_s,
                 self._outage.failures,
                 fields=self._fields(),
@@ -173,8 +173,8 @@ class NodeState:
             )
         elif again:
             log.warning(
-                "still cannot use %s after %d s (%d failures): %s",
-                self.node,
+                "still cannot use %s after %d s and %d attempts: %s",
+                self._outage.name,
                 self._outage.lasted_s,
                 self._outage.failures,
                 reason_of(error),
@@ -182,7 +182,10 @@ class NodeState:
             )
         else:
             log.warning(
-                "cannot use %s, retrying: %s", self.node, reason_of(error), fields=self._fields()
+                "cannot use %s, retrying: %s",
+                self._outage.name,
+                reason_of(error),
+                fields=self._fields(),
             )
         self._pause(error, now_ms)
 
@@ -192,7 +195,7 @@ class NodeState:
         if self._outage.failed(now_ms):
             log.warning(
                 "%s does not respond; checking it on a new connection",
-                self.node,
+                self._outage.name,
                 fields=self._fields(),
             )
         else:

@@ -28,6 +28,7 @@ class Outage:
         patience_ms: An outage that ends within this time is not logged.
 
     Attributes:
+        name: The name of the thing.
         failures: The number of failures in this outage.
         lasted_s: The duration of the outage, in seconds.
         reported: Whether the outage was logged, and its end was not.
@@ -42,6 +43,7 @@ class Outage:
         "_since_ms",
         "failures",
         "lasted_s",
+        "name",
         "reported",
     )
 
@@ -51,11 +53,12 @@ class Outage:
         self._ended_ms: int | None = None
         self._lines: deque[int] = deque(maxlen=LINES)
         self._pause_ms = self._remind_ms = 0
+        self.name = ""
         self.failures = 0
         self.lasted_s = 0
         self.reported = False
 
-    def failed(self, now_ms: int) -> bool:
+    def failed(self, now_ms: int, *, patient: bool = True) -> bool:
         """Record a failure; return whether to log it."""
         if self._since_ms is None:
             self._since_ms, self.failures = now_ms, 0
@@ -63,7 +66,8 @@ class Outage:
         self._ended_ms = None
         self.lasted_s = round((now_ms - self._since_ms) / 1_000)
         first = not self.reported
-        due_ms = self._since_ms + self._patience_ms if first else self._remind_ms
+        patience_ms = self._patience_ms if patient else 0
+        due_ms = self._since_ms + patience_ms if first else self._remind_ms
         if now_ms < due_ms or not self._has_room(now_ms, LINES - 1):
             return False
         self._pause_ms = REMINDER_MS if first else min(2 * self._pause_ms, MAX_REMINDER_MS)
@@ -100,5 +104,8 @@ class Outages:
         self._by_address: dict[tuple[str, int], Outage] = {}
 
     def of(self, node: Node) -> Outage:
-        """Return the outage of a server."""
-        return self._by_address.setdefault((node.host, node.port), Outage())
+        """Return the outage of a server; a broker's name is preferred to a bootstrap server's."""
+        outage = self._by_address.setdefault((node.host, node.port), Outage())
+        if node.node_id >= 0 or not outage.name:
+            outage.name = str(node)
+        return outage

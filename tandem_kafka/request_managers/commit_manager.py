@@ -344,16 +344,16 @@ class CommitManager(RequestManager):
         if future.error is None:
             if self._outage.succeeded(now_ms):
                 log.warning(
-                    "auto-commits succeed again after %d s (%d failures)",
+                    "auto-commits succeed again after %d s; failed commits: %d",
                     self._outage.lasted_s,
                     self._outage.failures,
                 )
             return
         transient = isinstance(future.error, KafkaError) and future.error.retriable
         closing = self._give_up_ms is not None
-        due = self._outage.failed(now_ms)
+        due = self._outage.failed(now_ms, patient=transient)
         log.log(
-            logging.WARNING if due or not transient else logging.DEBUG,
+            logging.WARNING if due else logging.DEBUG,
             "auto-commit of %s failed: %s%s",
             described(offsets),
             future.error,

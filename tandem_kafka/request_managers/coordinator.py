@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.errors import for_code, reason_of
+from tandem_kafka.errors import for_code
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.outages import Outage
@@ -132,12 +132,10 @@ class CoordinatorManager(RequestManager):
                 "group %s: no coordinator for %d s, looking it up again: %s",
                 self._group_id,
                 self._outage.lasted_s,
-                reason_of(error),
+                error,
             )
         else:
-            log.debug(
-                "group %s: lookup of the coordinator failed: %s", self._group_id, reason_of(error)
-            )
+            log.debug("group %s: lookup of the coordinator failed: %s", self._group_id, error)
 
     def _found(self, node: Node) -> None:
         self._context.metadata.suggest_retry(node.node_id)
@@ -146,7 +144,7 @@ class CoordinatorManager(RequestManager):
         self._lookup_needed = False
         if self._outage.succeeded(self._context.clock.now_ms()):
             log.warning(
-                "group %s: a coordinator is found after %d s (%d failures): %s",
+                "group %s: a coordinator is found after %d s and %d failed lookups: %s",
                 self._group_id,
                 self._outage.lasted_s,
                 self._outage.failures,
