@@ -20,6 +20,7 @@ from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.network.transport import Transport, TransportEvent
+from tandem_kafka.network.troubles import Trouble
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.exchange import internal_error
@@ -151,9 +152,13 @@ class NetworkLoop:
         """Return how many requests are queued and in flight; any thread may call this."""
         return self._client.queued, self._client.in_flight
 
+    def broker_troubles(self, now_ms: int) -> list[Trouble]:
+        """Say what is wrong with brokers; any thread may call this."""
+        return self._client.troubles(now_ms)
+
     def troubles(self, now_ms: int) -> list[str]:
         """Say what prevents calls from being completed; any thread may call this."""
-        found = self._client.troubles(now_ms)
+        found = [trouble.text for trouble in self._client.troubles(now_ms)]
         group = self._context.group
         if group.coordinator_missing:
             group_id = self._context.config.group_id

@@ -25,6 +25,7 @@ from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport, TransportEvent
+from tandem_kafka.network.troubles import Trouble, troubles
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import release_of
@@ -92,10 +93,10 @@ class NetworkClient:
         versions = self._pool.versions
         return release_of(versions) if versions is not None else None
 
-    def troubles(self, now_ms: int) -> list[str]:
-        """Say for each broker that cannot be used why; any thread may call this."""
-        found = (state.trouble(now_ms) for state in tuple(self._pool.states.values()))
-        return [trouble for trouble in found if trouble is not None]
+    def troubles(self, now_ms: int) -> list[Trouble]:
+        """Say what is wrong with brokers; any thread may call this."""
+        states, links = tuple(self._pool.states.values()), tuple(self._pool.links())
+        return troubles(states, links, {node.node_id for node in self._any_node.known}, now_ms)
 
     # Calls of the loop.
 

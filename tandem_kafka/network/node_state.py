@@ -15,13 +15,18 @@ from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
-__all__ = ["SILENCE_LIMIT_MS", "NodeState"]
+__all__ = ["LATE_MS", "SILENCE_LIMIT_MS", "NodeState"]
 
 log = client_logger(__name__)
 
 _JITTER: Final = 0.2
 #: Longer than the five seconds for which a broker may hold a commit (`offsets.commit.timeout.ms`).
 SILENCE_LIMIT_MS: Final = 6_000
+
+#: A response is late if it comes this long after it was due.
+LATE_MS: Final = 1_000
+#: A broker is slow if its responses are late for this time.
+SLOW_MS: Final = 1_000
 
 
 class NodeState:
@@ -45,6 +50,7 @@ class NodeState:
         "_random",
         "_settings",
         "_silence_limits_ms",
+        "_slowness",
         "_untried",
         "failing_since_ms",
         "failures",
@@ -61,6 +67,7 @@ class NodeState:
         self.node = node
         self._outages = outages
         self._outage: Outage = outages.of(node)
+        self._slowness = Outage(SLOW_MS)
         self._settings = settings
         self._random = random
         self._backoff = Backoff(
@@ -106,10 +113,13 @@ class NodeState:
         self.retry_at_ms = 0
         self._backoff.reset()
 
-    def responded(self, purpose: Purpose, waited_ms: int, now_ms: int) -> None:
-        """Record a response, `waited_ms` after it was due."""
+    def responded(
+        self, purpose: Purpose, latency_ms: int, held_ms: int | None, now_ms: int
+    ) -> None:
+        """Record a response to a request that the broker may have parked for `held_ms`."""
+        waited_ms = latency_ms - (held_ms or 0)
         self.silent = False
-        self.late_ms = waited_ms
+        self._note_lateness(0 if held_ms is None else waited_ms, now_ms)
         if self._outage.succeeded(now_ms):
             log.warning(
                 "%s is back after %d s; failed attempts: %d",
@@ -120,6 +130,24 @@ class NodeState:
             )
         if self._silence_limits_ms and waited_ms < SILENCE_LIMIT_MS:
             self._silence_limits_ms.pop(purpose, None)
+
+    def _note_lateness(self, late_ms: int, now_ms: int) -> None:
+        self.late_ms = late_ms
+        if late_ms > LATE_MS and self._slowness.failed(now_ms):
+            log.warning(
+                "%s is slow: its last response was %.1f s late",
+                self.node,
+                late_ms / 1_000,
+                fields=self._fields(),
+            )
+        elif late_ms <= LATE_MS and self._slowness.succeeded(now_ms):
+            log.warning(
+                "%s is no longer slow after %d s; late responses: %d",
+                self.node,
+                self._slowness.lasted_s,
+                self._slowness.failures,
+                fields=self._fields(),
+            )
 
     def silence_limit_ms(self, purpose: Purpose) -> int:
         """Return how long after a response was due the connection is suspected."""
@@ -189,19 +217,20 @@ class NodeState:
             )
         self._pause(error, now_ms)
 
-    def fell_silent(self, now_ms: int) -> None:
-        """Record that a response is overdue for so long that the broker may hang."""
-        self.silent = True
+    def overdue(self, overdue_ms: int, now_ms: int) -> None:
+        """Record that a response is overdue; the broker may hang."""
         if self._outage.failed(now_ms):
             log.warning(
-                "%s does not respond; checking it on a new connection",
+                "%s has not responded for %.1f s",
                 self._outage.name,
+                overdue_ms / 1_000,
                 fields=self._fields(),
             )
-        else:
-            log.debug(
-                "%s is silent; probing it with a new connection", self.node, fields=self._fields()
-            )
+
+    def fell_silent(self) -> None:
+        """Record that a response is overdue for so long that a probe must check the broker."""
+        self.silent = True
+        log.debug("%s is silent; probing it", self.node, fields=self._fields())
 
     def lost(self, error: Exception, now_ms: int) -> None:
         """Record that an established connection was lost."""

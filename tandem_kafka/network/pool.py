@@ -284,8 +284,8 @@ class ConnectionPool:
         if isinstance(delivery.outcome, ClientResponse):
             throttle_ms = getattr(delivery.outcome.message, "throttle_time_ms", 0)
             link.meter.responded(delivery.outcome.latency_ms, throttle_ms)
-            late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
-            self.state(link.node).responded(link.key[1], late_ms, self._now_ms)
+            latency_ms, held_ms = delivery.outcome.latency_ms, delivery.request.held_ms
+            self.state(link.node).responded(link.key[1], latency_ms, held_ms, self._now_ms)
         if not link.responded:
             # Not earlier: a SASL listener responds to ApiVersions, but closes the connection later.
             link.responded = True

@@ -61,11 +61,14 @@ class SilenceWatch:
         if not link.watched or received_bytes != link.received_bytes:
             if link.watched:
                 link.received_ms = now_ms
+            else:
+                state = self._connections.state(link.node)
+                state.overdue(now_ms - link.connection.due_ms, now_ms)
             link.watched, link.received_bytes = True, received_bytes
             return
         link.suspected = True
         state = self._connections.state(link.node)
-        state.fell_silent(now_ms)
+        state.fell_silent()
         if state.in_backoff(now_ms):
             self._close_silent(link.key[0], f"new ones fail ({state.last_error})")
         elif not any(

@@ -129,7 +129,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
         (stopped, "cannot use broker 1 ", "broker 1 (10.0.0.1:9092) is back after 6"),
         (one_stopped, "cannot use broker 1 ", "broker 1 (10.0.0.1:9092) is back after 6"),
         (refused, "cannot use broker 1 ", "broker 1 (10.0.0.1:9092) is back after 6"),
-        (hanging, "broker 1 (10.0.0.1:9092) does not respond", "is back after "),
+        (hanging, "broker 1 (10.0.0.1:9092) has not responded for 3.", "is back after "),
         (unresolved, "cannot use broker 1 ", "broker 1 (10.0.0.1:9092) is back after 6"),
         (without_coordinator, "group readers: no coordinator for ", "a coordinator is found"),
         (unauthenticated, "cannot use broker 1 ", "broker 1 (10.0.0.1:9092) is back after 6"),

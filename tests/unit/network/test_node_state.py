@@ -36,9 +36,9 @@ def test_the_silence_limit_doubles_up_to_the_request_timeout() -> None:
 def test_a_quick_response_resets_the_silence_limit() -> None:
     node = state()
     node.extend_silence_limit(Purpose.MAIN)
-    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS, 0)
+    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS, 0, 0)
     assert node.silence_limit_ms(Purpose.MAIN) == 2 * SILENCE_LIMIT_MS, (
         "a slow response does not reset the limit"
     )
-    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS - 1, 0)
+    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS - 1, 0, 0)
     assert node.silence_limit_ms(Purpose.MAIN) == SILENCE_LIMIT_MS
