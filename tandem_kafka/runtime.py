@@ -24,6 +24,7 @@ __all__ = [
     "MonotonicClock",
     "Random",
     "Runtime",
+    "Stopwatch",
     "ThreadDriver",
     "Waiter",
 ]
@@ -148,6 +149,25 @@ class MonotonicClock:
     def wall_ms(self) -> int:
         """Return milliseconds since the Unix epoch."""
         return time.time_ns() // 1_000_000
+
+
+class Stopwatch:
+    """Measures a duration in real time, for spans and histograms.
+
+    Attributes:
+        began_ns: When it began, in nanoseconds since the Unix epoch.
+    """
+
+    __slots__ = ("_began_s", "began_ns")
+
+    def __init__(self) -> None:
+        self.began_ns = time.time_ns()
+        self._began_s = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """The duration until now."""
+        return time.perf_counter() - self._began_s
 
 
 class ThreadDriver:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from time import perf_counter, time_ns
 from typing import Any, TypeVar
 
 from opentelemetry.metrics import MeterProvider
@@ -16,6 +15,7 @@ from tandem_kafka.aio.consumer import AsyncKafkaConsumer
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.opentelemetry.telemetry import Telemetry
+from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["TracedAsyncKafkaConsumer", "TracedKafkaConsumer"]
@@ -65,12 +65,12 @@ class _Processing:
 
 @contextmanager
 def _poll(telemetry: Telemetry) -> Iterator[Callable[[ConsumerRecords[Any, Any]], None]]:
-    began_ns, began_s = time_ns(), perf_counter()
+    watch = Stopwatch()
     telemetry.polling = True
     try:
-        yield lambda records: telemetry.polled(records, began_ns, perf_counter() - began_s)
+        yield lambda records: telemetry.polled(records, watch)
     except Exception as error:
-        telemetry.poll_failed(error, began_ns, perf_counter() - began_s)
+        telemetry.poll_failed(error, watch)
         raise
     finally:
         telemetry.polling = False
@@ -78,7 +78,7 @@ def _poll(telemetry: Telemetry) -> Iterator[Callable[[ConsumerRecords[Any, Any]]
 
 @contextmanager
 def _commit(telemetry: Telemetry, offsets: Offsets | None) -> Iterator[None]:
-    began_ns, began_s = time_ns(), perf_counter()
+    watch = Stopwatch()
     failure: BaseException | None = None
     try:
         yield
@@ -86,7 +86,7 @@ def _commit(telemetry: Telemetry, offsets: Offsets | None) -> Iterator[None]:
         failure = error
         raise
     finally:
-        telemetry.committed(offsets, failure, began_ns, perf_counter() - began_s)
+        telemetry.committed(offsets, failure, watch)
 
 
 def _with_iteration(options: dict[str, Any], telemetry: Telemetry) -> dict[str, Any]:
@@ -137,11 +137,11 @@ class TracedKafkaConsumer(_Processing, KafkaConsumer[Any, Any]):
 
     def commit_async(self, offsets: Offsets | None = None, callback: Any = None) -> Any:
         """Commit, as ``KafkaConsumer.commit_async()``; the span ends with the response."""
-        began_ns, began_s = time_ns(), perf_counter()
+        watch = Stopwatch()
 
         def done(value: Any) -> None:
             error = value if isinstance(value, BaseException) else None
-            self._telemetry.committed(offsets, error, began_ns, perf_counter() - began_s)
+            self._telemetry.committed(offsets, error, watch)
 
         return super().commit_async(offsets, callback).add_both(done)
 

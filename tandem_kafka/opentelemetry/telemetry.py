@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import perf_counter, time_ns
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
@@ -12,6 +11,7 @@ from opentelemetry.propagate import extract
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from tandem_kafka.logs import ClientNames
+from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 from tandem_kafka.version import __version__
 
@@ -70,13 +70,14 @@ class Telemetry:
     def on_consume(self, records: Mapping[TopicPartition, Sequence[Any]]) -> None:
         """Report records that iteration hands out; called as an interceptor."""
         if not self.polling:
-            self.polled(records, time_ns(), None)
+            self.polled(records, Stopwatch(), timed=False)
 
     def polled(
         self,
         records: Mapping[TopicPartition, Sequence[Any]],
-        began_ns: int,
-        duration_s: float | None,
+        watch: Stopwatch,
+        *,
+        timed: bool = True,
     ) -> None:
         """Report a poll that returned records; without them, it is not reported."""
         count = sum(map(len, records.values()))
@@ -85,20 +86,20 @@ class Telemetry:
         attributes = self._operation("poll", "receive") | _place(list(records))
         for tp, batch in records.items():
             self._consumed.add(len(batch), self._operation("poll", "receive") | _place([tp]))
-        if duration_s is not None:
-            self._operations.record(duration_s, attributes)
+        if timed:
+            self._operations.record(watch.seconds, attributes)
         span = self._tracer.start_span(
             _span_name("poll", attributes),
             kind=SpanKind.CLIENT,
             attributes=attributes | {"messaging.batch.message_count": count},
             links=_links(record for batch in records.values() for record in batch),
-            start_time=began_ns,
+            start_time=watch.began_ns,
         )
         span.end()
 
-    def poll_failed(self, error: BaseException, began_ns: int, duration_s: float) -> None:
+    def poll_failed(self, error: BaseException, watch: Stopwatch) -> None:
         """Report a poll that raised."""
-        self._ended("poll", "receive", {}, error, (began_ns, duration_s))
+        self._ended("poll", "receive", {}, error, watch)
 
     # --- commits -------------------------------------------------------------------------------
 
@@ -106,12 +107,11 @@ class Telemetry:
         self,
         partitions: Iterable[TopicPartition] | None,
         error: BaseException | None,
-        began_ns: int,
-        duration_s: float,
+        watch: Stopwatch,
     ) -> None:
         """Report a commit."""
         place = _place(list(partitions or ()))
-        self._ended("commit", "settle", place, error, (began_ns, duration_s))
+        self._ended("commit", "settle", place, error, watch)
 
     def _ended(
         self,
@@ -119,18 +119,17 @@ class Telemetry:
         kind: str,
         place: Attributes,
         error: BaseException | None,
-        times: tuple[int, float],
+        watch: Stopwatch,
     ) -> None:
-        began_ns, duration_s = times
         attributes = self._operation(name, kind) | place
         if error is not None:
             attributes["error.type"] = type(error).__qualname__
-        self._operations.record(duration_s, attributes)
+        self._operations.record(watch.seconds, attributes)
         span = self._tracer.start_span(
             _span_name(name, attributes),
             kind=SpanKind.CLIENT,
             attributes=attributes,
-            start_time=began_ns,
+            start_time=watch.began_ns,
         )
         if error is not None:
             span.record_exception(error)
@@ -144,7 +143,7 @@ class Telemetry:
         """Report the application's work on records; the span is the current one meanwhile."""
         partitions = list({TopicPartition(each.topic, each.partition) for each in records})
         attributes = self._operation("process", "process") | _place(partitions)
-        began_s = perf_counter()
+        watch = Stopwatch()
         with self._tracer.start_as_current_span(
             _span_name("process", attributes),
             kind=SpanKind.CONSUMER,
@@ -158,7 +157,7 @@ class Telemetry:
                 span.set_attribute("error.type", type(error).__qualname__)
                 raise
             finally:
-                self._processing.record(perf_counter() - began_s, attributes)
+                self._processing.record(watch.seconds, attributes)
 
     def _operation(self, name: str, kind: str) -> Attributes:
         return {
