@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, TypeVar
@@ -23,6 +24,7 @@ __all__ = [
     "MonotonicClock",
     "Random",
     "Runtime",
+    "Stopwatch",
     "ThreadDriver",
     "Waiter",
     "sleep_ms",
@@ -150,6 +152,25 @@ class MonotonicClock:
         return time.time_ns() // 1_000_000
 
 
+class Stopwatch:
+    """Measures a duration in real time, for spans and histograms.
+
+    Attributes:
+        began_ns: When it began, in nanoseconds since the Unix epoch.
+    """
+
+    __slots__ = ("_began_s", "began_ns")
+
+    def __init__(self) -> None:
+        self.began_ns = time.time_ns()
+        self._began_s = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """The duration until now."""
+        return time.perf_counter() - self._began_s
+
+
 class ThreadDriver:
     """Runs the loop on a daemon thread, so that an unclosed consumer never blocks program exit.
 
@@ -236,7 +257,11 @@ class ThreadDriver:
                 result = error
             done(result)
 
-        thread = threading.Thread(target=run, name="tandem-kafka-offload", daemon=True)
+        # The lines that it logs name the consumer, as those of the calling thread do.
+        context = copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(run,), name="tandem-kafka-offload", daemon=True
+        )
         try:
             thread.start()
         except RuntimeError as error:  # "can't start new thread": the caller may try again later

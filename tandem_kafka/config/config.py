@@ -15,6 +15,7 @@ from tandem_kafka.config.rules import check_rules, settle_defaults
 from tandem_kafka.config.shown import ShownOptions, shown
 from tandem_kafka.config.unused import without_use
 from tandem_kafka.config.written import as_written
+from tandem_kafka.logs import ClientNames, LinesOf
 
 __all__ = ["Config", "default_config"]
 
@@ -31,6 +32,12 @@ class Config(Options):
                 allowed; the text names it.
             InvalidGroupIdError: `group_id` is blank.
         """
+        given = (options.get(name) for name in ("client_id", "group_id"))
+        with LinesOf(ClientNames(*(each if isinstance(each, str) else None for each in given))):
+            return cls._checked(options)
+
+    @classmethod
+    def _checked(cls, options: Mapping[str, object]) -> Config:
         specs = {spec.name: spec for spec in dataclasses.fields(cls)}
         default = cls()
         named = {

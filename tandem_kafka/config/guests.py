@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import selectors
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -12,6 +11,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
 from tandem_kafka.config.checks import Check, objects
+from tandem_kafka.logs import client_logger
 
 __all__ = [
     "KAFKA_CLIENT",
@@ -23,7 +23,7 @@ __all__ = [
     "SERVICE_NAME",
 ]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _PROXY_SCHEMES: Final = ("socks5", "socks5h", "http")
 _REPORTER_METHODS: Final = ("init", "metric_change", "metric_removal", "close")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import Field, dataclass, field
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check
 from tandem_kafka.config.shown import shown
 from tandem_kafka.errors import InvalidOptionError
+from tandem_kafka.logs import client_logger
 
 __all__ = ["Option", "option", "option_of", "parse_option"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _KEY: Final = "option"
 

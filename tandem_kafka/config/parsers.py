@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 import re
 import ssl
@@ -28,6 +27,7 @@ from tandem_kafka.config.checks import (
 )
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
+from tandem_kafka.logs import client_logger
 
 __all__ = [
     "ANYTHING",
@@ -49,7 +49,7 @@ __all__ = [
     "Deserializer",
 ]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _ASSIGNORS_BY_NAME: Final = {
     each.name: each

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -11,10 +10,11 @@ from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.options import Options
 from tandem_kafka.config.shown import shown
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
+from tandem_kafka.logs import client_logger
 
 __all__ = ["check_rules", "settle_defaults"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _Given = Collection[str]
 

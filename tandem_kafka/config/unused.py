@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tandem_kafka.logs import client_logger
+
 __all__ = ["without_use"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: Prefixes of options, and the part of `security_protocol` that they need.
 _PARTS: Final = {"ssl_": "SSL", "sasl_": "SASL"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,10 +25,11 @@ from tandem_kafka.confluent.properties import (
     REJECTED,
     Property,
 )
+from tandem_kafka.logs import ClientNames, client_logger
 
 __all__ = ["Settings", "settings_from", "ssl_context_of"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _ASSIGNORS: Final = {
     "range": RangePartitionAssignor,
@@ -71,6 +71,11 @@ class Settings:
     options: dict[str, Any]
     values: dict[str, Any]
     callbacks: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    @property
+    def log_names(self) -> ClientNames:
+        """The names of this consumer, for the log."""
+        return ClientNames(self.options.get("client_id"), self.options.get("group_id"))
 
     def get(self, name: str, default: Any) -> Any:
         """Return a given value, or the default."""
@@ -166,7 +171,7 @@ def _warn(name: str, what: str) -> None:
     """Warn once per process."""
     if name not in _warned:
         _warned.add(name)
-        log.warning("the property %s %s", name, what)
+        log.warning("the property %s %s", name, what, client=ClientNames(None))
 
 
 def _value(name: str, value: Any, known: Property) -> Any:

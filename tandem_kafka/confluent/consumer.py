@@ -62,7 +62,7 @@ class Consumer:
 
     def _begin(self, settings: Settings) -> None:
         kafka, assigned = self._kafka, Assigned()
-        time, callbacks = Time(kafka), Callbacks()
+        time, callbacks = Time(kafka), Callbacks(settings.log_names)
         self._closed = False
         self._assigned = assigned
         self._callbacks = callbacks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -14,12 +13,13 @@ from tandem_kafka.confluent.values import OFFSET_INVALID, Message, TopicPartitio
 from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
 __all__ = ["Offsets"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 Chosen = dict[Key, OffsetAndMetadata]
 
@@ -41,6 +41,7 @@ class Offsets:
         self._kafka = kafka
         self._assigned = assigned
         self._call = call
+        self._names = settings.log_names
         self._on_commit = settings.callbacks.get("on_commit")
         self.automatic = settings.get("enable.auto.commit", True)
         self.storing = settings.get("enable.auto.offset.store", True)
@@ -168,7 +169,11 @@ class Offsets:
         try:
             self._kafka.commit(chosen, _FINAL_COMMIT_MS)
         except OurKafkaError as error:
-            log.warning("offsets were not committed before partitions were revoked: %s", error)
+            log.warning(
+                "offsets were not committed before partitions were revoked: %s",
+                error,
+                client=self._names,
+            )
             self._call_on_commit(kafka_error(error), _partitions(chosen, kafka_error(error)))
         else:
             self._mark_committed(chosen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,10 +15,11 @@ from tandem_kafka.confluent.values import Message, message_of
 from tandem_kafka.confluent.waiting import Time
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
+from tandem_kafka.logs import ClientNames, client_logger
 
 __all__ = ["Callbacks", "Reader"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: Maximum records per call of our consumer's `poll()`.
 _BATCH: Final = 2_000
@@ -32,7 +32,8 @@ _WAIT_S, _SHORT_WAIT_S = 0.5, 0.05
 class Callbacks:
     """Runs the application's callbacks, and keeps the first exception."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: ClientNames) -> None:
+        self._client = client
         self._raised: BaseException | None = None
 
     def run(self, callback: Callable[..., object], *arguments: Any) -> None:
@@ -41,7 +42,10 @@ class Callbacks:
             callback(*arguments)
         except Exception as error:  # raised when the method has finished
             if self._raised is not None:
-                log.exception("a second callback failed; the error of the first is raised")
+                log.exception(
+                    "a second callback failed; the error of the first is raised",
+                    client=self._client,
+                )
             else:
                 self._raised = error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import assert_never
@@ -20,12 +19,13 @@ from tandem_kafka.events.background import (
     PartitionsLost,
     PartitionsRevoked,
 )
+from tandem_kafka.logs import client_logger
 
 __all__ = ["BackgroundEvents"]
 
 RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class BackgroundEvents:
@@ -60,7 +60,10 @@ class BackgroundEvents:
                 if first is None:
                     first = error
                 else:
-                    log.exception("a further error besides the one that poll() raises")
+                    log.exception(
+                        "a further error besides the one that poll() raises",
+                        client=self._core.client,
+                    )
             self._listener.due = None
         if first is not None:
             raise first

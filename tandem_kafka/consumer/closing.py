@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -20,12 +19,13 @@ from tandem_kafka.events.application import (
     PrepareToLeave,
     Unsubscribe,
 )
+from tandem_kafka.logs import client_logger
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
 __all__ = ["Closing", "Hook"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
 #: The default if the coordinator was already unreachable before close().
@@ -147,6 +147,7 @@ class Closing:
                 "closing without a commit and without calling the rebalance listener: another "
                 "%s did not return from poll() in time; its listener or deserializer blocks",
                 self._core.callers.kind,
+                client=self._core.client,
             )
         try:
             if alone:
@@ -204,7 +205,8 @@ class Closing:
         if not ended:
             log.warning(
                 "the network thread did not end by the deadline of close(); it ends in the "
-                "background"
+                "background",
+                client=self._core.client,
             )
             self._core.engine.loop.stop()
 
@@ -213,7 +215,7 @@ class Closing:
         try:
             await step
         except KafkaTimeoutError as error:
-            log.warning("a step of close() timed out: %s", error)
+            log.warning("a step of close() timed out: %s", error, client=self._core.client)
         except BaseException as error:  # noqa: BLE001 - raised after all phases
             self._errors.append(error)
 
@@ -229,7 +231,11 @@ class Closing:
             return
         first, *others = errors
         for error in others:
-            log.error("a further error while closing, besides the one that is raised: %r", error)
+            log.error(
+                "a further error while closing, besides the one that is raised: %r",
+                error,
+                client=self._core.client,
+            )
         raise first
 
 

@@ -14,11 +14,13 @@ from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
+from tandem_kafka.logs import client_logger
+from tandem_kafka.network.outages import Outage
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
 
 __all__ = ["Commits"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Callback = Callable[[Any, Any], object]
@@ -54,6 +56,7 @@ class Commits:
         self._callback_lock = core.callers.lock()
         #: Automatic commits whose outcome has not been passed on yet.
         self._automatic: list[AutoCommit] = []
+        self._outage = Outage()
         self._interval_ms = core.config.auto_commit_interval_ms
         self._next_auto_ms = core.clock.now_ms() + self._interval_ms
 
@@ -102,6 +105,7 @@ class Commits:
                 "may be read again: %s (%s)",
                 described(chosen),
                 error,
+                client=self._core.client,
             )
         else:
             self._interceptors.on_commit(chosen)
@@ -178,12 +182,29 @@ class Commits:
             if error is None:
                 self._interceptors.on_commit(offsets)
             elif pending.callback is None:
-                log.warning("asynchronous commit of %s failed: %s", described(offsets), error)
+                self._log_failure(offsets, error)
+            if error is None and self._outage.succeeded(self._core.clock.now_ms()):
+                log.warning(
+                    "asynchronous commits succeed again after %d s; failed commits: %d",
+                    self._outage.lasted_s,
+                    self._outage.failures,
+                    client=self._core.client,
+                )
             pending.notified = True
         pending.future.settle()
         pending.begun = True
         if pending.callback is not None:
             pending.callback(offsets, error)
+
+    def _log_failure(self, offsets: Offsets, error: BaseException) -> None:
+        first = self._outage.failed(self._core.clock.now_ms())
+        log.log(
+            logging.WARNING if first else logging.DEBUG,
+            "asynchronous commit of %s failed: %s",
+            described(offsets),
+            error,
+            client=self._core.client,
+        )
 
     def _notify_automatic(self) -> None:
         callback = self._core.config.default_offset_commit_callback

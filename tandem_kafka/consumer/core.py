@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Hashable
 from types import CodeType, FrameType
@@ -22,11 +21,10 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.application import ApplicationEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 
 __all__ = ["Core", "guarded"]
-
-log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -120,6 +118,11 @@ class Core:
         except RuntimeError as error:
             loop.finish(error)
             raise loop.error() from error
+
+    @property
+    def client(self) -> ClientNames:
+        """The names of this consumer, for its lines in the log."""
+        return self.engine.group.client
 
     # --- access --------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -66,7 +67,7 @@ class Health:
         buffer_limit_bytes: The limit, ``fetch_buffer_max_bytes``.
         requests_queued: Requests that wait to be sent.
         requests_in_flight: Requests without a response yet.
-        troubles: For each broker that cannot be used why, and since when.
+        troubles: Each broker that cannot be used or is slow, why, and since when.
     """
 
     not_alive: tuple[str, ...]
@@ -94,7 +95,7 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether the consumer is connected and, with a group, a member of it."""
+        """Whether it can read: brokers and coordinator respond, and it is a member of its group."""
         return not self.not_ready
 
 
@@ -107,9 +108,11 @@ def health_of(core: Core) -> Health:
     troubles = tuple(engine.loop.troubles(now_ms))
     since_ms = group.rebalancing_since_ms
     queued, in_flight = engine.loop.requests()
+    found = engine.loop.broker_troubles(now_ms)
+    broken = {trouble.node_id: trouble.text for trouble in found if not trouble.usable}
     return Health(
         not_alive=dead,
-        not_ready=dead + tuple(_not_ready(core, troubles)),
+        not_ready=dead + tuple(_not_ready(core, troubles, broken)),
         client_id=config.client_id,
         group_id=config.group_id,
         member_id=group.metadata.member_id,
@@ -120,7 +123,7 @@ def health_of(core: Core) -> Health:
         fetch_ms=metrics.since_ms("last-fetch-seconds-ago"),
         commit_ms=metrics.since_ms("last-commit-seconds-ago"),
         partitions={
-            tp: _partition(core, state, poll_ms)
+            tp: _partition(core, state, poll_ms, broken)
             for tp, state in sorted(engine.subscription.assigned.items())
         },
         buffer_bytes=engine.buffer.held_bytes,
@@ -152,21 +155,46 @@ def _not_alive(core: Core, now_ms: int, poll_ms: int | None) -> Iterator[str]:
         )
 
 
-def _not_ready(core: Core, troubles: tuple[str, ...]) -> Iterator[str]:
+def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str]) -> Iterator[str]:
     engine, config = core.engine, core.config
     if not engine.metadata.snapshot.version:
         yield "; ".join(("no broker has responded yet", *troubles))
+    elif all(node.node_id in broken for node in engine.metadata.nodes()):
+        yield "; ".join(("no broker can be used", *broken.values()))
+    yield from _unreadable(core, broken)
     if not engine.subscription.auto_assigned:
         if not engine.subscription.assigned:
             yield "there is no subscription: call subscribe() or assign()"
-    elif config.group_id is not None and engine.group.metadata.generation_id == NO_GENERATION:
-        if engine.group.coordinator is None:
-            yield f"the coordinator of the group {config.group_id!r} is not known"
-        else:
-            yield f"this consumer is not a member of the group {config.group_id!r} yet"
+    elif config.group_id is not None:
+        yield from _outside(core, broken)
 
 
-def _partition(core: Core, state: AssignedPartition, poll_ms: int | None) -> PartitionHealth:
+def _outside(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
+    """Say why the consumer cannot take part in its group."""
+    group, group_id = core.engine.group, core.config.group_id
+    if group.coordinator is None:
+        yield f"the coordinator of the group {group_id!r} is not known"
+    elif group.coordinator.node_id in broken:
+        yield f"the coordinator of the group {group_id!r}: {broken[group.coordinator.node_id]}"
+    elif group.metadata.generation_id == NO_GENERATION:
+        yield f"this consumer is not a member of the group {group_id!r} yet"
+
+
+def _unreadable(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
+    """Count the partitions whose leaders cannot be used."""
+    leaders = Counter(
+        state.leader_id for state in tuple(core.engine.subscription.assigned.values())
+    )
+    for node_id, count in sorted(leaders.items()):
+        if node_id < 0:
+            yield f"assigned partitions without a leader: {count}"
+        elif node_id in broken:
+            yield f"assigned partitions that cannot be read: {count}; {broken[node_id]}"
+
+
+def _partition(
+    core: Core, state: AssignedPartition, poll_ms: int | None, broken: Mapping[int, str]
+) -> PartitionHealth:
     position, high_watermark = state.position, state.high_watermark
     lag = None
     if position is not None and high_watermark >= 0:
@@ -175,13 +203,15 @@ def _partition(core: Core, state: AssignedPartition, poll_ms: int | None) -> Par
         position=None if position is None else position.offset,
         lag=lag,
         paused=state.paused,
-        stuck=None if lag == 0 else next(_stuck(core, state, poll_ms), None),
+        stuck=None if lag == 0 else next(_stuck(core, state, poll_ms, broken), None),
     )
 
 
-def _stuck(core: Core, state: AssignedPartition, poll_ms: int | None) -> Iterator[str]:
+def _stuck(
+    core: Core, state: AssignedPartition, poll_ms: int | None, broken: Mapping[int, str]
+) -> Iterator[str]:
     """Say why no record is handed out, the most telling reason first."""
-    unreachable = state.leader_id in core.engine.metadata.unreachable
+    unreachable = state.leader_id in core.engine.metadata.unreachable or state.leader_id in broken
     waiting = state.held_bytes > 0 and (poll_ms is None or poll_ms > WAIT_LIMIT_MS)
     reasons = (
         (state.paused, "the application has paused it"),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = ["Interceptors"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -25,7 +25,8 @@ class Interceptors:
         committing: Whether any interceptor has `on_commit()`.
     """
 
-    def __init__(self, given: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Any], client: ClientNames | None = None) -> None:
+        self._client = client
         self._objects: list[Any] = []
         try:
             for each in given:
@@ -52,7 +53,11 @@ class Interceptors:
             try:
                 records = _replaced(records, method(records))
             except Exception:
-                log.warning("on_consume() of an interceptor failed; ignored", exc_info=True)
+                log.warning(
+                    "on_consume() of an interceptor failed; ignored",
+                    exc_info=True,
+                    client=self._client,
+                )
         return records
 
     def on_commit(self, offsets: Offsets) -> None:
@@ -61,7 +66,11 @@ class Interceptors:
             try:
                 method(dict(offsets))
             except Exception:
-                log.warning("on_commit() of an interceptor failed; ignored", exc_info=True)
+                log.warning(
+                    "on_commit() of an interceptor failed; ignored",
+                    exc_info=True,
+                    client=self._client,
+                )
 
     def close(self) -> None:
         """Close the interceptors that have a `close()` method."""
@@ -71,7 +80,9 @@ class Interceptors:
                 if close is not None:
                     close()
             except Exception:
-                log.warning("close() of an interceptor failed; ignored", exc_info=True)
+                log.warning(
+                    "close() of an interceptor failed; ignored", exc_info=True, client=self._client
+                )
 
 
 def _are_records(

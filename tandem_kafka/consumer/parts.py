@@ -27,6 +27,7 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.engine.assembly import assemble
+from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 
 __all__ = ["Parts", "named_client"]
@@ -65,7 +66,9 @@ class Parts:
     def __init__(
         self, config: Config, runtime: Runtime, callers: Callers, transport: Any = None
     ) -> None:
-        interceptors = Interceptors(config.interceptor_classes)
+        interceptors = Interceptors(
+            config.interceptor_classes, ClientNames(config.client_id, config.group_id)
+        )
         deserializers = Deserializers(config)
         hooks: list[Hook] = [interceptors, deserializers]
         try:

@@ -9,6 +9,7 @@ from tandem_kafka.consumer.diagnosis import diagnose
 from tandem_kafka.consumer.health import Health, health_of
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["PlainMethods"]
@@ -181,6 +182,10 @@ class PlainMethods(Owned):
         """
         measured = self._core.engine.metrics
         return measured.raw() if raw else measured.values()
+
+    @property
+    def _log_names(self) -> ClientNames:
+        return self._core.client
 
     @property
     def config(self) -> dict[str, Any]:

@@ -6,17 +6,17 @@ and reporters are notified at the end of the constructor, in each `poll()` and i
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
+from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.metrics import ConsumerMetrics, MetricChange
 
 __all__ = ["Reporters"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class Reporters:
@@ -27,6 +27,7 @@ class Reporters:
     """
 
     def __init__(self, config: Config) -> None:
+        self._client = ClientNames(config.client_id, config.group_id)
         given = config.metric_reporters if config.metrics_enabled else ()
         self._reporters = [each() if callable(each) else each for each in given]
         self._changes: deque[MetricChange] = deque()
@@ -45,17 +46,21 @@ class Reporters:
             change = self._changes.popleft()
             for each in self._reporters:
                 notify = each.metric_change if change.present else each.metric_removal
-                _logged(notify, change.metric)
+                self._logged(notify, change.metric)
 
     def close(self) -> None:
         """Report the last changes, and close the reporters."""
         self.report()
         for each in self._reporters:
-            _logged(each.close)
+            self._logged(each.close)
 
-
-def _logged(method: Callable[..., Any], *arguments: Any) -> None:
-    try:
-        method(*arguments)
-    except Exception:
-        log.warning("%s() of a metric reporter failed; ignored", method.__name__, exc_info=True)
+    def _logged(self, method: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            method(*arguments)
+        except Exception:
+            log.warning(
+                "%s() of a metric reporter failed; ignored",
+                method.__name__,
+                exc_info=True,
+                client=self._client,
+            )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import assert_never
 
 from tandem_kafka.errors import KafkaError, NoGroupError, UnsupportedVersionError
 from tandem_kafka.events import application as events
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.exchange import internal_error
 from tandem_kafka.request_managers.list_offsets import LATEST
@@ -15,7 +15,7 @@ from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 
 __all__ = ["ApplicationEventProcessor"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class ApplicationEventProcessor:

@@ -7,6 +7,7 @@ from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.logs import LinesOf
 from tandem_kafka.metrics import CONSUMER, COORDINATOR, ConsumerMetrics
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.implementation import open_transport
@@ -30,6 +31,14 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
     Raises:
         KafkaConfigurationError: A certificate, key or CA file cannot be used.
     """
+    group = GroupIdentity(config.group_id, config.group_instance_id, config.client_id)
+    with LinesOf(group.client):
+        return _assemble(config, runtime, transport, group)
+
+
+def _assemble(
+    config: Config, runtime: Runtime, transport: Transport | None, group: GroupIdentity
+) -> EngineHandle:
     if transport is None:
         transport = open_transport(config, runtime.clock, ReaderOptions.of(config))
     metadata = ClusterMetadata(config.bootstrap_servers)
@@ -47,7 +56,7 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
         metadata=metadata,
         subscription=SubscriptionState(),
         buffer=FetchBuffer(config.fetch_buffer_max_bytes),
-        group=GroupIdentity(config.group_id, config.group_instance_id),
+        group=group,
         background=background,
         metrics=ConsumerMetrics(config, runtime.clock),
         user_code=user_code,

@@ -10,17 +10,17 @@ The methods are split where the thread sleeps, so that a simulation can suspend 
 
 from __future__ import annotations
 
-import logging
-
 from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
 from tandem_kafka.errors import ConsumerClosedError, KafkaError, NetworkThreadError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion, Reaper
 from tandem_kafka.events.queues import ApplicationQueue
+from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.network.transport import Transport, TransportEvent
+from tandem_kafka.network.troubles import Trouble
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.exchange import internal_error
@@ -29,7 +29,7 @@ from tandem_kafka.runtime import Driver
 
 __all__ = ["MAX_SLEEP_MS", "NetworkLoop"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: The longest sleep. It limits the effect of a clock that jumps.
 MAX_SLEEP_MS = 5_000
@@ -56,6 +56,7 @@ class NetworkLoop:
         driver: Driver,
     ) -> None:
         self._context = context
+        self._lines = LinesOf(context.group.client)
         self._managers = managers
         self._poll_order: tuple[RequestManager, ...] = tuple(managers)
         self._processor = ApplicationEventProcessor(context, managers)
@@ -96,6 +97,10 @@ class NetworkLoop:
 
     def prepare(self) -> int:
         """Do all pending work, and return for how many ms the thread may sleep."""
+        with self._lines:
+            return self._prepare()
+
+    def _prepare(self) -> int:
         self._take_events()
         self._needs_poll |= self._context.user_code.deliver()
         now_ms = self.turned_ms = self._context.clock.now_ms()
@@ -111,6 +116,10 @@ class NetworkLoop:
 
     def complete(self, transport_events: list[TransportEvent]) -> None:
         """Process what the transport received."""
+        with self._lines:
+            self._complete(transport_events)
+
+    def _complete(self, transport_events: list[TransportEvent]) -> None:
         now_ms = self._context.clock.now_ms()
         bytes_before = self._context.buffer.added_bytes
         self._needs_poll |= self._client.complete(transport_events, now_ms)
@@ -130,21 +139,26 @@ class NetworkLoop:
                 raises a `NetworkThreadError` with this cause.
         """
         self.failure = failure
-        try:
-            self._close_everything(self.error())
-        except BaseException as error:  # the transport may fail after a panic
-            log.exception("the network thread could not release all connections")
-            self.failure = self.failure or error
-        finally:
-            self.finished = True
+        with self._lines:
+            try:
+                self._close_everything(self.error())
+            except BaseException as error:  # the transport may fail after a panic
+                log.exception("the network thread could not release all connections")
+                self.failure = self.failure or error
+            finally:
+                self.finished = True
 
     def requests(self) -> tuple[int, int]:
         """Return how many requests are queued and in flight; any thread may call this."""
         return self._client.queued, self._client.in_flight
 
+    def broker_troubles(self, now_ms: int) -> list[Trouble]:
+        """Say what is wrong with brokers; any thread may call this."""
+        return self._client.troubles(now_ms)
+
     def troubles(self, now_ms: int) -> list[str]:
         """Say what prevents calls from being completed; any thread may call this."""
-        found = self._client.troubles(now_ms)
+        found = [trouble.text for trouble in self._client.troubles(now_ms)]
         group = self._context.group
         if group.coordinator_missing:
             group_id = self._context.config.group_id

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.logs import client_logger
 
 __all__ = ["NO_DEADLINE_MS", "Completable", "Completion", "Reaper"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 T = TypeVar("T")
 

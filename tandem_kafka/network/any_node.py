@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.link import Link
 from tandem_kafka.network.pool import ConnectionPool
 from tandem_kafka.network.request import Purpose, UnsentRequest
@@ -18,7 +18,7 @@ from tandem_kafka.types import Node
 
 __all__ = ["AnyNodeRequests"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: After this time without a response, the request is sent to another broker as well.
 _RESEND_AFTER_MS: Final = 3_000

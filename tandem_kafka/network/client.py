@@ -7,7 +7,6 @@ requests or disconnect never interrupt the client in an inconsistent state.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,6 +14,7 @@ from typing import Protocol
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.any_node import AnyNodeRequests
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -25,13 +25,14 @@ from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport, TransportEvent
+from tandem_kafka.network.troubles import Trouble, troubles
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import release_of
 
 __all__ = ["NetworkClient", "Nodes"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class Nodes(Protocol):
@@ -92,10 +93,10 @@ class NetworkClient:
         versions = self._pool.versions
         return release_of(versions) if versions is not None else None
 
-    def troubles(self, now_ms: int) -> list[str]:
-        """Say for each broker that cannot be used why; any thread may call this."""
-        found = (state.trouble(now_ms) for state in tuple(self._pool.states.values()))
-        return [trouble for trouble in found if trouble is not None]
+    def troubles(self, now_ms: int) -> list[Trouble]:
+        """Say what is wrong with brokers; any thread may call this."""
+        states, links = tuple(self._pool.states.values()), tuple(self._pool.links())
+        return troubles(states, links, {node.node_id for node in self._any_node.known}, now_ms)
 
     # Calls of the loop.
 

@@ -14,7 +14,6 @@ flight. That request fails if the frame is invalid.
 from __future__ import annotations
 
 import enum
-import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.failures import as_connection_error
@@ -45,7 +45,7 @@ from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choos
 
 __all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _API_VERSIONS_KEY: Final = 18
 _UNSUPPORTED_VERSION: Final = 35

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from tandem_kafka import green
+from tandem_kafka.logs import client_logger
 from tandem_kafka.native import log_fallback, native_available
 from tandem_kafka.network.native_tls import NativeUnsupportedError
 from tandem_kafka.network.native_transport import NativeTransport
@@ -17,7 +16,7 @@ from tandem_kafka.runtime import Clock
 
 __all__ = ["open_transport"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptions) -> Transport:

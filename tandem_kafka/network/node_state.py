@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Final
 
 from tandem_kafka.errors import reason_of
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import Backoff
+from tandem_kafka.network.outages import Outage, Outages
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
-__all__ = ["SILENCE_LIMIT_MS", "NodeState"]
+__all__ = ["LATE_MS", "SILENCE_LIMIT_MS", "NodeState"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _JITTER: Final = 0.2
 #: Longer than the five seconds for which a broker may hold a commit (`offsets.commit.timeout.ms`).
 SILENCE_LIMIT_MS: Final = 6_000
+
+#: A response is late if it comes this long after it was due.
+LATE_MS: Final = 1_000
+#: A broker is slow if its responses are late for this time.
+SLOW_MS: Final = 1_000
 
 
 class NodeState:
@@ -32,26 +38,36 @@ class NodeState:
         failures: The number of failed attempts since the last success.
         last_error: The error of the last attempt, or None after success.
         failing_since_ms: When the first of the present failures occurred.
+        late_ms: How late the last response was.
         silent: Whether the broker has not responded to a request in time. Until it responds,
             requests for any broker go to others if possible.
     """
 
     __slots__ = (
         "_backoff",
+        "_outage",
+        "_outages",
         "_random",
         "_settings",
         "_silence_limits_ms",
+        "_slowness",
         "_untried",
         "failing_since_ms",
         "failures",
         "last_error",
+        "late_ms",
         "node",
         "retry_at_ms",
         "silent",
     )
 
-    def __init__(self, node: Node, settings: NetworkSettings, random: Random) -> None:
+    def __init__(
+        self, node: Node, settings: NetworkSettings, random: Random, outages: Outages
+    ) -> None:
         self.node = node
+        self._outages = outages
+        self._outage: Outage = outages.of(node)
+        self._slowness = Outage(SLOW_MS)
         self._settings = settings
         self._random = random
         self._backoff = Backoff(
@@ -63,6 +79,7 @@ class NodeState:
         self.failing_since_ms = 0
         self.last_error: Exception | None = None
         self.silent = False
+        self.late_ms = 0
         #: Increased limits, by purpose, after connections were closed because of silence.
         self._silence_limits_ms: dict[Purpose, int] = {}
 
@@ -72,8 +89,9 @@ class NodeState:
 
     def move(self, node: Node) -> None:
         """Set a new address, and forget the state of the old one."""
-        log.debug("%s is now at %s:%d", self.node, node.host, node.port)
+        log.debug("%s is now at %s:%d", self.node, node.host, node.port, fields=self._fields())
         self.node = node
+        self._outage = self._outages.of(node)
         self._untried.clear()
         self.retry_at_ms = 0
         self.failures = 0
@@ -95,11 +113,41 @@ class NodeState:
         self.retry_at_ms = 0
         self._backoff.reset()
 
-    def responded(self, purpose: Purpose, waited_ms: int) -> None:
-        """Record a response, `waited_ms` after it was due."""
+    def responded(
+        self, purpose: Purpose, latency_ms: int, held_ms: int | None, now_ms: int
+    ) -> None:
+        """Record a response to a request that the broker may have parked for `held_ms`."""
+        waited_ms = latency_ms - (held_ms or 0)
         self.silent = False
+        self._note_lateness(0 if held_ms is None else waited_ms, now_ms)
+        if self._outage.succeeded(now_ms):
+            log.warning(
+                "%s is back after %d s; failed attempts: %d",
+                self._outage.name,
+                self._outage.lasted_s,
+                self._outage.failures,
+                fields=self._fields(),
+            )
         if self._silence_limits_ms and waited_ms < SILENCE_LIMIT_MS:
             self._silence_limits_ms.pop(purpose, None)
+
+    def _note_lateness(self, late_ms: int, now_ms: int) -> None:
+        self.late_ms = late_ms
+        if late_ms > LATE_MS and self._slowness.failed(now_ms):
+            log.warning(
+                "%s is slow: its last response was %.1f s late",
+                self.node,
+                late_ms / 1_000,
+                fields=self._fields(),
+            )
+        elif late_ms <= LATE_MS and self._slowness.succeeded(now_ms):
+            log.warning(
+                "%s is no longer slow after %d s; late responses: %d",
+                self.node,
+                self._slowness.lasted_s,
+                self._slowness.failures,
+                fields=self._fields(),
+            )
 
     def silence_limit_ms(self, purpose: Purpose) -> int:
         """Return how long after a response was due the connection is suspected."""
@@ -131,8 +179,6 @@ class NodeState:
 
     def succeeded(self, purpose: Purpose) -> None:
         """Record that the broker has responded on a new connection."""
-        if self.failures:
-            log.info("%s is available again after %d failed attempts", self.node, self.failures)
         self.failures = 0
         self.last_error = None
         self.retry_at_ms = 0
@@ -143,16 +189,56 @@ class NodeState:
     def failed(self, error: Exception, now_ms: int) -> None:
         """Record that an attempt to connect failed."""
         self.failures += 1
-        if self.failures == 1:
-            log.warning("cannot use %s, retrying: %s", self.node, error)
+        again = self._outage.reported
+        logged = self._outage.failed(now_ms)
+        if not logged:
+            log.debug(
+                "cannot use %s after %d attempts: %s",
+                self.node,
+                self.failures,
+                reason_of(error),
+                fields=self._fields(),
+            )
+        elif again:
+            log.warning(
+                "still cannot use %s after %d s and %d attempts: %s",
+                self._outage.name,
+                self._outage.lasted_s,
+                self._outage.failures,
+                reason_of(error),
+                fields=self._fields(),
+            )
         else:
-            log.debug("cannot use %s after %d attempts: %s", self.node, self.failures, error)
+            log.warning(
+                "cannot use %s, retrying: %s",
+                self._outage.name,
+                reason_of(error),
+                fields=self._fields(),
+            )
         self._pause(error, now_ms)
+
+    def overdue(self, overdue_ms: int, now_ms: int) -> None:
+        """Record that a response is overdue; the broker may hang."""
+        if self._outage.failed(now_ms):
+            log.warning(
+                "%s has not responded for %.1f s",
+                self._outage.name,
+                overdue_ms / 1_000,
+                fields=self._fields(),
+            )
+
+    def fell_silent(self) -> None:
+        """Record that a response is overdue for so long that a probe must check the broker."""
+        self.silent = True
+        log.debug("%s is silent; probing it", self.node, fields=self._fields())
 
     def lost(self, error: Exception, now_ms: int) -> None:
         """Record that an established connection was lost."""
-        log.debug("connection to %s lost: %s", self.node, error)
+        log.debug("connection to %s lost: %s", self.node, error, fields=self._fields())
         self._pause(error, now_ms)
+
+    def _fields(self) -> dict[str, object]:
+        return {"node_id": self.node.node_id, "host": self.node.host, "port": self.node.port}
 
     def trouble(self, now_ms: int) -> str | None:
         """Say why the broker cannot be used, or None if it can; any thread may call this."""

@@ -6,7 +6,6 @@ There is one connection per broker and purpose. Unsent requests belong to the cl
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import partial
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
@@ -27,6 +27,7 @@ from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
 from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
+from tandem_kafka.network.outages import Outages
 from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
@@ -47,7 +48,7 @@ from tandem_kafka.wire.versions import versions_of_release
 
 __all__ = ["ConnectionPool", "NetworkCounters"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -92,6 +93,7 @@ class ConnectionPool:
         self._links: dict[ConnectionKey, Link] = {}
         self._by_number: dict[int, Link] = {}
         self._states: dict[int, NodeState] = {}
+        self._outages = Outages()
         self._losses: list[LinkLoss] = []
         self._deliveries: list[Delivery] = []
         self._now_ms = 0
@@ -120,7 +122,7 @@ class ConnectionPool:
         """Return the state of a broker."""
         state = self._states.get(node.node_id)
         if state is None:
-            state = NodeState(node, self._settings, self._random)
+            state = NodeState(node, self._settings, self._random, self._outages)
             self._states[node.node_id] = state
         return state
 
@@ -282,8 +284,8 @@ class ConnectionPool:
         if isinstance(delivery.outcome, ClientResponse):
             throttle_ms = getattr(delivery.outcome.message, "throttle_time_ms", 0)
             link.meter.responded(delivery.outcome.latency_ms, throttle_ms)
-            late_ms = delivery.outcome.latency_ms - (delivery.request.held_ms or 0)
-            self.state(link.node).responded(link.key[1], late_ms)
+            latency_ms, held_ms = delivery.outcome.latency_ms, delivery.request.held_ms
+            self.state(link.node).responded(link.key[1], latency_ms, held_ms, self._now_ms)
         if not link.responded:
             # Not earlier: a SASL listener responds to ApiVersions, but closes the connection later.
             link.responded = True

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import selectors
 import socket
@@ -16,6 +15,7 @@ from typing import Final
 
 from tandem_kafka import green
 from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.channel import Channel, describe
 from tandem_kafka.network.frames import FrameReader
 from tandem_kafka.network.proxies import Proxy, Tunnel
@@ -30,7 +30,7 @@ from tandem_kafka.runtime import Clock, MonotonicClock
 
 __all__ = ["SelectorTransport"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _SCRATCH_BYTES: Final = 64 * 1024
 _IN_PROGRESS: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR})

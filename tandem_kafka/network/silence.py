@@ -8,7 +8,6 @@ requests for any broker go to others.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -20,8 +19,6 @@ from tandem_kafka.network.transport import Transport
 from tandem_kafka.types import Node
 
 __all__ = ["SilenceWatch"]
-
-log = logging.getLogger(__name__)
 
 
 class Connections(Protocol):
@@ -64,17 +61,19 @@ class SilenceWatch:
         if not link.watched or received_bytes != link.received_bytes:
             if link.watched:
                 link.received_ms = now_ms
+            else:
+                state = self._connections.state(link.node)
+                state.overdue(now_ms - link.connection.due_ms, now_ms)
             link.watched, link.received_bytes = True, received_bytes
             return
         link.suspected = True
         state = self._connections.state(link.node)
-        state.silent = True
+        state.fell_silent()
         if state.in_backoff(now_ms):
             self._close_silent(link.key[0], f"new ones fail ({state.last_error})")
         elif not any(
             each.key == (link.key[0], Purpose.PROBE) for each in self._connections.links()
         ):
-            log.debug("%s is silent; probing it with a new connection", link.node)
             self._connections.open(link.node, Purpose.PROBE, now_ms)
 
     def broker_responded(self, node_id: int) -> None:

@@ -8,12 +8,12 @@ connections from then on. Otherwise, the error of OpenSSL is reported.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.channel import describe
 from tandem_kafka.network.native_transport import NativeTransport, UnsupportedTlsError
 from tandem_kafka.network.selector import SelectorTransport
@@ -26,7 +26,7 @@ from tandem_kafka.network.transport import (
 
 __all__ = ["TlsTransport"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: While both transports have connections, they wait alternately for this time.
 _SLICE_MS: Final = 10

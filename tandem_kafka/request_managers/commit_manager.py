@@ -19,7 +19,9 @@ from tandem_kafka.errors import (
     RetriableCommitFailedError,
 )
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.outages import Outage
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
 from tandem_kafka.request_managers.context import ManagerContext
@@ -44,7 +46,7 @@ from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, request
 
 __all__ = ["CommitManager"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -52,6 +54,8 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 _MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)
 #: How long close() waits for the coordinator to be found.
 CLOSE_GRACE_MS = 1_000
+#: Automatic commits that fail for a shorter time are not worth a warning.
+AUTO_PATIENCE_MS = 3_000
 NO_TOPIC_IDS: Mapping[str, UUID] = {}
 #: From this version on, requests identify topics by id.
 FIRST_VERSION_WITH_IDS = 10
@@ -92,6 +96,8 @@ class CommitManager(RequestManager):
         self._coordinator = coordinator
         self._refresh_metadata = refresh_metadata
         self._commits: list[_Commit] = []
+        #: The outage of automatic commits.
+        self._outage = Outage(AUTO_PATIENCE_MS)
         self._auto_commit: Completion[Any] | None = None
         self._on_rejected: Callable[[Exception], None] = lambda _: None
         #: When commits fail if the coordinator is still unknown; set by close.
@@ -334,12 +340,20 @@ class CommitManager(RequestManager):
             self._commits.remove(commit)
 
     def _log_auto_commit(self, offsets: Offsets, future: Completion[Any]) -> None:
+        now_ms = self._context.clock.now_ms()
         if future.error is None:
+            if self._outage.succeeded(now_ms):
+                log.warning(
+                    "auto-commits succeed again after %d s; failed commits: %d",
+                    self._outage.lasted_s,
+                    self._outage.failures,
+                )
             return
         transient = isinstance(future.error, KafkaError) and future.error.retriable
         closing = self._give_up_ms is not None
+        due = self._outage.failed(now_ms, patient=transient)
         log.log(
-            logging.INFO if transient else logging.WARNING,
+            logging.WARNING if due else logging.DEBUG,
             "auto-commit of %s failed: %s%s",
             described(offsets),
             future.error,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from uuid import UUID
 
 from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
@@ -24,7 +24,7 @@ from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, request
 
 __all__ = ["Committed", "CommittedOffsetsManager"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.errors import for_code
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.outages import Outage
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, Purpose, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
@@ -17,9 +18,11 @@ from tandem_kafka.wire.messages import FindCoordinatorRequest
 
 __all__ = ["CoordinatorManager"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 GROUP_KEY = 0
+#: The coordinator of a group moves within this time when its broker restarts.
+PATIENCE_MS = 3_000
 
 
 class CoordinatorManager(RequestManager):
@@ -35,6 +38,7 @@ class CoordinatorManager(RequestManager):
         self._offsets_destination = ToNode(Node(-1, "", 0), Purpose.MAIN)
         self._lookup_needed = False
         self._closing = False
+        self._outage = Outage(PATIENCE_MS)
         self._on_fatal: list[Callable[[Exception], None]] = []
 
     def destination(self) -> ToNode | None:
@@ -70,6 +74,7 @@ class CoordinatorManager(RequestManager):
                 self._group_id,
                 self._node,
                 why,
+                fields={"node_id": self._node.node_id},
             )
             self._node = self._context.group.coordinator = None
             self._context.group.coordinator_missing = True
@@ -119,6 +124,17 @@ class CoordinatorManager(RequestManager):
         elif reaction is Reaction.RAISE:
             self._context.raise_in_poll(error)
         else:
+            self._log_failure(error)
+
+    def _log_failure(self, error: Exception) -> None:
+        if self._outage.failed(self._context.clock.now_ms()):
+            log.warning(
+                "group %s: no coordinator for %d s, looking it up again: %s",
+                self._group_id,
+                self._outage.lasted_s,
+                error,
+            )
+        else:
             log.debug("group %s: lookup of the coordinator failed: %s", self._group_id, error)
 
     def _found(self, node: Node) -> None:
@@ -126,7 +142,22 @@ class CoordinatorManager(RequestManager):
         self._node = self._context.group.coordinator = node
         self._context.group.coordinator_missing = False
         self._lookup_needed = False
-        log.info("group %s: the coordinator is %s", self._group_id, node)
+        if self._outage.succeeded(self._context.clock.now_ms()):
+            log.warning(
+                "group %s: a coordinator is found after %d s and %d failed lookups: %s",
+                self._group_id,
+                self._outage.lasted_s,
+                self._outage.failures,
+                node,
+                fields={"node_id": node.node_id},
+            )
+        else:
+            log.info(
+                "group %s: the coordinator is %s",
+                self._group_id,
+                node,
+                fields={"node_id": node.node_id},
+            )
 
 
 def _coordinator_of(response: ClientResponse) -> Any:

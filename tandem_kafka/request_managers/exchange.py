@@ -8,18 +8,18 @@ like any other failure, and never leaves a manager waiting forever.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from tandem_kafka.errors import IllegalStateError, KafkaError, UnexpectedResponseError
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Clock
 
 __all__ = ["Exchange", "OutcomeHandler", "internal_error"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 def internal_error(error: BaseException) -> KafkaError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from tandem_kafka.errors import TopicAuthorizationFailedError, for_code
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
@@ -23,7 +23,7 @@ from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
 __all__ = ["EARLIEST", "LATEST", "ListOffsetsManager", "OffsetLookup"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: The timestamps that mean the end and the beginning of a partition.
 LATEST = -1

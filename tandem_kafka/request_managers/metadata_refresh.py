@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +16,7 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
@@ -31,7 +31,7 @@ from tandem_kafka.wire.messages import MetadataRequest
 
 __all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 REBOOTSTRAP_REQUIRED = 129
 UNKNOWN_TOPIC = for_code(3)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
+
+from tandem_kafka.logs import client_logger
 
 __all__ = ["PATIENCE_MS", "MissingTopics"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: A topic that was just created, or that the consumer creates itself, appears within this time.
 PATIENCE_MS = 1_000
@@ -25,7 +26,11 @@ class MissingTopics:
         """Note which topics the last metadata response lacked."""
         known = set(missing)
         for name in sorted(self._warned - known):
-            log.info("the topic %r is available now, or is no longer wanted", name)
+            log.info(
+                "the topic %r is available now, or is no longer wanted",
+                name,
+                fields={"topic": name},
+            )
         self._warned &= known
         self._since_ms = {name: self._since_ms.get(name, now_ms) for name in known}
         late = sorted(
@@ -38,5 +43,6 @@ class MissingTopics:
                 "the topic %r does not exist, or this client may not see it; there are no records "
                 "until it appears: check the name",
                 name,
+                fields={"topic": name},
             )
         self._warned.update(late)

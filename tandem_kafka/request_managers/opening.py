@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-
 from tandem_kafka.config import Config
+from tandem_kafka.logs import client_logger
 from tandem_kafka.native import implementation
 from tandem_kafka.version import __version__
 
 __all__ = ["log_opening"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 def log_opening(config: Config, cluster_id: str | None) -> None:
@@ -20,8 +19,7 @@ def log_opening(config: Config, cluster_id: str | None) -> None:
         static = "" if config.group_instance_id is None else f" as {config.group_instance_id!r}"
         group = f"group {config.group_id!r}{static}, group_protocol={config.group_protocol!r}"
     log.info(
-        "consumer %r: tandem-kafka %s (%s), cluster %s, %s, %s",
-        config.client_id,
+        "tandem-kafka %s (%s), cluster %s, %s, %s",
         __version__,
         implementation(),
         cluster_id,

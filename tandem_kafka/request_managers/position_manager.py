@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
@@ -19,7 +19,7 @@ from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition
 
 __all__ = ["PositionsManager"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class PositionsManager(RequestManager):
@@ -217,7 +217,14 @@ class PositionsManager(RequestManager):
             state.await_reset(LATEST)
             self._lookup_needed = True
             return
-        log.info("%s-%d starts at offset %d", state.tp.topic, state.tp.partition, found.offset)
+        topic, partition = state.tp
+        log.info(
+            "%s-%d starts at offset %d",
+            topic,
+            partition,
+            found.offset,
+            fields={"topic": topic, "partition": partition, "offset": found.offset},
+        )
         # The offset comes from the leader, so it needs no validation.
         self._set_position(state, Position(found.offset, UNKNOWN_EPOCH))
 

@@ -10,11 +10,11 @@ response must have the same new id. Until then, the partition is not fetched.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from uuid import UUID
 
 from tandem_kafka.errors import OffsetOutOfRangeError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
@@ -24,7 +24,7 @@ from tandem_kafka.shared.partition import AssignedPartition, FetchState, Positio
 
 __all__ = ["RecreatedTopics"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ class RecreatedTopics:
                 "and auto_offset_reset applies",
                 tp.topic,
                 tp.partition,
+                fields={"topic": tp.topic, "partition": tp.partition},
             )
             position = state.position
             if self._positions.apply_reset_policy([state]) and position is not None:

@@ -6,18 +6,18 @@ needs no lock. Heartbeats and fetches continue even if a call takes long.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.exchange import internal_error
 
 __all__ = ["InlineUserCode", "PendingCall", "UserCode", "UserCodeRunner"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ election lost records. The position then moves back, or `LogTruncationError` is 
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError, for_code
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
@@ -37,7 +37,7 @@ from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
 __all__ = ["ValidationManager"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 CONSUMER_REPLICA = -1
 #: Before version 3, this request needs cluster permissions.
@@ -229,6 +229,7 @@ class ValidationManager(RequestManager):
             tp.partition,
             position.offset,
             "its end is unknown" if diverged is None else f"it ends at {diverged.offset}",
+            fields={"topic": tp.topic, "partition": tp.partition, "offset": position.offset},
         )
         if self._context.config.offset_reset.kind == "none":
             self._reported.add(state)

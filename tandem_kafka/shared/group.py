@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, Node
 
 __all__ = ["NO_GENERATION", "REBALANCING", "GroupIdentity"]
@@ -14,9 +15,16 @@ REBALANCING = "<rebalancing>"
 
 
 class GroupIdentity:
-    """The newest `ConsumerGroupMetadata`, replaced as a whole."""
+    """The newest `ConsumerGroupMetadata`, replaced as a whole.
 
-    def __init__(self, group_id: str | None, instance_id: str | None) -> None:
+    Attributes:
+        client: The names of this consumer, for the log.
+    """
+
+    def __init__(
+        self, group_id: str | None, instance_id: str | None, client_id: str | None = None
+    ) -> None:
+        self.client = ClientNames(client_id, group_id)
         #: Number of the pending rebalance callback, 0 for none.
         self.callback = 0
         #: The error that prevents membership. Every poll() raises it until the subscription ends.
@@ -40,6 +48,7 @@ class GroupIdentity:
         if generation != NO_GENERATION:
             self._last = metadata
         self.metadata = metadata
+        self.client.member_id = member_id
 
     def fenced(self, member_id: str) -> None:
         """End the membership; the next one has this member id."""

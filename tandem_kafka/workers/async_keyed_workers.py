@@ -102,7 +102,8 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
         )
         settings.check(consumer.config)
         check_listener(listener)
-        super().__init__(settings, Runtime.threaded())
+        names = consumer._log_names  # noqa: SLF001 - not public
+        super().__init__(settings, Runtime.threaded(), names)
         self._consumer = consumer
 
     async def run(
@@ -143,7 +144,7 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
 
     def _new_control(self, port: AsyncPort, group: asyncio.TaskGroup) -> Control:
         settings, clock = self._settings, self._runtime.clock
-        workload = Workload(settings, clock, self._runtime.random, new_lock())
+        workload = Workload(settings, clock, self._runtime.random, new_lock(), self._client)
         crew = TaskCrew(workload, settings, clock, group)
         return Control(port, workload, crew, clock, settings)
 

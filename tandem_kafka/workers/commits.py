@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from functools import partial
 
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
 from tandem_kafka.workers.assignment import AssignedPartition
@@ -16,7 +16,7 @@ from tandem_kafka.workers.workload import Workload
 
 __all__ = ["Commits"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _Snapshots = dict[AssignedPartition, Snapshot]
 _Offsets = dict[TopicPartition, OffsetAndMetadata]

@@ -6,12 +6,12 @@ block and never suspend; for `AsyncKeyedWorkers` they suspend.
 
 from __future__ import annotations
 
-import logging
 from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, KafkaError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import TopicPartition, named
 from tandem_kafka.workers.assignment import AssignedPartition
@@ -24,7 +24,7 @@ from tandem_kafka.workers.workload import Workload
 
 __all__ = ["Control", "Crew", "Until"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 Until = Callable[[], object]
 

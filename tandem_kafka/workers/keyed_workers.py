@@ -128,7 +128,8 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
         check_listener(listener)
         _check_picklable(settings)
         _check_function(handle)
-        super().__init__(settings, Runtime.threaded())
+        names = consumer._log_names  # noqa: SLF001 - not public
+        super().__init__(settings, Runtime.threaded(), names)
         self._consumer = consumer
         self._letters: Executor | None = None
 
@@ -165,7 +166,7 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
         runtime, settings = self._runtime, self._settings
         clock, driver = runtime.clock, runtime.driver
         lock = new_lock()
-        workload = Workload(settings, clock, runtime.random, lock)
+        workload = Workload(settings, clock, runtime.random, lock, self._client)
         crew: Crew
         if isinstance(settings.workers, Executor):
             crew = ExecutorCrew(workload, settings, driver, self._letters)

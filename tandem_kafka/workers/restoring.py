@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.workers import done_map
@@ -15,7 +14,7 @@ from tandem_kafka.workers.workload import Workload
 
 __all__ = ["Restoring"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: How long one lookup may take, and how long lookups may go on without a poll().
 LOOKUP_MS = 5_000

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.logs import ClientNames, LinesOf
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.control import Control
@@ -18,9 +19,10 @@ __all__ = ["Runs"]
 class Runs:
     """Keeps track of the runs."""
 
-    def __init__(self, settings: Settings, runtime: Runtime) -> None:
+    def __init__(self, settings: Settings, runtime: Runtime, client: ClientNames) -> None:
         self._settings = settings
         self._runtime = runtime
+        self._client = client
         self._control: Control | None = None
         self._in_progress = self._stop_requested = False
         #: Records done in earlier runs.
@@ -38,7 +40,8 @@ class Runs:
         self._in_progress = True
         self._done_before, self._control = self.done, None
         try:
-            yield
+            with LinesOf(self._client):
+                yield
         finally:
             self._in_progress = self._stop_requested = False
 

@@ -6,13 +6,13 @@ each call, unless the method says otherwise.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
+from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers.assignment import AssignedPartition, Task
@@ -23,7 +23,7 @@ from tandem_kafka.workers.settings import Settings, UnusableHandlerError
 
 __all__ = ["Workload"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class Workload:
@@ -47,6 +47,7 @@ class Workload:
         clock: Clock,
         random: Random,
         lock: AbstractContextManager[Any],
+        client: ClientNames | None = None,
     ) -> None:
         self.lock = lock
         self.parts: dict[TopicPartition, AssignedPartition] = {}
@@ -56,6 +57,7 @@ class Workload:
         self.refill_at = -1
         self.on_room: Callable[[], object] = _nothing
         self.on_settled: Callable[[], object] = _nothing
+        self._client = client
         self._settings = settings
         self._retry = settings.retry
         self._lane_of = settings.lane_of()
@@ -142,6 +144,8 @@ class Workload:
             *tp,
             following,
             offset,
+            client=self._client,
+            fields={"topic": tp.topic, "partition": tp.partition, "offset": offset},
         )
         self.assign([tp])
         restarted = self.parts[tp]
@@ -268,14 +272,26 @@ class Workload:
             delay_ms = self._retry.delay_ms(task.refusals, self._random)
         if delay_ms is not None:
             task.part.retries += task.size
-            log.debug("%s is retried in %s ms after %r", _place(task), delay_ms, error)
+            log.debug(
+                "%s is retried in %s ms after %r",
+                _place(task),
+                delay_ms,
+                error,
+                client=self._client,
+            )
             self._scheduler.retry_at(task, self._clock.now_ms() + delay_ms)
         elif task.error is not None:
             self._fail_with(task, _refused(task), error)
         elif self._settings.exhausted == "stop":
             self._fail_with(task, _failed(task), error)
         elif self._settings.exhausted == "skip":
-            log.warning("%s is skipped after %s failures: %r", _place(task), task.failures, error)
+            log.warning(
+                "%s is skipped after %s failures: %r",
+                _place(task),
+                task.failures,
+                error,
+                client=self._client,
+            )
             self._finish(task)
         else:
             task.error = error
@@ -310,7 +326,11 @@ class Workload:
         if self.failure is None:
             self.failure = error
         else:
-            log.error("a further error besides the one that run() raises", exc_info=error)
+            log.error(
+                "a further error besides the one that run() raises",
+                exc_info=error,
+                client=self._client,
+            )
         self.on_room()
 
     # --- commits -------------------------------------------------------------------------------

@@ -368,3 +368,14 @@ def test_metrics_are_exported_until_a_signal(
         assert running.end(number).endswith(f"read {COUNT}\n")
     assert kafka.admin.members(group) == 0
     assert kafka.admin.committed(group, numbers) == COUNT
+
+
+@pytest.mark.partitions(4)
+def test_spans_are_printed(kafka: KafkaCluster, numbers: str, tmp_path: Path) -> None:
+    require("opentelemetry.sdk")
+    options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
+    output = run(tmp_path, "opentelemetry_traces.py", options)
+    assert output.count(f"span process {numbers}\n") == COUNT
+    assert f"span poll {numbers}\n" in output
+    assert "span commit\n" in output
+    assert output.endswith(f"read {COUNT}\n")

@@ -281,3 +281,29 @@ def test_an_idle_member_continues_after_a_restart(
     assert [record.value for record in read_all(member, 1)] == [b"after"]
     member.commit()
     assert member.committed(tp) == 1
+
+
+def test_health_and_log_tell_the_truth_within_five_seconds(
+    cluster: KafkaCluster,
+    consumer: KafkaConsumer,
+    tp: TopicPartition,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def until(ready: bool) -> None:
+        clock = Clock()
+        while consumer.health().ready is not ready:
+            consumer.poll(100)
+            assert clock.seconds < 5, consumer.diagnose()
+
+    until(ready=True)
+    cluster.pause()
+    try:
+        until(ready=False)
+        wait_until(lambda: "has not responded for" in caplog.text, "the line")
+        assert any("has not responded for" in each for each in consumer.health().troubles)
+        assert f"{tp.topic}-0" in consumer.diagnose()
+        assert consumer.health().alive
+    finally:
+        cluster.resume()
+    until(ready=True)
+    poll_until(consumer, lambda: "is back after" in caplog.text)

@@ -38,11 +38,11 @@ def test_a_missing_topic_is_named_once(
         consumer.poll(60_000)
         [(level, message)] = messages(caplog)
         assert level == "WARNING"
-        assert message.startswith("the topic 'ordres' does not exist, or this client may not see")
+        assert message.startswith("[simulated-1] the topic 'ordres' does not exist, or this ")
         topic(simulation, "ordres", 1)
         consumer.poll(60_000)
         assert messages(caplog)[1:] == [
-            ("INFO", "the topic 'ordres' is available now, or is no longer wanted")
+            ("INFO", "[simulated-1] the topic 'ordres' is available now, or is no longer wanted")
         ]
 
 

@@ -37,5 +37,5 @@ def test_the_first_contact_is_logged_once(
         simulation.sleep(600_000)  # metadata is refreshed meanwhile
         consumer.poll(1_000)
     [line] = [r.getMessage() for r in caplog.records if r.name == LOGGER]
-    assert line.startswith(f"consumer 'billing-1': tandem-kafka {__version__} (")
+    assert line.startswith(f"[billing-1] tandem-kafka {__version__} (")
     assert line.endswith(ending)

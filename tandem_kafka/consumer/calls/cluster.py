@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 
 from tandem_kafka.consumer.arguments import check_topics
 from tandem_kafka.consumer.core import Core
@@ -19,11 +18,12 @@ from tandem_kafka.events.application import (
     ListTopics,
     PartitionsForTopic,
 )
+from tandem_kafka.logs import client_logger
 from tandem_kafka.shared.metadata import ClusterSnapshot
 
 __all__ = ["ClusterCalls"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class ClusterCalls(Owned):
@@ -68,7 +68,13 @@ class ClusterCalls(Owned):
             try:
                 known = await self._core.ask(event, interruptible=True)
             except (TopicAuthorizationFailedError, InvalidTopicError) as error:
-                log.warning("partitions_for_topic(%r) returns no partitions: %s", name, error)
+                log.warning(
+                    "partitions_for_topic(%r) returns no partitions: %s",
+                    name,
+                    error,
+                    client=self._core.client,
+                    fields={"topic": name},
+                )
         return set(known.partitions) if known is not None else set()
 
     @shared

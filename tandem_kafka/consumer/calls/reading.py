@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.native import native
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.shared.partition import Changes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDLESS_MS", "ReadingCalls"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: Iteration creates records in advance. A larger batch would use more memory without any gain.
 MAX_RUN_RECORDS = 1_000
@@ -249,7 +249,10 @@ class ReadingCalls(Owned):
     async def _await_run(self, held: Held) -> tuple[int, Run | None]:
         core = self._core
         if self._endless and core.engine.subscription.kind is SubscriptionKind.NONE:
-            log.warning("iteration ends without a subscription; call subscribe() or assign() first")
+            log.warning(
+                "iteration ends without a subscription; call subscribe() or assign() first",
+                client=core.client,
+            )
             return 0, None
         deadline_ms = self._idle_deadline_ms()
         limit = min(core.config.max_poll_records, MAX_RUN_RECORDS)

@@ -6,13 +6,13 @@ in one slot only.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 from uuid import UUID
 
+from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import Gauge
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
@@ -42,7 +42,7 @@ from tandem_kafka.wire.fetch_request import (
 
 __all__ = ["FetchManager"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: The minimum time between empty fetches, even if `fetch_max_wait_ms` is 0.
 EMPTY_PAUSE_MS = 10
@@ -387,7 +387,9 @@ class FetchManager(RequestManager):
             if requested.state.preferred_replica is not None:
                 requested.state.preferred_replica = None
                 self._context.subscription.version += 1
-        log.debug("fetch from broker %d failed: %s", slot.node_id, error)
+        log.debug(
+            "fetch from broker %d failed: %s", slot.node_id, error, fields={"node_id": slot.node_id}
+        )
         if getattr(error, "retriable", False):
             self._metadata.request_update()
         else:

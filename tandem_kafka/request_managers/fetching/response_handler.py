@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from tandem_kafka.errors import (
     TopicAuthorizationFailedError,
     for_code,
 )
+from tandem_kafka.logs import client_logger
 from tandem_kafka.records import open_reader
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse, ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
@@ -28,7 +28,7 @@ from tandem_kafka.types import Node, TopicPartition, named
 
 __all__ = ["FetchResponseHandler", "RequestedPartition"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,13 @@ class FetchResponseHandler:
         state, tp = requested.state, requested.state.tp
         error_type = for_code(fetched.error_code)
         reaction = reaction_to(FETCH, error_type)
-        log.debug("fetching %s at %d: %s", tp, requested.offset, error_type.__name__)
+        log.debug(
+            "fetching %s at %d: %s",
+            tp,
+            requested.offset,
+            error_type.__name__,
+            fields={"topic": tp.topic, "partition": tp.partition, "offset": requested.offset},
+        )
         state.retry_at_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
         if reaction is Reaction.RESET:
             self._out_of_range(requested)

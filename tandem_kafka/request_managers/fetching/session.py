@@ -7,17 +7,17 @@ is always correct.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from tandem_kafka.errors import for_code
+from tandem_kafka.logs import client_logger
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["FINAL_EPOCH", "FetchSession", "FetchTarget", "SessionRequest"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 NO_SESSION = 0
 FULL_EPOCH = 0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.logs import client_logger
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.polls import Polls
 
 __all__ = ["CallbackRunner", "RebalanceEvent"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
 

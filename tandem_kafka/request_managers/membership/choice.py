@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
@@ -18,7 +18,7 @@ from tandem_kafka.types import LeaveOperation
 
 __all__ = ["AutoMembership", "choose_membership"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 def choose_membership(

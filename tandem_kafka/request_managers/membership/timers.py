@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 
 __all__ = ["PollTimer", "RebalanceTimer"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: A waiting poll() records its time at least this often, and may return just before the next time.
 GRACE_MS = 1_000

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
@@ -16,7 +16,7 @@ from tandem_kafka.types import LeaveOperation, TopicPartition, named
 
 __all__ = ["UngroupedMembership"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class UngroupedMembership:

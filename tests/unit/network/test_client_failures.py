@@ -307,8 +307,8 @@ def test_the_first_failure_is_a_warning_and_recovery_is_logged(
         network.cut(4)
     levels = [(record.levelname, record.message) for record in caplog.records]
     assert levels == [
-        ("WARNING", "cannot use broker 1 (10.0.0.1:9092), retrying: KafkaConnectionError: refused"),
-        ("INFO", "broker 1 (10.0.0.1:9092) is available again after 3 failed attempts"),
+        ("WARNING", "cannot use broker 1 (10.0.0.1:9092), retrying: refused"),
+        ("WARNING", "broker 1 (10.0.0.1:9092) is back after 6 s; failed attempts: 3"),
     ]
 
 

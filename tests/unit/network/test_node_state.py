@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tandem_kafka.network.node_state import SILENCE_LIMIT_MS, NodeState
+from tandem_kafka.network.outages import Outages
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
@@ -17,7 +18,7 @@ def state() -> NodeState:
     settings: Any = SimpleNamespace(
         reconnect_backoff_ms=50, reconnect_backoff_max_ms=1_000, request_timeout_ms=LONGEST_MS
     )
-    return NodeState(Node(1, "10.0.0.1", 9092), settings, Random(1))
+    return NodeState(Node(1, "10.0.0.1", 9092), settings, Random(1), Outages())
 
 
 def test_the_silence_limit_doubles_up_to_the_request_timeout() -> None:
@@ -35,9 +36,9 @@ def test_the_silence_limit_doubles_up_to_the_request_timeout() -> None:
 def test_a_quick_response_resets_the_silence_limit() -> None:
     node = state()
     node.extend_silence_limit(Purpose.MAIN)
-    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS)
+    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS, 0, 0)
     assert node.silence_limit_ms(Purpose.MAIN) == 2 * SILENCE_LIMIT_MS, (
         "a slow response does not reset the limit"
     )
-    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS - 1)
+    node.responded(Purpose.MAIN, SILENCE_LIMIT_MS - 1, 0, 0)
     assert node.silence_limit_ms(Purpose.MAIN) == SILENCE_LIMIT_MS

@@ -8,7 +8,6 @@ tasks of the leader are in `leadership.py`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, 
 from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
@@ -42,7 +42,7 @@ from tandem_kafka.types import LeaveOperation, TopicPartition, named
 
 __all__ = ["ClassicMembership"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class ClassicMembership(RequestManager):

@@ -6,17 +6,17 @@ because it must trigger a rebalance when the number of partitions changes.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tandem_kafka.assignors.classic import ClassicAssignors, topics_of
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 
 __all__ = ["LEADER_WAIT_MS", "Leadership"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: How long the leader waits for the metadata of topics to which only other members subscribe.
 LEADER_WAIT_MS = 5_000

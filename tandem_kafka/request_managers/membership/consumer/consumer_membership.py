@@ -6,7 +6,6 @@ States and transitions are in `consumer_states.py`, the fields of a heartbeat in
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from kafka.errors import GroupIdNotFoundError
 from tandem_kafka.errors import LOGIN_ERRORS, UnreleasedInstanceIdError, UnsupportedVersionError
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
@@ -46,7 +46,7 @@ from tandem_kafka.types import LeaveOperation
 
 __all__ = ["ConsumerMembership"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class ConsumerMembership(RequestManager):

@@ -13,7 +13,6 @@ assignment, it keeps asking this or another member with every heartbeat.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from tandem_kafka.errors import (
     UnexpectedResponseError,
     for_code,
 )
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.consumer.target import AssignorMetadata
@@ -37,7 +37,7 @@ from tandem_kafka.wire.messages import (
 
 __all__ = ["Announcement", "LocalAssignment"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: UNKNOWN_SERVER_ERROR, because the protocol has no code for the failure of an assignor.
 _ASSIGNOR_FAILED = -1

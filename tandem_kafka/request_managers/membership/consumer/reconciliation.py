@@ -21,12 +21,12 @@ next heartbeat.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.consumer.target import (
@@ -42,7 +42,7 @@ from tandem_kafka.types import TopicPartition, named
 
 __all__ = ["Reconciliation"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class Reconciliation:

@@ -1,0 +1,95 @@
+"""Loggers whose lines name the consumer, in the text and as attributes of the record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from types import MappingProxyType
+from typing import Any, Final
+
+__all__ = ["ClientLogger", "ClientNames", "LinesOf", "client_logger"]
+
+
+class ClientNames:
+    """The names of one consumer.
+
+    Attributes:
+        client_id: The `client_id`, None if it is not known yet.
+        group_id: The group, None without one.
+        member_id: The member id, empty outside of the group. Writer: the network thread.
+    """
+
+    __slots__ = ("client_id", "group_id", "member_id")
+
+    def __init__(self, client_id: str | None, group_id: str | None = None) -> None:
+        self.client_id = client_id
+        self.group_id = group_id
+        self.member_id = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Return the names by their attributes in a log record."""
+        return {
+            "client_id": self.client_id,
+            "group_id": self.group_id,
+            "member_id": self.member_id,
+        }
+
+
+class LinesOf:
+    """A ``with`` block, entered by one thread at a time, whose lines name a consumer."""
+
+    __slots__ = ("_names", "_tokens")
+
+    def __init__(self, names: ClientNames) -> None:
+        self._names = names
+        self._tokens: list[Token[ClientNames]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_current.set(self._names))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._tokens.pop())
+
+
+_current: Final[ContextVar[ClientNames]] = ContextVar("tandem_kafka_client")
+_NOBODY: Final = ClientNames(None)
+
+
+class ClientLogger(logging.LoggerAdapter[logging.Logger]):
+    """Logs lines that begin with ``[client_id]``.
+
+    The keyword `client` names the consumer. It is not needed inside of `LinesOf`, as on the network
+    thread. The items of `fields` become attributes of the record.
+    """
+
+    def log(  # type: ignore[override] # its other keywords are not used
+        self,
+        level: int,
+        msg: str,
+        *args: object,
+        client: ClientNames | None = None,
+        exc_info: Any = None,
+        stacklevel: int = 1,
+        fields: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """Log a line if the level is enabled."""
+        if not self.isEnabledFor(level):
+            return
+        names = client or _current.get(_NOBODY)
+        if names.client_id is not None:
+            msg, args = f"[%s] {msg}", (names.client_id, *args)
+        extra = {**names.fields(), **fields}
+        # One more level: this function is not the caller.
+        stacklevel += 1
+        try:
+            self.logger.log(
+                level, msg, *args, exc_info=exc_info, stacklevel=stacklevel, extra=extra
+            )
+        except KeyError:  # the application's own log records have attributes of these names
+            self.logger.log(level, msg, *args, exc_info=exc_info, stacklevel=stacklevel)
+
+
+def client_logger(name: str) -> ClientLogger:
+    """Return the logger of a module."""
+    return ClientLogger(logging.getLogger(name))

@@ -1,0 +1,208 @@
+"""Spans and metrics with the names and attributes of the semantic conventions for Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from opentelemetry import metrics, trace
+from opentelemetry.propagate import extract
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode
+
+from tandem_kafka.logs import ClientNames
+from tandem_kafka.runtime import Stopwatch
+from tandem_kafka.types import ConsumerRecord, TopicPartition
+from tandem_kafka.version import __version__
+
+__all__ = ["Attributes", "Telemetry"]
+
+Attributes = dict[str, Any]
+
+_SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"
+_NAME: Final = "tandem_kafka"
+#: The boundaries that the conventions advise, in seconds.
+_BOUNDARIES: Final = (
+    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+)  # fmt: skip
+#: As many links as a span keeps by default.
+_LINKS: Final = 128
+
+
+class Telemetry:
+    """Creates the spans and records the metrics of one consumer."""
+
+    def __init__(
+        self,
+        tracer_provider: trace.TracerProvider | None,
+        meter_provider: metrics.MeterProvider | None,
+    ) -> None:
+        self._tracer = trace.get_tracer(_NAME, __version__, tracer_provider, _SCHEMA)
+        meter = metrics.get_meter(_NAME, __version__, meter_provider, _SCHEMA)
+        self._operations = meter.create_histogram(
+            "messaging.client.operation.duration",
+            "s",
+            "Duration of a poll that returned records, or of a commit",
+            explicit_bucket_boundaries_advisory=_BOUNDARIES,
+        )
+        self._consumed = meter.create_counter(
+            "messaging.client.consumed.messages", "{message}", "Records handed out"
+        )
+        self._processing = meter.create_histogram(
+            "messaging.process.duration",
+            "s",
+            "Duration of the application's work on a record or batch",
+            explicit_bucket_boundaries_advisory=_BOUNDARIES,
+        )
+        self._common: Attributes = {"messaging.system": "kafka"}
+        #: Whether `poll()` reports what it returns, so that `on_consume` must not.
+        self.polling = False
+
+    def belongs_to(self, names: ClientNames) -> None:
+        """Add the names of the consumer to all spans and metrics."""
+        if names.client_id is not None:
+            self._common["messaging.client.id"] = names.client_id
+        if names.group_id is not None:
+            self._common["messaging.consumer.group.name"] = names.group_id
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def on_consume(self, records: Mapping[TopicPartition, Sequence[Any]]) -> None:
+        """Report records that iteration hands out; called as an interceptor."""
+        if not self.polling:
+            self.polled(records, Stopwatch(), timed=False)
+
+    def polled(
+        self,
+        records: Mapping[TopicPartition, Sequence[Any]],
+        watch: Stopwatch,
+        *,
+        timed: bool = True,
+    ) -> None:
+        """Report a poll that returned records; without them, it is not reported."""
+        count = sum(map(len, records.values()))
+        if not count:
+            return
+        attributes = self._operation("poll", "receive") | _place(list(records))
+        for tp, batch in records.items():
+            self._consumed.add(len(batch), self._operation("poll", "receive") | _place([tp]))
+        if timed:
+            self._operations.record(watch.seconds, attributes)
+        span = self._tracer.start_span(
+            _span_name("poll", attributes),
+            kind=SpanKind.CLIENT,
+            attributes=attributes | {"messaging.batch.message_count": count},
+            links=_links(record for batch in records.values() for record in batch),
+            start_time=watch.began_ns,
+        )
+        span.end()
+
+    def poll_failed(self, error: BaseException, watch: Stopwatch) -> None:
+        """Report a poll that raised."""
+        self._ended("poll", "receive", {}, error, watch)
+
+    # --- commits -------------------------------------------------------------------------------
+
+    def committed(
+        self,
+        partitions: Iterable[TopicPartition] | None,
+        error: BaseException | None,
+        watch: Stopwatch,
+    ) -> None:
+        """Report a commit."""
+        place = _place(list(partitions or ()))
+        self._ended("commit", "settle", place, error, watch)
+
+    def _ended(
+        self,
+        name: str,
+        kind: str,
+        place: Attributes,
+        error: BaseException | None,
+        watch: Stopwatch,
+    ) -> None:
+        attributes = self._operation(name, kind) | place
+        if error is not None:
+            attributes["error.type"] = type(error).__qualname__
+        self._operations.record(watch.seconds, attributes)
+        span = self._tracer.start_span(
+            _span_name(name, attributes),
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=watch.began_ns,
+        )
+        if error is not None:
+            span.record_exception(error)
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.end()
+
+    # --- processing ----------------------------------------------------------------------------
+
+    @contextmanager
+    def process(self, records: Sequence[ConsumerRecord[Any, Any]]) -> Iterator[trace.Span]:
+        """Report the application's work on records; the span is the current one meanwhile."""
+        partitions = list({TopicPartition(each.topic, each.partition) for each in records})
+        attributes = self._operation("process", "process") | _place(partitions)
+        watch = Stopwatch()
+        with self._tracer.start_as_current_span(
+            _span_name("process", attributes),
+            kind=SpanKind.CONSUMER,
+            attributes=attributes | _contents(records),
+            links=_links(records),
+        ) as span:
+            try:
+                yield span
+            except BaseException as error:
+                attributes["error.type"] = type(error).__qualname__
+                span.set_attribute("error.type", type(error).__qualname__)
+                raise
+            finally:
+                self._processing.record(watch.seconds, attributes)
+
+    def _operation(self, name: str, kind: str) -> Attributes:
+        return {
+            **self._common,
+            "messaging.operation.name": name,
+            "messaging.operation.type": kind,
+        }
+
+
+def _span_name(operation: str, attributes: Attributes) -> str:
+    destination = attributes.get("messaging.destination.name")
+    return operation if destination is None else f"{operation} {destination}"
+
+
+def _place(partitions: Sequence[TopicPartition]) -> Attributes:
+    """Return topic and partition, if they are the same for all records."""
+    topics = {tp.topic for tp in partitions}
+    place: Attributes = {}
+    if len(topics) == 1:
+        place["messaging.destination.name"] = topics.pop()
+        if len(partitions) == 1:
+            place["messaging.destination.partition.id"] = str(partitions[0].partition)
+    return place
+
+
+def _contents(records: Sequence[ConsumerRecord[Any, Any]]) -> Attributes:
+    if len(records) != 1:
+        return {"messaging.batch.message_count": len(records)}
+    [record] = records
+    found: Attributes = {"messaging.kafka.offset": record.offset}
+    if record.value is None:
+        found["messaging.kafka.message.tombstone"] = True
+    return found
+
+
+def _links(records: Iterable[ConsumerRecord[Any, Any]]) -> list[Link]:
+    """Return links to the spans that created the records, from their headers."""
+    links: list[Link] = []
+    for record in records:
+        if len(links) == _LINKS:
+            break
+        if record.headers:
+            named = [(name, value) for name, value in record.headers if value]
+            carrier = {name: value.decode("utf-8", "replace") for name, value in named}
+            context = trace.get_current_span(extract(carrier)).get_span_context()
+            if context.is_valid:
+                links.append(Link(context))
+    return links
