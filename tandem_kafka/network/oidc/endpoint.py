@@ -128,8 +128,8 @@ class TokenEndpoint:
         if request.authorization is not None:
             connection.putheader("Authorization", request.authorization.reveal())
         connection.endheaders(body.reveal())
-        response = connection.getresponse()
-        return response.status, self._read(response, deadline_ms)
+        with closing(connection.getresponse()) as response:
+            return response.status, self._read(response, deadline_ms)
 
     def _read(self, response: http.client.HTTPResponse, deadline_ms: int) -> Secret[bytes]:
         body = Secret(bytearray())
