@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import uuid
 from pathlib import Path
@@ -34,13 +35,13 @@ class TokenIssuer:
 
     def issue(self, user: str = "alice", lifetime_s: float = 600, **claims: Any) -> str:
         """Return a token for a user; with a negative lifetime, one that is expired."""
-        now = int(time.time())
+        now = time.time()
         payload = {
             "iss": ISSUER,
             "aud": AUDIENCE,
             "sub": user,
-            "iat": min(now, now + int(lifetime_s)) - 1,
-            "exp": now + int(lifetime_s),
+            "iat": int(min(now, now + lifetime_s)) - 1,
+            "exp": math.ceil(now + lifetime_s),
             "jti": uuid.uuid4().hex,
             **claims,
         }
