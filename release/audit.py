@@ -42,11 +42,10 @@ def _python() -> str | None:
 
 def _rust() -> str | None:
     """Return what is wrong with the crates, or None."""
-    if shutil.which("cargo-audit") is None:
+    tool = shutil.which("cargo-audit")
+    if tool is None:
         return "cargo-audit is missing: cargo install cargo-audit"
-    done = subprocess.run(
-        ["cargo", "audit"], cwd=_RUST, check=False, capture_output=True, text=True
-    )
+    done = subprocess.run([tool, "audit"], cwd=_RUST, check=False, capture_output=True, text=True)
     print(done.stdout, end="")
     return f"cargo audit: {done.stderr.strip()[-300:]}" if done.returncode else None
 
