@@ -84,17 +84,17 @@ class FrameReader:
                 "or a port with TLS"
             )
         if size > self._limit:
-            raise InvalidReceiveError(f"{self._where} {self._too_large(size)}")
+            raise InvalidReceiveError(self._too_large(size))
 
     def _too_large(self, size: int) -> str:
         if size >> 16 == _TLS_ALERT:
             return (
-                "responded with a TLS alert: this port requires TLS; set security_protocol to "
+                f"{self._where} responded with a TLS alert: this port requires TLS; set security_protocol to "
                 "'SSL' or 'SASL_SSL'"
             )
         if size == _HTTP:
-            return "responded with HTTP: it is not a Kafka broker"
+            return f"{self._where} responded with HTTP: it is not a Kafka broker"
         return (
-            f"sent a frame of {size} bytes, more than the {self._limit} of "
+            f"{self._where} sent a frame of {size} bytes, more than the {self._limit} of "
             "receive_message_max_bytes (is it a Kafka broker? is it a port with TLS?)"
         )
