@@ -89,8 +89,8 @@ class FrameReader:
     def _too_large(self, size: int) -> str:
         if size >> 16 == _TLS_ALERT:
             return (
-                f"{self._where} responded with a TLS alert: this port requires TLS; set security_protocol to "
-                "'SSL' or 'SASL_SSL'"
+                f"{self._where} responded with a TLS alert: this port requires TLS; set "
+                "security_protocol to 'SSL' or 'SASL_SSL'"
             )
         if size == _HTTP:
             return f"{self._where} responded with HTTP: it is not a Kafka broker"
