@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo pipeline test lint docs wheels dist-check bench profile chaos spark-test spark-kills \
+.PHONY: help demo pipeline test lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
     spark-bench clean
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make lint   format, lint, types, import rules and prose"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
+	@echo "make audit  look for published vulnerabilities in the dependencies (needs cargo-audit)"
 	@echo "make dist-check  inspect what is in dist/"
 	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
@@ -45,6 +46,9 @@ docs: $(VENV)/.docs
 wheels: $(VENV)/.release
 	@$(BIN)/python -m release.wheels $(ARGS)
 	@$(BIN)/python -m release.trial
+
+audit: $(VENV)/.audit
+	@$(BIN)/python -m release.audit
 
 dist-check: $(VENV)/.release
 	@$(BIN)/python -m release.contents
@@ -78,6 +82,7 @@ $(VENV)/.pipeline: export TANDEM_KAFKA_NATIVE ?= off
 # Documentation, linters and type checkers look at sources; release.wheels compiles for itself.
 $(VENV)/.docs: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.release: export TANDEM_KAFKA_NATIVE ?= off
+$(VENV)/.audit: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 
 # The stamps: an extra of pyproject.toml is installed again when what it is made of changed.

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from tandem_kafka.config import guests, parsers
+from tandem_kafka.config import guests, parsers, token_endpoint
 from tandem_kafka.config.checks import (
     BOOL,
     CLIENT_NAME,
@@ -356,6 +356,61 @@ class Options:
         parsers.TOKEN_PROVIDER,
         "Object whose token() returns an access token (OAUTHBEARER).",
         secret=True,
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = option(
+        None,
+        token_endpoint.ENDPOINT_URL,
+        "URL of the OAuth 2.0 endpoint that issues tokens (OAUTHBEARER); https.",
+    )
+    sasl_oauthbearer_grant_type: str = option(
+        token_endpoint.CLIENT_CREDENTIALS,
+        token_endpoint.GRANT_TYPE,
+        "Grant with which the token endpoint is asked for a token.",
+    )
+    sasl_oauthbearer_client_id: str | None = option(
+        None, OPTIONAL_TEXT, "Name of this client at the token endpoint (client credentials)."
+    )
+    sasl_oauthbearer_client_secret: str | None = option(
+        None, OPTIONAL_TEXT, "Its secret (client credentials).", secret=True
+    )
+    sasl_oauthbearer_scope: str | None = option(
+        None,
+        OPTIONAL_TEXT,
+        "Scopes to ask for, separated by spaces; None asks for the endpoint's default.",
+    )
+    sasl_oauthbearer_extensions: Mapping[str, str] | None = option(
+        None, token_endpoint.EXTENSIONS, "SASL extensions to send to the broker with the token."
+    )
+    sasl_oauthbearer_cafile: str | None = option(
+        None,
+        OPTIONAL_FILE,
+        "File with authorities trusted for the token endpoint (PEM); None uses the system's.",
+    )
+    sasl_oauthbearer_assertion_file: str | None = option(
+        None, OPTIONAL_FILE, "File with a signed assertion (JWT), read for each token (JWT bearer)."
+    )
+    sasl_oauthbearer_assertion_private_key_file: str | None = option(
+        None,
+        OPTIONAL_FILE,
+        "File with the private key (PEM) that signs assertions (JWT bearer); needs joserfc.",
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = option(
+        None, guests.KEY_PASSWORD, "Password of this key.", secret=True
+    )
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"] = option(
+        "RS256", token_endpoint.ALGORITHM, "Algorithm of the signature of assertions."
+    )
+    sasl_oauthbearer_assertion_claim_iss: str | None = option(
+        None, OPTIONAL_TEXT, "Issuer of assertions, usually the name of this client."
+    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = option(
+        None, OPTIONAL_TEXT, "Subject of assertions, for which the token is issued."
+    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = option(
+        None, OPTIONAL_TEXT, "Audience of assertions, usually the URL of the token endpoint."
+    )
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = option(
+        300, _WIRE_POSITIVE, "Seconds for which an assertion is valid."
     )
 
     # Metrics.

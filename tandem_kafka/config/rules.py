@@ -9,6 +9,7 @@ from typing import Any, Final
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.options import Options
 from tandem_kafka.config.shown import shown
+from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 from tandem_kafka.logs import client_logger
 
@@ -191,15 +192,41 @@ def _check_sasl(config: Options, _given: _Given) -> None:
     if mechanism is None:
         raise KafkaConfigurationError(f"{_show(config, 'security_protocol')}: needs sasl_mechanism")
     if mechanism == "PLAIN" or mechanism.startswith("SCRAM-"):
-        _check_needed(config, mechanism, ("sasl_plain_username", "sasl_plain_password"))
+        named = _show(config, "sasl_mechanism")
+        _check_needed(config, named, ("sasl_plain_username", "sasl_plain_password"))
     elif mechanism == "OAUTHBEARER":
-        _check_needed(config, mechanism, ("sasl_oauth_token_provider",))
+        _check_tokens(config)
 
 
-def _check_needed(config: Options, mechanism: str, names: tuple[str, ...]) -> None:
+def _check_tokens(config: Options) -> None:
+    url = config.sasl_oauthbearer_token_endpoint_url
+    if url is None and config.sasl_oauth_token_provider is None:
+        raise KafkaConfigurationError(
+            "sasl_mechanism='OAUTHBEARER': needs sasl_oauth_token_provider or "
+            "sasl_oauthbearer_token_endpoint_url"
+        )
+    if url is None:
+        return
+    if config.sasl_oauth_token_provider is not None:
+        raise KafkaConfigurationError(
+            "sasl_oauth_token_provider and sasl_oauthbearer_token_endpoint_url: set only one of "
+            "them"
+        )
+    grant = _show(config, "sasl_oauthbearer_grant_type")
+    prefix = "sasl_oauthbearer_"
+    if config.sasl_oauthbearer_grant_type == CLIENT_CREDENTIALS:
+        _check_needed(config, grant, (f"{prefix}client_id", f"{prefix}client_secret"))
+    elif config.sasl_oauthbearer_assertion_file is None:
+        key, claim = f"{prefix}assertion_private_key_file", f"{prefix}assertion_claim_"
+        if config.sasl_oauthbearer_assertion_private_key_file is None:
+            raise KafkaConfigurationError(f"{grant}: needs {prefix}assertion_file or {key}")
+        _check_needed(config, key, (f"{claim}iss", f"{claim}sub", f"{claim}aud"))
+
+
+def _check_needed(config: Options, reason: str, names: tuple[str, ...]) -> None:
     missing = [name for name in names if getattr(config, name) is None]
     if missing:
-        raise KafkaConfigurationError(f"sasl_mechanism={mechanism!r}: needs {', '.join(missing)}")
+        raise KafkaConfigurationError(f"{reason}: needs {', '.join(missing)}")
 
 
 def _show(config: Options, name: str) -> str:

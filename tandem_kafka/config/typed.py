@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, NewType, Protocol, TypeAlias, TypeVar
 from uuid import UUID
@@ -211,6 +211,38 @@ class PlainOptions(TypedDict, total=False):
     """Kerberos domain of the broker; None uses its host name (GSSAPI)."""
     sasl_oauth_token_provider: object
     """Object whose token() returns an access token (OAUTHBEARER)."""
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """URL of the OAuth 2.0 endpoint that issues tokens (OAUTHBEARER); https."""
+    sasl_oauthbearer_grant_type: str
+    """Grant with which the token endpoint is asked for a token."""
+    sasl_oauthbearer_client_id: str | None
+    """Name of this client at the token endpoint (client credentials)."""
+    sasl_oauthbearer_client_secret: str | None
+    """Its secret (client credentials)."""
+    sasl_oauthbearer_scope: str | None
+    """Scopes to ask for, separated by spaces; None asks for the endpoint's default."""
+    sasl_oauthbearer_extensions: Mapping[str, str] | str | None
+    """SASL extensions to send to the broker with the token."""
+    sasl_oauthbearer_cafile: str | PathLike[str] | None
+    """File with authorities trusted for the token endpoint (PEM); None uses the system's."""
+    sasl_oauthbearer_assertion_file: str | PathLike[str] | None
+    """File with a signed assertion (JWT), read for each token (JWT bearer)."""
+    sasl_oauthbearer_assertion_private_key_file: str | PathLike[str] | None
+    """File with the private key (PEM) that signs assertions (JWT bearer); needs joserfc."""
+    sasl_oauthbearer_assertion_private_key_passphrase: (
+        str | bytes | Callable[[], str | bytes] | None
+    )
+    """Password of this key."""
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
+    """Algorithm of the signature of assertions."""
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    """Issuer of assertions, usually the name of this client."""
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    """Subject of assertions, for which the token is issued."""
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    """Audience of assertions, usually the URL of the token endpoint."""
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    """Seconds for which an assertion is valid."""
 
     # Metrics.
     metrics_enabled: bool

@@ -22,6 +22,7 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     for_code,
 )
+from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tokens import Token, request_token
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -29,12 +30,14 @@ from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeReq
 __all__ = ["BlockingCalls", "SaslExchange"]
 
 _UNSUPPORTED_MECHANISM: Final = 33
+_ILLEGAL_STATE: Final = 34
 _AUTHENTICATION_FAILED: Final = 58
 
 #: Mechanisms that never block. All others may block, including those of users.
 _COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 _PROVIDER: Final = "sasl_oauth_token_provider"
+_USER: Final = "sasl_plain_username"
 
 #: The minimum for SaslAuthenticate; after version 0 of the handshake, tokens are sent unframed.
 _HANDSHAKE_VERSION: Final = 1
@@ -42,12 +45,11 @@ _HANDSHAKE_VERSION: Final = 1
 _OPTIONS: Final = (
     "security_protocol",
     "sasl_mechanism",
-    "sasl_plain_username",
+    _USER,
     "sasl_plain_password",
     "sasl_kerberos_name",
     "sasl_kerberos_service_name",
     "sasl_kerberos_domain_name",
-    _PROVIDER,
 )
 
 
@@ -80,18 +82,28 @@ class SaslExchange:
         session_lifetime_ms: How long the broker accepts the connection; 0 for unlimited.
     """
 
-    def __init__(self, settings: NetworkSettings, host: str, blocking_calls: BlockingCalls) -> None:
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        host: str,
+        blocking_calls: BlockingCalls,
+        provider: Any = None,
+    ) -> None:
         name = settings.sasl_mechanism
         if not name:
             raise KafkaConfigurationError(
                 f"security_protocol={settings.security_protocol!r} requires sasl_mechanism"
             )
         self._name = name
+        self._protocol = settings.security_protocol
         self._config = {option: getattr(settings, option) for option in _OPTIONS}
         self._config["host"] = host
         if name in _COMPUTE_ONLY:
             # They only use it to log a warning for each connection.
             del self._config["security_protocol"]
+        if name.startswith("SCRAM-"):
+            self._config[_USER] = _scram_name(self._config[_USER])
+        self._provider = provider
         self._blocking_calls = blocking_calls
         self._needs_token = get_sasl_mechanism(name) is SaslMechanismOAuth
         self._inline = self._needs_token or name in _COMPUTE_ONLY
@@ -134,7 +146,7 @@ class SaslExchange:
             self._check_mechanism(answer)
             if self._needs_token:
                 self._step = _Step.COMPUTING
-                ask = partial(request_token, self._config[_PROVIDER])
+                ask = partial(request_token, self._provider)
                 self._blocking_calls.share("token", ask, self._use_token)
             else:
                 self._compute(self._first_token)
@@ -152,6 +164,12 @@ class SaslExchange:
             raise for_code(answer.error_code)(
                 f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
             )
+        if answer.error_code == _ILLEGAL_STATE:
+            without = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
+            raise SaslAuthenticationFailedError(
+                f"this port does not use SASL, but security_protocol={self._protocol!r}; set "
+                f"security_protocol={without!r}, or use the port of a SASL listener"
+            )
         if answer.error_code:
             raise for_code(answer.error_code)(
                 f"SASL {self._name}: the broker rejected the handshake"
@@ -159,11 +177,20 @@ class SaslExchange:
 
     def _check_token(self, answer: Any) -> None:
         if answer.error_code == _AUTHENTICATION_FAILED:
-            raise SaslAuthenticationFailedError(
-                f"SASL {self._name}: {answer.error_message or 'the broker gave no reason'}"
-            )
+            raise SaslAuthenticationFailedError(f"SASL {self._name}: {self._rejection(answer)}")
         if answer.error_code:
             raise for_code(answer.error_code)(f"SASL {self._name}: {answer.error_message}")
+
+    def _rejection(self, answer: Any) -> str:
+        reason = str(answer.error_message or "the broker gave no reason")
+        if not self._needs_token:
+            return reason
+        if isinstance(self._provider, OidcTokens):
+            self._provider.discard()
+        return (
+            f"the broker rejected the token ({reason}); check that it has not expired, and that "
+            "its issuer, audience and signature are those that the broker expects"
+        )
 
     def _compute(self, work: Callable[[], bytes | None]) -> None:
         self._step = _Step.COMPUTING
@@ -210,3 +237,8 @@ class SaslExchange:
         else:
             self._token = result
             self._step = _Step.TOKEN
+
+
+def _scram_name(user: str | None) -> str:
+    """Return a user name for SCRAM, in which commas and equals signs are escaped (RFC 5802)."""
+    return (user or "").replace("=", "=3D").replace(",", "=2C")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -105,7 +105,7 @@ class _InFlight:
     """A request in flight; `request` is None for requests of the connection itself."""
 
     correlation_id: int
-    message: Any
+    message: Any = field(repr=False)  # it may be a password or a token
     version: int
     sent_ms: int
     deadline_ms: int

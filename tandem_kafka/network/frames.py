@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from tandem_kafka.errors import InvalidReceiveError
 
 __all__ = ["FrameReader"]
 
 _LENGTH = struct.Struct(">i")
+#: The first two bytes of an alert of TLS, of any version.
+_TLS_ALERT: Final = 0x1503
+#: The first four bytes of a response of HTTP/1.
+_HTTP: Final = 0x48545450
 
 
 class FrameReader:
@@ -79,7 +84,17 @@ class FrameReader:
                 "or a port with TLS"
             )
         if size > self._limit:
-            raise InvalidReceiveError(
-                f"{self._where} sent a frame of {size} bytes, more than the {self._limit} of "
-                "receive_message_max_bytes (is it a Kafka broker? is it a port with TLS?)"
+            raise InvalidReceiveError(self._too_large(size))
+
+    def _too_large(self, size: int) -> str:
+        if size >> 16 == _TLS_ALERT:
+            return (
+                f"{self._where} responded with a TLS alert: this port requires TLS; set "
+                "security_protocol to 'SSL' or 'SASL_SSL'"
             )
+        if size == _HTTP:
+            return f"{self._where} responded with HTTP: it is not a Kafka broker"
+        return (
+            f"{self._where} sent a frame of {size} bytes, more than the {self._limit} of "
+            "receive_message_max_bytes (is it a Kafka broker? is it a port with TLS?)"
+        )

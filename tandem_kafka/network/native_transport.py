@@ -10,11 +10,17 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka.errors import InvalidReceiveError, KafkaConnectionError, TlsAuthenticationError
+from tandem_kafka.errors import (
+    InvalidReceiveError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    TlsAuthenticationError,
+)
 from tandem_kafka.native import native
 from tandem_kafka.network.channel import RECEIVE_BUDGET, describe
-from tandem_kafka.network.native_tls import native_tls
+from tandem_kafka.network.native_tls import NativeUnsupportedError, native_tls
 from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tls_files import TlsFiles
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
@@ -60,6 +66,8 @@ class NativeTransport:
         if native is None:
             raise ImportError("the native extension is not available")
         options = options if options is not None else ReaderOptions()
+        self._settings = settings
+        self._tls_files = TlsFiles(settings)
         self._selector: _native.Selector = native.Selector(
             receive_message_max_bytes=settings.receive_message_max_bytes,
             send_buffer_bytes=_given(settings.send_buffer_bytes),
@@ -76,7 +84,16 @@ class NativeTransport:
 
     def connect(self, address: ServerAddress) -> int:
         """Start to connect."""
+        tls = self._tls_files.reload(self._new_tls)
+        if tls is not None:
+            self._selector.set_tls(tls)
         return self._selector.connect(address.host, address.ip, address.port, describe(address))
+
+    def _new_tls(self) -> _native.TlsConfig | None:
+        try:
+            return native_tls(self._settings)
+        except NativeUnsupportedError as reason:
+            raise KafkaConfigurationError(f"the native transport cannot: {reason}") from reason
 
     def send(self, connection: int, frame: bytes) -> None:
         """Queue a frame; the next `poll` sends it, without the GIL."""

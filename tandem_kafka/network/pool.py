@@ -21,9 +21,11 @@ from tandem_kafka.network.failures import (
     as_connection_error,
     closed_at_first_request,
     closed_while_negotiating,
+    with_certificate_hint,
 )
 from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
+from tandem_kafka.network.logins import Logins
 from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
@@ -86,6 +88,7 @@ class ConnectionPool:
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
+        self._logins = Logins(settings, self._offloading)
         self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
         self._limits = versions_of_release(settings.api_version)
         #: The API versions of the last connected broker; replaced as a whole, never modified.
@@ -102,10 +105,6 @@ class ConnectionPool:
         #: The last computed value, reduced if a session ends earlier. Other changes can wait until
         #: the value is computed again at the end of the iteration.
         self._computed_ms = 0
-        if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
-            log.warning(
-                "security_protocol='SASL_PLAINTEXT' sends the password unencrypted; use 'SASL_SSL'"
-            )
         self.counters = NetworkCounters()
 
     # Calls of the client.
@@ -179,12 +178,11 @@ class ConnectionPool:
         self._next_address(link)
 
     def _connection(self, key: ConnectionKey, node: Node) -> BrokerConnection:
-        with_sasl = self._settings.security_protocol.startswith("SASL_")
-        exchange = partial(self._exchange, key) if with_sasl else None
+        exchange = partial(self._exchange, key) if self._logins.required else None
         return BrokerConnection(node, self._settings.client_id, self._limits, exchange)
 
     def _exchange(self, key: ConnectionKey) -> SaslExchange:
-        return SaslExchange(self._settings, self._links[key].host, self._offloading)
+        return self._logins.exchange(self._links[key].host)
 
     def _untried(self, link: Link) -> deque[ServerAddress]:
         return self.state(link.node).untried(link.key[1])
@@ -293,7 +291,7 @@ class ConnectionPool:
 
     def _handle_closed(self, link: Link, error: Exception) -> None:
         if not isinstance(error, KafkaConnectionError):
-            self._fail(link, error)
+            self._fail(link, with_certificate_hint(error, self._settings))
             return
         state = link.connection.state
         if state is ConnectionState.CONNECTING and self._untried(link):

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.secret import Secret
 from tandem_kafka.network.transport import ServerAddress
 
 __all__ = ["Proxy", "Tunnel"]
@@ -99,12 +100,12 @@ class Proxy:
         yield from _skip_address(kind)
 
     def _log_in(self) -> _Dialogue:
-        user, password = (self.user or "").encode(), (self.password or "").encode()
-        if max(len(user), len(password)) > 255:
+        parts = Secret([(self.user or "").encode(), (self.password or "").encode()])
+        if max(map(len, parts.reveal())) > 255:
             raise KafkaConnectionError(
                 "user and password in proxy_url must not exceed 255 bytes each"
             )
-        yield bytes([1, len(user)]) + user + bytes([len(password)]) + password
+        yield b"\1" + b"".join(bytes([len(part)]) + part for part in parts.reveal())
         _, refusal = yield 2
         if refusal:
             raise KafkaConnectionError("it rejected the user or password in proxy_url")
@@ -119,13 +120,17 @@ class Proxy:
 
     # HTTP
 
+    def _basic(self) -> str:
+        return base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
     def _connect(self, address: ServerAddress) -> _Dialogue:
         where = f"{f'[{address.ip}]' if ':' in address.ip else address.ip}:{address.port}"
         lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
         if self.user and self.password:
-            login = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
-            lines.append(f"Proxy-Authorization: Basic {login}")
-        yield "\r\n".join([*lines, "", ""]).encode()
+            lines.append(f"Proxy-Authorization: Basic {self._basic()}")
+        request = Secret("\r\n".join([*lines, "", ""]).encode())
+        lines.clear()
+        yield request.reveal()
         head = bytearray()
         while not head.endswith(b"\r\n\r\n"):
             head += yield 1  # bytes after the head come from the broker

@@ -11,6 +11,7 @@ import errno
 import os
 import selectors
 import socket
+import ssl
 from typing import Final
 
 from tandem_kafka import green
@@ -21,6 +22,7 @@ from tandem_kafka.network.frames import FrameReader
 from tandem_kafka.network.proxies import Proxy, Tunnel
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tls import build_context
+from tandem_kafka.network.tls_files import TlsFiles
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ServerAddress,
@@ -46,6 +48,7 @@ class SelectorTransport:
     def __init__(self, settings: NetworkSettings, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock if clock is not None else MonotonicClock()
+        self._tls_files = TlsFiles(settings)
         self._context = build_context(settings)
         self._proxy = Proxy.of(settings.proxy_url)
         self._selector = green.selector()
@@ -71,6 +74,7 @@ class SelectorTransport:
 
     def connect_as(self, number: int, address: ServerAddress) -> None:
         """Start to connect, with a number chosen by the caller."""
+        self._context = self._tls_files.reload(self._new_context) or self._context
         try:
             sock = self._open_socket(address)
         except (OSError, OverflowError, ValueError) as error:
@@ -84,6 +88,9 @@ class SelectorTransport:
         channel = Channel(number, address, sock, reader, self._context, tunnel)
         self._channels[number] = channel
         self._update_interest(channel)
+
+    def _new_context(self) -> ssl.SSLContext | None:
+        return build_context(self._settings)
 
     def _open_socket(self, address: ServerAddress) -> socket.socket:
         ip, port = (address.ip, address.port) if address.via is None else address.via

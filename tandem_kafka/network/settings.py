@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 __all__ = ["NetworkSettings"]
@@ -170,4 +170,79 @@ class NetworkSettings(Protocol):
     @property
     def sasl_oauth_token_provider(self) -> Any:
         """Provider of tokens for OAUTHBEARER."""
+        ...
+
+    @property
+    def sasl_oauthbearer_token_endpoint_url(self) -> str | None:
+        """URL of the OAuth 2.0 endpoint that issues tokens."""
+        ...
+
+    @property
+    def sasl_oauthbearer_grant_type(self) -> str:
+        """Grant with which the token endpoint is asked for a token."""
+        ...
+
+    @property
+    def sasl_oauthbearer_client_id(self) -> str | None:
+        """Name of this client at the token endpoint (client credentials)."""
+        ...
+
+    @property
+    def sasl_oauthbearer_client_secret(self) -> str | None:
+        """Its secret (client credentials)."""
+        ...
+
+    @property
+    def sasl_oauthbearer_scope(self) -> str | None:
+        """Scopes to ask for, separated by spaces; None asks for the endpoint's default."""
+        ...
+
+    @property
+    def sasl_oauthbearer_extensions(self) -> Mapping[str, str] | None:
+        """SASL extensions to send to the broker with the token."""
+        ...
+
+    @property
+    def sasl_oauthbearer_cafile(self) -> str | None:
+        """File with authorities trusted for the token endpoint (PEM); None uses the system's."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_file(self) -> str | None:
+        """File with a signed assertion (JWT), read for each token (JWT bearer)."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_private_key_file(self) -> str | None:
+        """File with the private key (PEM) that signs assertions (JWT bearer); needs joserfc."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_private_key_passphrase(self) -> str | None:
+        """Password of this key."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_algorithm(self) -> str:
+        """Algorithm of the signature of assertions."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_claim_iss(self) -> str | None:
+        """Issuer of assertions, usually the name of this client."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_claim_sub(self) -> str | None:
+        """Subject of assertions, for which the token is issued."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_claim_aud(self) -> str | None:
+        """Audience of assertions, usually the URL of the token endpoint."""
+        ...
+
+    @property
+    def sasl_oauthbearer_assertion_claim_exp_seconds(self) -> int:
+        """Seconds for which an assertion is valid."""
         ...

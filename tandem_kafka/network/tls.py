@@ -13,11 +13,11 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
 )
 from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.network.tls_files import TLS_FILES
 
 __all__ = ["build_context", "handshake_error"]
 
 _WITH_TLS: Final = frozenset({"SSL", "SASL_SSL"})
-_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 
 def build_context(settings: NetworkSettings) -> ssl.SSLContext | None:
@@ -43,7 +43,7 @@ def build_context(settings: NetworkSettings) -> ssl.SSLContext | None:
 
 
 def _check_files(settings: NetworkSettings) -> None:
-    for option in _FILES:
+    for option in TLS_FILES:
         path = getattr(settings, option)
         if path is None:
             continue

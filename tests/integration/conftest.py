@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
+from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume, wait_until
@@ -22,11 +23,17 @@ from tests.integration.raw_worlds import (
     simulated_world,
 )
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.listeners import secured_cluster
+from tests.kafka.tokens import TokenIssuer
 
 
 @pytest.fixture
-def consume(network_threads: Callable[[], list[str]], kafka: KafkaCluster) -> Iterator[Consume]:
+def consume(
+    network_threads: Callable[[], list[str]], request: pytest.FixtureRequest
+) -> Iterator[Consume]:
     """Makes consumers that start at the earliest offset, without auto-commit.
+
+    They read from the shared broker, which only starts if it is needed.
 
     All are closed when the test ends, also those of members that a failed test left running.
     No thread of theirs may then exist.
@@ -34,11 +41,9 @@ def consume(network_threads: Callable[[], list[str]], kafka: KafkaCluster) -> It
     made: list[KafkaConsumer] = []
 
     def make(*topics: str, **options: Any) -> KafkaConsumer:
-        defaults = {
-            "bootstrap_servers": kafka.bootstrap(),
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-        }
+        defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+        if "bootstrap_servers" not in options:
+            defaults["bootstrap_servers"] = request.getfixturevalue("kafka").bootstrap()
         consumer = KafkaConsumer(*topics, **{**defaults, **options})
         made.append(consumer)
         return consumer
@@ -68,11 +73,28 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def guarded() -> Iterator[KafkaCluster]:
-    """A cluster with an authorizer, in which metadata requests can create topics."""
-    config = {"auto.create.topics.enable": "true"}
-    with KafkaCluster(authorizer=True, config=config) as cluster:
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> TokenIssuer:
+    """Signs the tokens that the cluster of `guarded` accepts."""
+    return TokenIssuer(tmp_path_factory.mktemp("tokens"))
+
+
+@pytest.fixture(scope="session")
+def guarded(issuer: TokenIssuer) -> Iterator[KafkaCluster]:
+    """A cluster with an authorizer, with listeners for all logins.
+
+    Metadata requests can create topics.
+    """
+    with secured_cluster(issuer) as cluster:
         yield cluster
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The implementation of the transport that consumers use."""
+    name = str(request.param)
+    require_implementation(name)
+    monkeypatch.setattr("tandem_kafka.network.implementation.native_available", name == "native")
+    return name
 
 
 @pytest.fixture(scope="session")

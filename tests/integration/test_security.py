@@ -202,7 +202,7 @@ def test_plain_text_to_a_port_that_speaks_tls(
     servers = kafka.bootstrap("SSL")
     with pytest.raises(KafkaTimeoutError, match=servers):
         KafkaConsumer(bootstrap_servers=servers, bootstrap_timeout_ms=1_000)
-    assert "is it a port with TLS?" in caplog.text  # "the log says why"
+    assert "this port requires TLS" in caplog.text
     assert network_threads() == []
     consumer = consume(bootstrap_servers=servers, bootstrap_timeout_ms=0)
     consumer.assign(partitions_of(topic, 1))

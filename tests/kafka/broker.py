@@ -40,7 +40,9 @@ class KafkaCluster:
 
     Args:
         brokers: The number of brokers. Ids begin with 1; broker n is in the rack `rack-<n>`.
-        config: Broker settings that extend or replace `broker_settings`.
+        config: Broker settings that extend or replace `broker_settings`, or a function that returns
+            them, given the certificates.
+        listeners: The security protocols of additional listeners, by name.
         authorizer: Whether users need permissions (anonymous users and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
         advertise: Returns the advertised ports of a broker by listener, if they differ.
@@ -50,17 +52,21 @@ class KafkaCluster:
         self,
         brokers: int = 1,
         *,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str] | Callable[[Certificates], Mapping[str, str]] | None = None,
+        listeners: Mapping[str, str] | None = None,
         authorizer: bool = False,
         jvm_options: Sequence[str] = QUICK_START,
         advertise: Callable[[BrokerAddress], Mapping[str, int]] = lambda _: {},
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-"))
         self.certificates = Certificates(self._folder / "certificates")
+        protocols = listeners or {}
         self.addresses = [
-            replace(address, advertised=advertise(address)) for address in _addresses(brokers)
+            replace(address, advertised=advertise(address), protocols=protocols)
+            for address in _addresses(brokers, (*LISTENERS, *protocols))
         ]
-        extra = {**(_AUTHORIZER if authorizer else {}), **(config or {})}
+        given = config(self.certificates) if callable(config) else config
+        extra = {**(_AUTHORIZER if authorizer else {}), **(given or {})}
         self._brokers = {
             address.node_id: self._prepare(address, extra, jvm_options)
             for address in self.addresses
@@ -175,14 +181,14 @@ class KafkaCluster:
         return list(self._brokers.values()) if node_id is None else [self._brokers[node_id]]
 
 
-def _addresses(brokers: int) -> list[BrokerAddress]:
-    each = 1 + len(LISTENERS)
+def _addresses(brokers: int, listeners: Sequence[str]) -> list[BrokerAddress]:
+    each = 1 + len(listeners)
     ports = free_ports(brokers * each)
     return [
         BrokerAddress(
             node_id=number + 1,
             controller_port=ports[number * each],
-            ports=dict(zip(LISTENERS, ports[number * each + 1 :], strict=False)),
+            ports=dict(zip(listeners, ports[number * each + 1 :], strict=False)),
         )
         for number in range(brokers)
     ]

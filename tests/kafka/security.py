@@ -13,7 +13,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-__all__ = ["PASSWORD", "SCRAM_MECHANISMS", "USERS", "Certificates", "scram_credentials"]
+__all__ = [
+    "PASSWORD",
+    "SCRAM_MECHANISMS",
+    "USERS",
+    "Certificates",
+    "scram_credentials",
+    "write_certificate",
+]
 
 #: Users of every SASL mechanism. With an authorizer, `admin` may do everything.
 USERS: Final = ("admin", "alice", "bob")
@@ -34,6 +41,8 @@ class Certificates:
     """An authority, a certificate for the brokers on this machine, and one for a client.
 
     Attributes:
+        folder: Where all files are.
+        issuer: The authority, which can issue further certificates.
         authority: The authority's certificate; clients and brokers trust it.
         broker: Key and certificate chain of the brokers, for localhost and 127.0.0.1.
         client_certificate: Certificate chain of a client.
@@ -42,17 +51,23 @@ class Certificates:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
         self.authority = folder / "authority.pem"
         self.broker = folder / "broker.pem"
         self.client_certificate = folder / "client.pem"
         self.client_key = folder / "client.key"
-        authority = trustme.CA()
+        self.issuer = authority = trustme.CA()
         authority.cert_pem.write_to_path(str(self.authority))
         broker = authority.issue_cert("localhost", "127.0.0.1", common_name="broker")
-        self.broker.write_bytes(_key(broker) + _chain(broker))
+        write_certificate(self.broker, broker)
         client = authority.issue_cert("client@test.invalid", common_name="client")
         self.client_certificate.write_bytes(_chain(client))
         self.client_key.write_bytes(_key(client))
+
+
+def write_certificate(path: Path, certificate: trustme.LeafCert) -> None:
+    """Write key and chain to one file, in the form of a broker's key store."""
+    path.write_bytes(_key(certificate) + _chain(certificate))
 
 
 def _chain(certificate: trustme.LeafCert) -> bytes:

@@ -23,12 +23,14 @@ class BrokerAddress:
 
     Attributes:
         advertised: The ports to advertise to clients instead, for example of a proxy.
+        protocols: The security protocols of additional listeners, by name.
     """
 
     node_id: int
     controller_port: int
     ports: Mapping[str, int]
     advertised: Mapping[str, int] = field(default_factory=dict)
+    protocols: Mapping[str, str] = field(default_factory=dict)
 
     def listeners(self) -> str:
         """The listeners of clients, in the form of the setting `listeners`."""
@@ -51,7 +53,7 @@ def broker_settings(
 ) -> dict[str, str]:
     """Return the settings of a combined controller and broker, tuned for fast tests."""
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in cluster)
-    names = ["CONTROLLER", *LISTENERS]
+    protocols = {"CONTROLLER": "PLAINTEXT", **{name: name for name in LISTENERS}, **me.protocols}
     replicas = str(min(3, len(cluster)))
     return {
         "node.id": str(me.node_id),
@@ -62,7 +64,7 @@ def broker_settings(
         "advertised.listeners": me.advertised_listeners(),
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(
-            f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in names
+            f"{name}:{protocol}" for name, protocol in protocols.items()
         ),
         "log.dirs": str(data),
         "broker.rack": f"rack-{me.node_id}",
@@ -89,7 +91,7 @@ def broker_settings(
         "broker.heartbeat.interval.ms": "500",
         "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
         **_tls(certificates),
-        **_sasl(),
+        **_sasl(protocols),
     }
 
 
@@ -103,16 +105,16 @@ def _tls(certificates: Certificates) -> dict[str, str]:
     }
 
 
-def _sasl() -> dict[str, str]:
+def _sasl(protocols: Mapping[str, str]) -> dict[str, str]:
     plain_users = " ".join(f'user_{user}="{PASSWORD}"' for user in USERS)
     mechanisms = {
         "PLAIN": f"{_MODULES}.plain.PlainLoginModule required {plain_users};",
         **dict.fromkeys(SCRAM_MECHANISMS, f"{_MODULES}.scram.ScramLoginModule required;"),
     }
     settings = {"sasl.enabled.mechanisms": ",".join(mechanisms)}
-    for listener in ("sasl_plaintext", "sasl_ssl"):
+    for listener in (name for name, protocol in protocols.items() if protocol.startswith("SASL_")):
         for mechanism, module in mechanisms.items():
-            key = f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config"
+            key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
             settings[key] = module
     return settings
 

@@ -23,6 +23,9 @@ WIDER = {"api_version", "bootstrap_servers", "consumer_timeout_ms", "bootstrap_t
 WIDER |= {"client_id", "group_id", "group_instance_id", "client_rack", "isolation_level"}
 WIDER |= {"auto_offset_reset", "sasl_mechanism"}
 WIDER |= {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "ssl_password"}
+WIDER |= {"sasl_oauthbearer_cafile", "sasl_oauthbearer_extensions"}
+WIDER |= {"sasl_oauthbearer_assertion_file", "sasl_oauthbearer_assertion_private_key_file"}
+WIDER |= {"sasl_oauthbearer_assertion_private_key_passphrase"}
 
 
 def test_the_page_is_up_to_date():

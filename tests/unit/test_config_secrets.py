@@ -36,6 +36,15 @@ SECRETIVE = {
 }
 
 
+ENDPOINT = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_oauthbearer_token_endpoint_url": "https://host/token",
+    "sasl_oauthbearer_client_id": "reader",
+    "sasl_oauthbearer_client_secret": WORD,
+}
+
+
 def test_secrets_are_masked_but_used():
     config = make(SECRETIVE)
     for shown in (repr(config), str(config), repr(config.by_name()), f"{config.by_name()}"):
@@ -60,6 +69,9 @@ def test_secrets_are_masked_but_used():
         {"group_protocol": "classic", "group_remote_assignor": JAAS},
         {"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": {"token": WORD}},
         {"proxy_url": f"https://alice:{WORD}@host:1"},
+        {**ENDPOINT, "sasl_oauthbearer_client_id": None},
+        {**ENDPOINT, "sasl_oauthbearer_client_secret": [WORD]},
+        {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": f"https://alice:{WORD}@host/"},
         {"proxy_url": f"socks5://alice:{WORD}/x@host:1"},
         {**SECRETIVE, "sasl_mechanism": None},
     ],
@@ -179,3 +191,48 @@ def test_a_token_provider_needs_no_base_class_of_kafka_python(provider):
         }
     )
     assert config.sasl_oauth_token_provider is provider
+
+
+# --- token endpoints ---------------------------------------------------------------------------
+
+BEARER = {
+    **ENDPOINT,
+    "sasl_oauthbearer_client_id": None,
+    "sasl_oauthbearer_client_secret": None,
+    "sasl_oauthbearer_grant_type": "jwt-bearer",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": None},
+            "_provider or sasl_oauthbearer_t",
+        ),
+        ({**ENDPOINT, "sasl_oauth_token_provider": Provider()}, "set only one of them"),
+        ({**ENDPOINT, "sasl_oauthbearer_client_id": None}, "needs sasl_oauthbearer_client_id"),
+        (
+            {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": "http://host/"},
+            "begin with https://",
+        ),
+        ({**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": "host"}, "must be an https:// URL"),
+        ({**ENDPOINT, "sasl_oauthbearer_grant_type": "password"}, "must be 'client_credentials'"),
+        ({**ENDPOINT, "sasl_oauthbearer_extensions": "auth=x"}, "letters only and is not 'auth'"),
+        ({**ENDPOINT, "sasl_oauthbearer_extensions": {"a": 1}}, "must be a mapping of str to str"),
+        (BEARER, "needs sasl_oauthbearer_assertion_file or"),
+        ({**BEARER, "sasl_oauthbearer_assertion_private_key_file": "k"}, "claim_iss, sasl_oauth"),
+    ],
+)
+def test_an_unusable_token_endpoint_is_rejected(options, message):
+    with pytest.raises(KafkaConfigurationError, match=message):
+        make(options)
+
+
+def test_options_of_the_token_endpoint_are_parsed():
+    local = {"sasl_oauthbearer_token_endpoint_url": "http://localhost:1/token"}
+    config = make({**ENDPOINT, **local, "sasl_oauthbearer_extensions": "a=b, c=d=e"})
+    assert config.sasl_oauthbearer_extensions == {"a": "b", "c": "d=e"}
+    assert WORD not in repr(config)
+    config = make({**BEARER, "sasl_oauthbearer_assertion_file": "jwt"})
+    assert config.sasl_oauthbearer_grant_type == "urn:ietf:params:oauth:grant-type:jwt-bearer"

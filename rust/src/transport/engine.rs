@@ -23,7 +23,7 @@ use super::wake::{TOKEN, Wake};
 const SCRATCH_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;
 
-/// The settings that are constant for the lifetime of the consumer.
+/// The settings of the consumer; only `tls` changes during its lifetime.
 pub struct Settings {
     pub receive_message_max_bytes: usize,
     pub receive_budget_bytes: usize,
@@ -79,6 +79,11 @@ impl Engine {
     /// Returns the waker for this engine's `poll`.
     pub fn waker(&self) -> Weak<Waker> {
         Arc::downgrade(&self.waker)
+    }
+
+    /// Uses another configuration for new connections; existing connections keep theirs.
+    pub fn set_tls(&mut self, tls: Arc<ClientConfig>) {
+        self.settings.tls = Some(tls);
     }
 
     /// Starts a connection and returns its number; `poll` reports failures.

@@ -162,6 +162,13 @@ impl Selector {
         self.engine(py).as_mut().map_or(0, |engine| engine.connect(host, ip, port, location))
     }
 
+    /// Uses another TLS configuration for new connections.
+    fn set_tls(&self, py: Python<'_>, tls: &Bound<'_, TlsConfig>) {
+        if let Some(engine) = self.engine(py).as_mut() {
+            engine.set_tls(Arc::clone(&tls.get().0));
+        }
+    }
+
     fn send(&self, py: Python<'_>, connection: usize, frame: PyBackedBytes) {
         if let Some(engine) = self.engine(py).as_mut() {
             engine.send(connection, frame.to_vec());

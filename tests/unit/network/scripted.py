@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +62,21 @@ class Settings:
     sasl_kerberos_service_name: str | None = "kafka"
     sasl_kerberos_domain_name: str | None = None
     sasl_oauth_token_provider: Any = None
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_grant_type: str = "client_credentials"
+    sasl_oauthbearer_client_id: str | None = None
+    sasl_oauthbearer_client_secret: str | None = None
+    sasl_oauthbearer_scope: str | None = None
+    sasl_oauthbearer_extensions: Mapping[str, str] | None = None
+    sasl_oauthbearer_cafile: str | None = None
+    sasl_oauthbearer_assertion_file: str | None = None
+    sasl_oauthbearer_assertion_private_key_file: str | None = None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = None
+    sasl_oauthbearer_assertion_algorithm: str = "RS256"
+    sasl_oauthbearer_assertion_claim_iss: str | None = None
+    sasl_oauthbearer_assertion_claim_sub: str | None = None
+    sasl_oauthbearer_assertion_claim_aud: str | None = None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = 300
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,7 +121,11 @@ def test_proxies_that_reject(
     assert words in str(error)
     assert f"localhost:{peer.address.port}" in str(error)
     assert f"{scheme}://127.0.0.1:{proxy.port}" in str(error)
-    assert "wrong" not in str(error)
+    trace = traceback.TracebackException.from_exception(error, capture_locals=True)
+    ours = [frame for frame in trace.stack if "/tandem_kafka/" in frame.filename]
+    shown = [str(error), *(text for frame in ours for text in (frame.locals or {}).values())]
+    assert "wrong" not in "\n".join(shown)
+    assert base64.b64encode(b"alice:wrong").decode() not in "\n".join(shown)
     transport.close()
 
 

@@ -108,6 +108,32 @@ def test_expired(
     )
 
 
+def test_changed_files_are_used_by_new_connections(
+    new_transport: NewTransport,
+    peer: Peer,
+    write: Write,
+    authority: Issued,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = issue("broker", authority, names=LOCALHOST)
+    other = issue("another authority", authority=True)
+    path = write("ca.pem", other.pem)
+    serve(peer, server, write, connections=4)
+    transport = new_transport(settings(ssl_cafile=path))
+    transport.connect(peer.address)
+    assert isinstance(closed(transport), TlsAuthenticationError)
+    write("ca.pem", b"half of a certificate")
+    transport.connect(peer.address)
+    assert isinstance(closed(transport), TlsAuthenticationError)
+    assert caplog.text.count("ssl_cafile changed, but cannot be used; keeping the old") == 1
+    write("ca.pem", authority.pem)
+    for _ in range(2):
+        number = transport.connect(peer.address)
+        assert events_of(transport) == [ConnectionOpened(number)]
+        transport.disconnect(number)
+    transport.close()
+
+
 def test_hostname_off_still_verifies_the_chain(
     new_transport: NewTransport, peer: Peer, write: Write, authority: Issued
 ) -> None:

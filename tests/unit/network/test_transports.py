@@ -163,16 +163,25 @@ def test_a_reset(transport: AnyTransport, peer: Peer) -> None:
     assert "Connection reset" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        (b"SSH-2.0-", "receive_message_max_bytes"),
+        (b"HTTP/1.1 400 Bad Request", "responded with HTTP: it is not a Kafka broker"),
+        (bytes([21, 3, 3, 0, 2, 2, 70]), "with a TLS alert: this port requires TLS; set security"),
+        (bytes([21, 3, 1, 0, 2, 2, 40]), "set security_protocol to 'SSL' or 'SASL_SSL'"),
+    ],
+)
 def test_an_oversize_frame_ends_the_connection_after_the_valid_ones(
-    transport: AnyTransport, peer: Peer
+    transport: AnyTransport, peer: Peer, sent: bytes, text: str
 ) -> None:
     _, broker = connected(transport, peer)
-    broker.sendall(frame(b"good") + b"HTTP/1.1 400 Bad Request")
+    broker.sendall(frame(b"good") + sent)
     events = events_of(transport, 2)
     assert isinstance(events[0], FrameReceived)
     assert isinstance(events[1], ConnectionClosed)
     assert isinstance(events[1].error, InvalidReceiveError)
-    assert "receive_message_max_bytes" in str(events[1].error)
+    assert text in str(events[1].error)
 
 
 def test_disconnect_is_silent(transport: AnyTransport, peer: Peer) -> None:

@@ -1,0 +1,62 @@
+"""Looks for published vulnerabilities in the dependencies: `make audit`.
+
+pip-audit checks the packages of this environment, cargo-audit those of the native extension. Both
+download their data. If the data or a tool is missing, the command says so and fails, because then
+nothing has been checked.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["main"]
+
+_RUST = Path(__file__).resolve().parents[1] / "rust"
+
+
+def _python() -> str | None:
+    """Return what is wrong with the Python packages, or None."""
+    command = [sys.executable, "-m", "pip_audit", "--skip-editable", "--format", "json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    try:
+        packages = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError):
+        return f"pip-audit could not check anything: {done.stderr.strip()[-300:]}"
+    checked = [each for each in packages if "vulns" in each]
+    found = [each for each in checked if each["vulns"]]
+    for each in found:
+        ids = ", ".join(vulnerability["id"] for vulnerability in each["vulns"])
+        print(f"{each['name']} {each['version']}: {ids}")
+    print(f"pip-audit: {len(checked)} of {len(packages)} packages checked")
+    if found:
+        return f"{len(found)} packages have known vulnerabilities"
+    if not checked:
+        reason = packages[0].get("skip_reason", "") if packages else "no packages"
+        return f"the package index has no data about vulnerabilities: {reason}"
+    return None
+
+
+def _rust() -> str | None:
+    """Return what is wrong with the crates, or None."""
+    tool = shutil.which("cargo-audit")
+    if tool is None:
+        return "cargo-audit is missing: cargo install cargo-audit"
+    done = subprocess.run([tool, "audit"], cwd=_RUST, check=False, capture_output=True, text=True)
+    print(done.stdout, end="")
+    return f"cargo audit: {done.stderr.strip()[-300:]}" if done.returncode else None
+
+
+def main() -> None:
+    """Run both, and end with an error if one finds something or cannot check."""
+    problems = [problem for problem in (_python(), _rust()) if problem is not None]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    raise SystemExit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

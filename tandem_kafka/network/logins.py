@@ -1,0 +1,50 @@
+"""The SASL logins of a consumer: one exchange per connection, and what they share."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
+from tandem_kafka.network.oidc import OidcTokens
+from tandem_kafka.network.settings import NetworkSettings
+from tandem_kafka.runtime import Clock, MonotonicClock
+
+__all__ = ["Logins"]
+
+log = logging.getLogger(__name__)
+
+
+class Logins:
+    """Creates the exchanges, and keeps the provider of tokens.
+
+    Args:
+        settings: The options.
+        blocking_calls: Runs calls that may block.
+        clock: The clock of the tokens' lifetime.
+
+    Raises:
+        KafkaConfigurationError: A file of the options cannot be used.
+    """
+
+    def __init__(
+        self, settings: NetworkSettings, blocking_calls: BlockingCalls, clock: Clock | None = None
+    ) -> None:
+        self._settings = settings
+        self._blocking_calls = blocking_calls
+        self._provider: Any = settings.sasl_oauth_token_provider
+        if self.required and settings.sasl_oauthbearer_token_endpoint_url is not None:
+            self._provider = OidcTokens(settings, clock if clock is not None else MonotonicClock())
+        if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
+            log.warning(
+                "security_protocol='SASL_PLAINTEXT' sends the password unencrypted; use 'SASL_SSL'"
+            )
+
+    @property
+    def required(self) -> bool:
+        """Whether connections must log in."""
+        return self._settings.security_protocol.startswith("SASL_")
+
+    def exchange(self, host: str) -> SaslExchange:
+        """Return the login of a new connection to `host`."""
+        return SaslExchange(self._settings, host, self._blocking_calls, self._provider)

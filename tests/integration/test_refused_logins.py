@@ -1,0 +1,271 @@
+"""Every refused login, with each transport: its own error, and no storm of retries."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trustme
+
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.errors import (
+    KafkaError,
+    SaslAuthenticationFailedError,
+    TlsAuthenticationError,
+    UnsupportedSaslMechanismError,
+)
+from tests.integration.logins import (
+    Options,
+    Provider,
+    failed_connections,
+    sasl,
+    tls,
+    with_token,
+)
+from tests.integration.polling import Consume
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.tokens import TokenIssuer
+
+pytestmark = pytest.mark.usefixtures("implementation")
+
+#: How long a consumer polls although it is refused, and how many attempts its backoff allows then:
+#: with jitter, at least 40, 80, 160 and 320 ms pass between them.
+POLLING_MS: Final = 400
+MOST_ATTEMPTS: Final = 5
+
+
+class World:
+    """The cluster, and servers that are not Kafka brokers."""
+
+    def __init__(self, kafka: KafkaCluster, issuer: TokenIssuer, folder: Path) -> None:
+        self.kafka = kafka
+        self.issuer = issuer
+        self.folder = folder
+        self._servers: list[socket.socket] = []
+
+    def server(self, response: bytes) -> str:
+        """Start a server that responds to the first bytes; with no response, it resets."""
+        server = socket.create_server(("127.0.0.1", 0))
+        self._servers.append(server)
+        threading.Thread(target=_serve, args=(server, response), daemon=True).start()
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+    def another_authority(self) -> str:
+        path = self.folder / "another.pem"
+        trustme.CA().cert_pem.write_to_path(str(path))
+        return str(path)
+
+    def close(self) -> None:
+        for server in self._servers:
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            server.close()
+
+
+def _serve(server: socket.socket, response: bytes) -> None:
+    with suppress(OSError):
+        while True:
+            sock, _ = server.accept()
+            with sock, suppress(OSError):
+                sock.recv(1 << 16)
+                sock.sendall(response)
+                if not response:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.fixture
+def world(guarded: KafkaCluster, issuer: TokenIssuer, tmp_path: Path) -> Iterator[World]:
+    world = World(guarded, issuer, tmp_path)
+    yield world
+    world.close()
+
+
+class Down:
+    """A provider whose token endpoint cannot be reached."""
+
+    def token(self) -> str:
+        raise ConnectionRefusedError("the token endpoint refuses connections")
+
+
+Make = Callable[[World], Options]
+
+
+def _sasl(*arguments: str, **more: Any) -> Make:
+    return lambda world: sasl(world.kafka, *arguments, **more)
+
+
+def _tls(listener: str) -> Make:
+    return lambda world: tls(world.kafka, listener)
+
+
+def _token(**claims: Any) -> Make:
+    return lambda world: with_token(world.kafka, "SASL_SSL", Provider(world.issuer, **claims))
+
+
+def _other_server(response: bytes, **options: Any) -> Make:
+    return lambda world: {"bootstrap_servers": world.server(response), **options}
+
+
+_PASSWORD = {"sasl_plain_password": "not-the-password"}
+_HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+Login = tuple[Make, type[KafkaError], str]
+
+#: Refusals that a retry cannot change: the next call raises them at once.
+FINAL: dict[str, Login] = {
+    "wrong password (PLAIN)": (
+        _sasl("SASL_SSL", "PLAIN", **_PASSWORD),
+        SaslAuthenticationFailedError,
+        "SASL PLAIN: Authentication failed: Invalid username or password",
+    ),
+    "wrong password (SCRAM)": (
+        _sasl("SASL_SSL", "SCRAM-SHA-512", **_PASSWORD),
+        SaslAuthenticationFailedError,
+        "SASL SCRAM-SHA-512: .*invalid credentials",
+    ),
+    "unknown user (PLAIN)": (
+        _sasl("SASL_PLAINTEXT", "PLAIN", "nobody"),
+        SaslAuthenticationFailedError,
+        "SASL PLAIN: Authentication failed: Invalid username or password",
+    ),
+    "unknown user (SCRAM)": (
+        _sasl("SASL_PLAINTEXT", "SCRAM-SHA-256", "nobody"),
+        SaslAuthenticationFailedError,
+        "SASL SCRAM-SHA-256: .*invalid credentials",
+    ),
+    "disabled mechanism": (
+        _sasl("SASL_SSL", "GSSAPI"),
+        UnsupportedSaslMechanismError,
+        "has not enabled sasl_mechanism 'GSSAPI'; enabled: OAUTHBEARER, PLAIN, SCRAM-SHA-256",
+    ),
+    "SASL to a listener without": (
+        lambda world: sasl(
+            world.kafka, "SASL_PLAINTEXT", "PLAIN", bootstrap_servers=world.kafka.bootstrap()
+        ),
+        SaslAuthenticationFailedError,
+        "this port does not use SASL, .*; set security_protocol='PLAINTEXT'",
+    ),
+    "SASL_SSL to a listener without": (
+        lambda world: sasl(
+            world.kafka, "SASL_SSL", "PLAIN", bootstrap_servers=world.kafka.bootstrap("SSL")
+        ),
+        SaslAuthenticationFailedError,
+        "this port does not use SASL, .*; set security_protocol='SSL'",
+    ),
+    "expired token": (
+        _token(lifetime_s=-120),
+        SaslAuthenticationFailedError,
+        "SASL OAUTHBEARER: the broker rejected the token .*check that it has not expired",
+    ),
+    "token for another audience": (
+        _token(aud="another"),
+        SaslAuthenticationFailedError,
+        "the broker rejected the token .*issuer, audience and signature",
+    ),
+    "no token": (
+        lambda world: with_token(world.kafka, "SASL_SSL", Down()),
+        SaslAuthenticationFailedError,
+        "SASL OAUTHBEARER: ConnectionRefusedError: the token endpoint refuses connections",
+    ),
+    "expired certificate": (_tls("EXPIRED"), TlsAuthenticationError, "certificate has expired"),
+    "wrong host name": (
+        _tls("ELSEWHERE"),
+        TlsAuthenticationError,
+        "certificate is not valid for '127.0.0.1'",
+    ),
+    "unknown authority": (
+        lambda world: tls(world.kafka, ssl_cafile=world.another_authority()),
+        TlsAuthenticationError,
+        "unable to get local issuer certificate",
+    ),
+    "missing client certificate": (
+        _tls("MUTUAL"),
+        TlsAuthenticationError,
+        "requires a client certificate, set ssl_certfile and ssl_keyfile",
+    ),
+    "TLS to an HTTP server": (
+        _other_server(_HTTP, security_protocol="SSL"),
+        TlsAuthenticationError,
+        "wrong version number.*; is this a port without TLS",
+    ),
+}
+
+#: What may also be a broker that starts or stops: retried until the timeout of the call.
+RETRIED: dict[str, tuple[Make, str]] = {
+    "TLS to a port without": (_tls("PLAINTEXT"), "is it a port without TLS"),
+    "plain text to a port with TLS": (
+        lambda world: {"bootstrap_servers": world.kafka.bootstrap("SSL")},
+        "responded with a TLS alert: this port requires TLS; set security_protocol to 'SSL'",
+    ),
+    "no SASL to a listener with": (
+        lambda world: {"bootstrap_servers": world.kafka.bootstrap("SASL_PLAINTEXT")},
+        "if it requires SASL, set security_protocol",
+    ),
+    "HTTP server": (_other_server(_HTTP), "responded with HTTP: it is not a Kafka broker"),
+    "reset": (_other_server(b""), "closed the connection after ApiVersions; .*Connection reset"),
+    "reset in the TLS handshake": (
+        _other_server(b"", security_protocol="SSL"),
+        "closed the connection during the TLS handshake",
+    ),
+    "reset before the login": (
+        _other_server(
+            b"",
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="SCRAM-SHA-256",
+            sasl_plain_username="alice",
+            sasl_plain_password="any",
+        ),
+        "closed the connection after ApiVersions; .*Connection reset",
+    ),
+}
+
+
+def polled(consumer: KafkaConsumer) -> tuple[list[Exception], int]:
+    """Poll for a while; return the errors, and the number of failed connections."""
+    clock, errors = consumer._core.clock, []
+    end_ms = clock.now_ms() + POLLING_MS
+    while clock.now_ms() < end_ms:
+        try:
+            consumer.poll(50)
+        except KafkaError as error:
+            errors.append(error)
+    return errors, failed_connections(consumer)
+
+
+@pytest.mark.parametrize("login", FINAL)
+def test_the_call_raises_a_final_refusal_at_once(
+    world: World, consume: Consume, login: str
+) -> None:
+    make, kind, text = FINAL[login]
+    consumer = consume("any", group_id="any", bootstrap_timeout_ms=0, **make(world))
+    clock = consumer._core.clock
+    begin_ms = clock.now_ms()
+    with pytest.raises(kind, match=text):
+        consumer.poll(20_000)
+    assert clock.now_ms() - begin_ms < 5_000
+    errors, attempts = polled(consumer)
+    assert {type(error) for error in errors} <= {kind}
+    assert attempts <= MOST_ATTEMPTS
+
+
+@pytest.mark.parametrize("login", RETRIED)
+def test_the_call_says_at_its_timeout_what_it_retried(
+    world: World, consume: Consume, login: str
+) -> None:
+    make, text = RETRIED[login]
+    options = make(world) | {"default_api_timeout_ms": 200}
+    with pytest.raises(KafkaError, match=text):
+        KafkaConsumer(bootstrap_timeout_ms=200, **options)
+    consumer = consume("any", group_id="any", bootstrap_timeout_ms=0, **options)
+    errors, attempts = polled(consumer)
+    assert all(re.search(text, str(error)) for error in errors)
+    assert attempts <= MOST_ATTEMPTS
+    assert text.split(";")[0] in consumer.diagnose()
+    with pytest.raises(KafkaError, match=text):
+        consumer.topics()
