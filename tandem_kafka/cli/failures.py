@@ -29,7 +29,7 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
 _CODE: Final = re.compile(r"^\[Error -?\d+\] ")
-_DOCTOR: Final = "check -b, the security settings, and that this machine can reach the brokers"
+_DOCTOR: Final = "`tandem-kafka doctor` with the same flags finds the step that fails"
 #: Advice by the name of a class, for classes that do not say what to do.
 _ADVICE: Final = {
     "KafkaTimeoutError": _DOCTOR,

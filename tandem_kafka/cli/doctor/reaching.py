@@ -57,7 +57,8 @@ class Server:
             )  # fmt: skip
         self._addresses = found
         listed = ", ".join(dict.fromkeys(str(each[4][0]) for each in found))
-        return passed(Step.NAME, self.target, f"{self.host} is {listed}")
+        seen = "no lookup needed" if listed == self.host else f"{self.host} is {listed}"
+        return passed(Step.NAME, self.target, seen)
 
     def connect(self) -> Iterator[Finding]:
         """Connect to the addresses until one accepts."""

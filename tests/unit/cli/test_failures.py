@@ -33,7 +33,11 @@ COMMAND = [sys.executable, "-m", "tandem_kafka.cli"]
         (failures.CommandError("no", usage=True), 2, "no"),
         (KafkaConfigurationError("x=1: wrong"), 2, "x=1: wrong"),
         (InvalidArgumentError("wrong"), 2, "wrong"),
-        (KafkaTimeoutError("no broker\n responded"), 1, "no broker responded; check -b"),
+        (
+            KafkaTimeoutError("no broker\n responded"),
+            1,
+            "no broker responded; `tandem-kafka doctor`",
+        ),
         (
             SaslAuthenticationFailedError("rejected"),
             1,
