@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
 from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.network.settings import NetworkSettings
@@ -12,7 +12,7 @@ from tandem_kafka.runtime import Clock, MonotonicClock
 
 __all__ = ["Logins"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 class Logins:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakMethod
@@ -49,7 +50,8 @@ class Offloading:
             self._finished.append((done, result))
             self._wakeup()
 
-        self._driver.offload(work, finished)
+        # The lines that it logs name this thread's consumer.
+        self._driver.offload(partial(copy_context().run, work), finished)
 
     def share(self, name: str, work: Callable[[], T], done: Callable[[Any], None]) -> None:
         """Run `work` like `run`, or share the result of a running call with the same name.

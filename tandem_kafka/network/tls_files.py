@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.settings import NetworkSettings
 
 __all__ = ["TLS_FILES", "TlsFiles"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError, reason_of
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc.assertion import assertion
 from tandem_kafka.network.oidc.endpoint import TokenEndpoint, TokenRequest, basic_authorization
 from tandem_kafka.network.secret import Secret
@@ -20,7 +20,7 @@ from tandem_kafka.runtime import Clock
 
 __all__ = ["OidcTokens"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: A new token is requested after this part of the lifetime, before a broker that limits the session
 #: to the lifetime requires another login. The Java client has the same default.
