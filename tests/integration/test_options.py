@@ -75,6 +75,8 @@ def test_options_accept_common_spellings(
         warnings.simplefilter("error")
         consumer = kind(filled, **options)
     try:
+        # kafka-python would assign nothing for ever if it joined before it knew the partitions.
+        assert consumer.partitions_for_topic(filled) == {0}
         found: list[Any] = []
         for _ in range(100):
             found += [each for batch in consumer.poll(200).values() for each in batch]
