@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tandem_kafka.cli.__main__ import main
+from tandem_kafka.cli.environment import Environment
+from tests.commands import Run, runner
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.security import PASSWORD
 
@@ -25,18 +26,23 @@ Examine = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
+def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    with runner(Environment(variables={"HOME": "/nowhere"}), capsys) as run:
+        yield run
+
+
+@pytest.fixture
+def examine(run: Run) -> Examine:
     """Runs `doctor --json`, checks the exit code, and returns the findings."""
 
-    def run(servers: str, *arguments: str, **properties: str) -> list[dict[str, Any]]:
+    def examined(servers: str, *arguments: str, **properties: str) -> list[dict[str, Any]]:
         options = [f"-X{name.replace('_', '.')}={value}" for name, value in properties.items()]
-        code = main(["doctor", "-b", servers, "--timeout", "4s", "--json", *arguments, *options])
-        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert code == any(each["verdict"] == "failed" for each in found)
-        assert all(each["advice"] for each in found if each["verdict"] == "failed")
-        return found
+        ran = run("doctor", "-b", servers, "--timeout", "4s", "--json", *arguments, *options)
+        assert ran.code == any(each["verdict"] == "failed" for each in ran.rows)
+        assert all(each["advice"] for each in ran.rows if each["verdict"] == "failed")
+        return ran.rows
 
-    return run
+    return examined
 
 
 def failure(found: list[dict[str, Any]], step: str) -> str:
@@ -160,9 +166,10 @@ def test_missing_permissions(guarded: KafkaCluster, examine: Examine) -> None:
     assert examine(servers, "-g", topic, **login())[-1]["verdict"] == "ok"
 
 
-def test_people_read_the_same(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "-b", kafka.bootstrap("PLAINTEXT"), "-t", "nothing"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_people_read_the_same(kafka: KafkaCluster, run: Run) -> None:
+    ran = run("doctor", "-b", kafka.bootstrap("PLAINTEXT"), "-t", "nothing")
+    lines = ran.out.splitlines()
+    assert ran.code == 1
     assert max(map(len, lines)) < 200
     assert any(line.startswith("  FAIL  topic ") for line in lines)
     assert lines[-1].startswith("1 of ")
