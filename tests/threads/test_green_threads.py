@@ -41,7 +41,7 @@ def test_a_group_is_read_while_other_green_threads_run(
     assert result["committed"] == {"0": 10, "1": 10}
     assert result["ticks"] >= 10
     assert result["woken"]
-    warnings = [line for line in result["lines"] if "] using the Python " in line]
+    warnings = [line for line in result["lines"] if "using the Python " in line]
     assert len(warnings) == 1
     if native_available:
         assert f"threading patched by {library}" in warnings[0]
