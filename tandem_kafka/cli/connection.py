@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
 
-__all__ = ["Connection", "described_topic", "partitions_of"]
+__all__ = ["Connection", "described_topic", "near_topic", "partitions_of"]
 
 
 class Connection:
@@ -103,11 +103,16 @@ def described_topic(snapshot: ClusterSnapshot, topic: str) -> TopicInfo:
     error = snapshot.topic_errors.get(topic)
     if error is not None:
         raise CommandError(f"the topic {topic!r} cannot be read: {error.__name__}")
-    near = get_close_matches(topic, [*snapshot.topics], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`tandem-kafka topics` lists the topics"
     raise CommandError(
-        f"the topic {topic!r} does not exist, or this user may not describe it; {hint}"
+        f"the topic {topic!r} does not exist, or this user may not describe it; "
+        f"{near_topic(snapshot, topic)}"
     )
+
+
+def near_topic(snapshot: ClusterSnapshot, topic: str) -> str:
+    """Return advice about a topic that does not exist."""
+    near = get_close_matches(topic, [*snapshot.topics], n=1)
+    return f"did you mean {near[0]!r}?" if near else "`tandem-kafka topics` lists the topics"
 
 
 def partitions_of(

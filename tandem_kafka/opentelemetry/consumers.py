@@ -24,10 +24,20 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
-class _Processing:
-    """What both consumers offer for the application's work."""
+class _Traced:
+    """What both consumers have in common."""
 
-    _telemetry: Telemetry
+    def __init__(
+        self,
+        *topics: str,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        **options: Any,
+    ) -> None:
+        self._telemetry = Telemetry(tracer_provider, meter_provider)
+        # An interceptor notices iteration.
+        interceptors = [*(options.pop("interceptor_classes", None) or ()), self._telemetry]
+        super().__init__(*topics, interceptor_classes=interceptors, **options)  # type: ignore[call-arg]
 
     def process(
         self, records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]
@@ -89,12 +99,7 @@ def _commit(telemetry: Telemetry, offsets: Offsets | None) -> Iterator[None]:
         telemetry.committed(offsets, failure, watch)
 
 
-def _with_iteration(options: dict[str, Any], telemetry: Telemetry) -> dict[str, Any]:
-    given = options.get("interceptor_classes") or ()
-    return {**options, "interceptor_classes": [*given, telemetry]}
-
-
-class TracedKafkaConsumer(_Processing, KafkaConsumer[Any, Any]):
+class TracedKafkaConsumer(_Traced, KafkaConsumer[Any, Any]):
     """A ``KafkaConsumer`` with spans and metrics of OpenTelemetry.
 
     Args:
@@ -103,16 +108,6 @@ class TracedKafkaConsumer(_Processing, KafkaConsumer[Any, Any]):
         meter_provider: The global one by default.
         **options: As for ``KafkaConsumer``.
     """
-
-    def __init__(
-        self,
-        *topics: str,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        **options: Any,
-    ) -> None:
-        self._telemetry = Telemetry(tracer_provider, meter_provider)
-        super().__init__(*topics, **_with_iteration(options, self._telemetry))
 
     def _start(self, *arguments: Any, **keywords: Any) -> None:
         super()._start(*arguments, **keywords)
@@ -146,7 +141,7 @@ class TracedKafkaConsumer(_Processing, KafkaConsumer[Any, Any]):
         return super().commit_async(offsets, callback).add_both(done)
 
 
-class TracedAsyncKafkaConsumer(_Processing, AsyncKafkaConsumer[Any, Any]):
+class TracedAsyncKafkaConsumer(_Traced, AsyncKafkaConsumer[Any, Any]):
     """An ``AsyncKafkaConsumer`` with spans and metrics of OpenTelemetry.
 
     Args:
@@ -155,16 +150,6 @@ class TracedAsyncKafkaConsumer(_Processing, AsyncKafkaConsumer[Any, Any]):
         meter_provider: The global one by default.
         **options: As for ``AsyncKafkaConsumer``.
     """
-
-    def __init__(
-        self,
-        *topics: str,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        **options: Any,
-    ) -> None:
-        self._telemetry = Telemetry(tracer_provider, meter_provider)
-        super().__init__(*topics, **_with_iteration(options, self._telemetry))
 
     async def start(self) -> None:
         """Connect, as ``AsyncKafkaConsumer.start()``."""

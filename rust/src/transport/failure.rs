@@ -15,6 +15,41 @@ pub enum Failure {
     Frame(String),
 }
 
+/// An invalid frame length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidLength {
+    Negative(i32),
+    TooLarge(usize),
+}
+
+/// The first two bytes of an alert of TLS, of any version.
+const TLS_ALERT: usize = 0x1503;
+/// The first four bytes of a response of HTTP/1.
+const HTTP: usize = 0x4854_5450;
+
+impl InvalidLength {
+    /// Describes the invalid length and its origin; `limit` is the exceeded option.
+    pub fn describe(self, location: &str, limit: usize) -> String {
+        match self {
+            InvalidLength::Negative(size) => format!(
+                "{location} sent a frame of negative size {size}: not a Kafka broker, \
+                 or a port with TLS"
+            ),
+            InvalidLength::TooLarge(size) if size >> 16 == TLS_ALERT => format!(
+                "{location} responded with a TLS alert: this port requires TLS; set \
+                 security_protocol to 'SSL' or 'SASL_SSL'"
+            ),
+            InvalidLength::TooLarge(HTTP) => {
+                format!("{location} responded with HTTP: it is not a Kafka broker")
+            }
+            InvalidLength::TooLarge(size) => format!(
+                "{location} sent a frame of {size} bytes, more than the {limit} of \
+                 receive_message_max_bytes (is it a Kafka broker? is it a port with TLS?)"
+            ),
+        }
+    }
+}
+
 /// The system's text for an error, without the number that Rust appends.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();

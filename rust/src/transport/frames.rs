@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::expected::Expected;
+use super::failure::InvalidLength;
 use crate::buffer;
 use crate::fetch::{Block, Found, Received, Scan};
 
@@ -12,13 +13,6 @@ const AHEAD_BYTES: usize = 16 * 1024 * 1024;
 const STEP_BYTES: usize = 512;
 /// Initial memory for a frame of unknown kind, or with blocks: the rest of it is small.
 const SMALL_BYTES: usize = 4 * 1024;
-
-/// An invalid frame length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidLength {
-    Negative(i32),
-    TooLarge(usize),
-}
 
 /// A buffer that is being filled.
 struct Filling {
@@ -237,34 +231,6 @@ impl FrameReader {
     fn finish(&mut self, frames: &mut Vec<Received>) {
         if let Some(partial) = self.partial.take_if(|partial| partial.is_complete()) {
             frames.push(Received { bytes: partial.rest.bytes, blocks: partial.blocks });
-        }
-    }
-}
-
-/// The first two bytes of an alert of TLS, of any version.
-const TLS_ALERT: usize = 0x1503;
-/// The first four bytes of a response of HTTP/1.
-const HTTP: usize = 0x4854_5450;
-
-impl InvalidLength {
-    /// Describes the invalid length and its origin; `limit` is the exceeded option.
-    pub fn describe(self, location: &str, limit: usize) -> String {
-        match self {
-            InvalidLength::Negative(size) => format!(
-                "{location} sent a frame of negative size {size}: not a Kafka broker, \
-                 or a port with TLS"
-            ),
-            InvalidLength::TooLarge(size) if size >> 16 == TLS_ALERT => format!(
-                "{location} responded with a TLS alert: this port requires TLS; set \
-                 security_protocol to 'SSL' or 'SASL_SSL'"
-            ),
-            InvalidLength::TooLarge(HTTP) => {
-                format!("{location} responded with HTTP: it is not a Kafka broker")
-            }
-            InvalidLength::TooLarge(size) => format!(
-                "{location} sent a frame of {size} bytes, more than the {limit} of \
-                 receive_message_max_bytes (is it a Kafka broker? is it a port with TLS?)"
-            ),
         }
     }
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.cli.connection import near_topic
 from tandem_kafka.cli.doctor.finding import Finding, Step, failed, passed, warned
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.errors import (
@@ -54,9 +54,9 @@ class Access:
                 Step.TOPIC, topic, f"no leader of {_partitions(without)}",
                 "start the brokers with the replicas of these partitions",
             )  # fmt: skip
-        yield from self._read(
-            found, [number for number in found.partitions if number not in without]
-        )
+        readable = [number for number in found.partitions if number not in without]
+        if readable:
+            yield from self._read(found, readable)
 
     def _read(self, topic: TopicInfo, numbers: list[int]) -> Iterator[Finding]:
         partitions = [TopicPartition(topic.name, number) for number in sorted(numbers)]
@@ -136,8 +136,7 @@ class Access:
 
 def _forbidden(group_id: str, what: str) -> Finding:
     return failed(
-        Step.GROUP, group_id, f"this user may not {what} the group",
-        _acl("group", group_id),
+        Step.GROUP, group_id, f"this user may not {what} the group", _acl("group", group_id)
     )  # fmt: skip
 
 
@@ -152,11 +151,9 @@ def _missing(snapshot: ClusterSnapshot, topic: str) -> Finding:
             Step.TOPIC, topic, f"the broker says {error.__name__}",
             "look at the log of the controller",
         )  # fmt: skip
-    near = get_close_matches(topic, [*snapshot.topics], n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
     return failed(
         Step.TOPIC, topic, "the topic does not exist, or this user may not describe it",
-        f"{hint}`tandem-kafka topics` lists what this user may see; it needs the ACL Describe",
+        near_topic(snapshot, topic),
     )  # fmt: skip
 
 

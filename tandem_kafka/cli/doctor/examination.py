@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tandem_kafka.cli.doctor.access import Access
 from tandem_kafka.cli.doctor.finding import Finding, Step, Verdict, failed, passed
-from tandem_kafka.cli.doctor.login import Login, with_tls
+from tandem_kafka.cli.doctor.login import Login
 from tandem_kafka.cli.doctor.reaching import Server, lacks_tls
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
@@ -65,11 +66,7 @@ def examine(connection: Connection, subject: Subject) -> Iterator[Finding]:
 
 
 class _Examination:
-    """Examines the servers of a connection.
-
-    Attributes:
-        snapshot: The cluster, once a server has described it.
-    """
+    """Examines the servers of a connection."""
 
     def __init__(
         self,
@@ -83,7 +80,11 @@ class _Examination:
         self._clock = connection.environment.clock
         self._timeout_ms = subject.timeout_ms
         self._login = Login(connection, config, subject.timeout_ms)
-        self.snapshot: ClusterSnapshot | None = None
+
+    @property
+    def snapshot(self) -> ClusterSnapshot | None:
+        """The cluster, once a server has described it."""
+        return self._login.snapshot
 
     def cluster(self) -> Iterator[Finding]:
         """Examine the bootstrap servers, then the brokers that one of them names."""
@@ -99,7 +100,6 @@ class _Examination:
                     yield finding
             if good:
                 yield from self._login.examine(server)
-        self.snapshot = self._login.snapshot
         if self.snapshot is not None and direct:
             yield from self._listeners(self.snapshot)
 
@@ -108,25 +108,16 @@ class _Examination:
 
     def _proxy(self) -> Iterator[Finding]:
         parts = urlsplit(self._config.proxy_url or "")
-        proxy = self._server(parts.hostname or "", parts.port or 1080)
-        looked_up = proxy.lookup()
-        yield looked_up
-        if looked_up.verdict is Verdict.OK:
-            yield from proxy.connect()
+        proxy = self._server(parts.hostname or "", parts.port or 0)
+        return _until_failure(proxy.lookup, proxy.connect)
 
     def _reach(self, server: Server) -> Iterator[Finding]:
-        finding = server.lookup()
-        yield finding
-        if finding.verdict is not Verdict.OK:
-            return
-        for finding in server.connect():
-            yield finding
-        if finding.verdict is not Verdict.OK:
-            return
-        if not with_tls(self._config) or self._context is None:
-            yield lacks_tls(server.target)
-        else:
-            yield server.handshake(self._context)
+        return _until_failure(server.lookup, server.connect, partial(self._encrypt, server))
+
+    def _encrypt(self, server: Server) -> Finding:
+        if self._context is None:
+            return lacks_tls(server.target)
+        return server.handshake(self._context)
 
     def _listeners(self, snapshot: ClusterSnapshot) -> Iterator[Finding]:
         """Examine the addresses that the brokers advertise: all records come from them."""
@@ -139,6 +130,15 @@ class _Examination:
                 yield passed(Step.LISTENERS, server.target, f"broker {node.node_id} is reachable")
             else:
                 yield _unreachable(node, server, problem)
+
+
+def _until_failure(*steps: Callable[[], Finding]) -> Iterator[Finding]:
+    """Do the steps; a failed one is the last."""
+    for step in steps:
+        finding = step()
+        yield finding
+        if finding.verdict is not Verdict.OK:
+            return
 
 
 def _unreachable(node: Node, server: Server, problem: Finding) -> Finding:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.shared.metadata import ClusterSnapshot
 
-__all__ = ["Login", "with_sasl", "with_tls"]
+__all__ = ["Login"]
 
 _REFUSALS: Final = {
     TlsAuthenticationError: (
@@ -38,19 +38,9 @@ _REFUSALS: Final = {
     ),
     UnsupportedVersionError: (
         Step.VERSIONS,
-        "the broker is too old or no Kafka broker; tandem-kafka needs Kafka 2.1 or newer",
+        "the broker is too old or no Kafka broker; tandem-kafka needs Kafka 0.11 or newer",
     ),
 }
-
-
-def with_tls(config: Config) -> bool:
-    """Tell whether the protocol encrypts."""
-    return config.security_protocol in {"SSL", "SASL_SSL"}
-
-
-def with_sasl(config: Config) -> bool:
-    """Tell whether the protocol has a login."""
-    return config.security_protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 
 class Login:
@@ -88,7 +78,7 @@ class Login:
         yield from self._accepted(server, self.snapshot)
 
     def _accepted(self, server: Server, snapshot: ClusterSnapshot) -> Iterator[Finding]:
-        if with_sasl(self._config):
+        if self._config.security_protocol.startswith("SASL_"):
             yield passed(Step.SASL, server.target, f"accepted with {self._config.sasl_mechanism}")
         else:
             yield passed(Step.SASL, server.target, "not used: security.protocol has no login")
@@ -110,7 +100,7 @@ class Login:
         for kind, (step, advice) in _REFUSALS.items():
             if isinstance(error, kind):
                 return failed(step, server.target, reason_of(error), advice)
-        if not with_tls(self._config) and server.offers_tls():
+        if not self._config.security_protocol.endswith("SSL") and server.offers_tls():
             return speaks_tls(server.target)
         return failed(
             Step.VERSIONS, server.target, reason_of(error),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -60,7 +59,7 @@ class Server:
         seen = "no lookup needed" if listed == self.host else f"{self.host} is {listed}"
         return passed(Step.NAME, self.target, seen)
 
-    def connect(self) -> Iterator[Finding]:
+    def connect(self) -> Finding:
         """Connect to the addresses until one accepts."""
         problems = []
         for family, kind, protocol, _, address in self._addresses:
@@ -76,10 +75,9 @@ class Server:
             text = f"connected to {address[0]}:{self.port} in {took_ms} ms"
             if problems:
                 text += f"; not to {', '.join(problems)}"
-            yield passed(Step.TCP, self.target, text)
-            return
+            return passed(Step.TCP, self.target, text)
         refused = any("refused" in each for each in problems)
-        yield failed(
+        return failed(
             Step.TCP, self.target, f"no connection: {', '.join(problems)}",
             "nothing listens on this port: start the broker, or correct the port" if refused
             else "packets do not arrive: check the firewall, the route and the address",
