@@ -13,7 +13,7 @@ from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from tandem_kafka.consumer.consumer import KafkaConsumer
 
-__all__ = ["History", "Lag", "lags_of", "sparkline"]
+__all__ = ["History", "Lag", "lags_of", "sparkline", "total_of"]
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 #: Points of a trend; a table with it fits into 80 columns.
@@ -65,6 +65,11 @@ def lags_of(
     ]
 
 
+def total_of(lags: Iterable[Lag]) -> int:
+    """Return the sum of the known lags."""
+    return sum(each.lag or 0 for each in lags)
+
+
 class History:
     """The last points of each partition's lag and committed offset."""
 
@@ -73,17 +78,15 @@ class History:
         self._committed: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._totals: deque[int] = deque(maxlen=_POINTS)
 
-    def add(self, now_ms: int, lags: Iterable[Lag]) -> None:
+    def add(self, now_ms: int, lags: Sequence[Lag]) -> None:
         """Add a point."""
-        total = 0
         for each in lags:
             if each.lag is None or each.committed is None:
                 continue
-            total += each.lag
             self._lags.setdefault(each.tp, deque(maxlen=_POINTS)).append(each.lag)
             points = self._committed.setdefault(each.tp, deque(maxlen=_POINTS))
             points.append((now_ms, each.committed))
-        self._totals.append(total)
+        self._totals.append(total_of(lags))
 
     def rate(self, tp: TopicPartition) -> int | None:
         """Return the committed records per second since the oldest point, None with one point."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.cli.lags import History, Lag
     from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka.runtime import Clock
 
 __all__ = ["command"]
 
@@ -50,6 +51,8 @@ def command(
 
     The rate is that of the commits. With --limit, exits with 1 if the total is above the limit.
     """
+    from tandem_kafka.cli.lags import total_of
+
     group_id, interval_ms = connection.group(group), duration_ms(given["interval"])
     with connection.administration() as administration, connection.consumer() as consumer:
         source = _Source(administration, consumer, group_id, topic)
@@ -57,7 +60,7 @@ def command(
             _watch(connection, source, max(interval_ms, 100), as_json=as_json)
         lags = source.lags()
     show(_COLUMNS, [_row(each) for each in lags], as_json=as_json)
-    total = sum(each.lag or 0 for each in lags)
+    total = total_of(lags)
     if not as_json:
         print(f"total {total:,}")
     if given["limit"] is not None and total > given["limit"]:
@@ -117,42 +120,51 @@ def _row(lag: Lag) -> dict[str, Any]:
 
 def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json: bool) -> None:
     """Show the lag again and again; only an exception ends it."""
-    from tandem_kafka.cli.lags import History
+    from tandem_kafka.cli.lags import total_of
 
-    history, clock = History(), connection.environment.clock
+    looks, clock = _looks(connection, source, interval_ms), connection.environment.clock
     if on_terminal() and not as_json:
-        _watch_on_terminal(connection, source, interval_ms, history)
-    while True:
-        lags = source.lags()
-        history.add(clock.now_ms(), lags)
+        _watch_on_terminal(source.group_id, looks, clock)
+    for lags, history in looks:
         now_ms = clock.wall_ms()
         if as_json:
             for row in _watched_rows(lags, history):
                 del row["trend"]
                 print(json_line({"timestamp": now_ms, **row}), flush=True)
         else:
-            total = sum(each.lag or 0 for each in lags)
-            print(f"{shown_time(now_ms)} {source.group_id} total {total:,}", flush=True)
-        connection.environment.sleep_ms(interval_ms)
+            print(f"{shown_time(now_ms)} {source.group_id} total {total_of(lags):,}", flush=True)
+
+
+def _looks(
+    connection: Connection, source: _Source, interval_ms: int
+) -> Iterator[tuple[list[Lag], History]]:
+    """Look up the lag at every interval, without end."""
+    from tandem_kafka.cli.lags import History
+
+    history, environment = History(), connection.environment
+    while True:
+        lags = source.lags()
+        history.add(environment.clock.now_ms(), lags)
+        yield lags, history
+        environment.sleep_ms(interval_ms)
 
 
 def _watch_on_terminal(
-    connection: Connection, source: _Source, interval_ms: int, history: History
+    group_id: str, looks: Iterator[tuple[list[Lag], History]], clock: Clock
 ) -> None:
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
-    environment = connection.environment
+    from tandem_kafka.cli.lags import total_of
+
     with Live(console=console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
-        while True:
-            lags = source.lags()
-            history.add(environment.clock.now_ms(), lags)
-            total = sum(each.lag or 0 for each in lags)
-            time = shown_time(environment.clock.wall_ms())[11:19]
-            head = Text(f"{source.group_id}  {time} UTC  total {total:,}  {history.total_trend()}")
+        for lags, history in looks:
+            time = shown_time(clock.wall_ms())[11:19]
+            head = Text(
+                f"{group_id}  {time} UTC  total {total_of(lags):,}  {history.total_trend()}"
+            )
             live.update(Group(head, table(_WATCHED, _watched_rows(lags, history))), refresh=True)
-            environment.sleep_ms(interval_ms)
 
 
 def _watched_rows(lags: list[Lag], history: History) -> Iterator[dict[str, Any]]:
