@@ -35,6 +35,11 @@ class SimulatedExecutor(Executor):
         self._busy = 0
         self.killed = False
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call runs that will end."""
+        return self._busy > 0 and not self.killed
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Queue a call."""
         future: Future[Any] = Future()

@@ -200,6 +200,7 @@ class WorkerMembers(Members):
         self.records = WorkerRecords(simulation, self.ledger, LIMIT_BYTES)
         self.members: dict[KafkaConsumer, Member] = {}
         self._all_listeners: list[CheckingListener] = []
+        self._all_handlers: list[Handlers] = []
         self.random = Random(f"{simulation.seed}/workers")
         self.expects_slow_handlers = True
         self.failed_commits = 0
@@ -212,6 +213,7 @@ class WorkerMembers(Members):
         self._all_listeners.append(listener)
         random = Random(f"{self.simulation.seed}/workers {len(self.simulation.drivers)}")
         self.members[consumer] = Member(self, consumer, random)
+        self._all_handlers.append(self.members[consumer].handlers)
 
     def stop(self, consumer: KafkaConsumer) -> None:
         """Stop a member: it drains, commits and leaves."""
@@ -251,6 +253,10 @@ class WorkerMembers(Members):
         """Return how often members have lost partitions, or could not commit."""
         calls = (call for listener in self._all_listeners for call in listener.calls)
         return self.failed_commits + sum(kind == "lost" for kind, _ in calls)
+
+    def any_busy(self) -> bool:
+        """Return whether a handler runs, also one whose member has left or lost the partition."""
+        return any(each.busy for each in self._all_handlers)
 
     def step_all(self, timeout_ms: int) -> None:
         """Let every member work whose process runs."""
@@ -338,6 +344,11 @@ def _check_quiet(members: WorkerMembers, within_ms: int) -> None:
 
     Memberships may still be lost: a connection that was cut during the faults may be noticed late.
     """
+    began_ms = members.simulation.clock.now_ms()
+    while members.any_busy():  # a handler of a lost partition cannot be stopped
+        if members.simulation.clock.now_ms() > began_ms + within_ms:
+            raise Violation(f"a handler still runs after {within_ms} ms")
+        members.step_all(50)
     before = dict(members.records.calls)
     losses = members.losses()
     for tp in members.partitions:
