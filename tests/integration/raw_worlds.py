@@ -22,6 +22,7 @@ from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.offsets import RawOffsets
 from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.settings import OFFSETS_PARTITIONS
 
 __all__ = ["RawWorld", "real_world", "simulated_world"]
 
@@ -132,6 +133,19 @@ class _Real(RawWorld):
             return unknown_member.beat(1) == "UnknownMemberIdError"
 
         self.wait_until(serves)
+        self._await_topic(connection)
+
+    def _await_topic(self, connection: Connection) -> None:
+        """Wait until the coordinator knows the topic, which it learns after the topic's leader.
+
+        Another group asks: the coordinators of all groups of one partition share what they know.
+        """
+        ours = _offsets_partition(self.group)
+        names = (f"{self.group}-{number}" for number in itertools.count())
+        group = next(name for name in names if _offsets_partition(name) == ours)
+        member = RawMember(connection, group, self.topic)
+        self.wait_until(lambda: member.join().count)
+        member.beat(-1)
 
     def close(self) -> None:
         for each in self._connections:
@@ -157,6 +171,14 @@ class _Simulated(RawWorld):
 
     def sleep(self, seconds: float) -> None:
         self._simulation.sleep(round(seconds * 1_000))
+
+
+def _offsets_partition(group: str) -> int:
+    """Return the partition of `__consumer_offsets` that has a group, as Kafka computes it."""
+    number = 0
+    for character in group:
+        number = (31 * number + ord(character)) & 0xFFFFFFFF
+    return (number & 0x7FFFFFFF) % OFFSETS_PARTITIONS
 
 
 @contextmanager

@@ -9,10 +9,19 @@ from typing import Final
 
 from tests.kafka.security import PASSWORD, SCRAM_MECHANISMS, USERS, Certificates
 
-__all__ = ["LISTENERS", "BrokerAddress", "broker_settings", "write_properties"]
+__all__ = [
+    "LISTENERS",
+    "OFFSETS_PARTITIONS",
+    "BrokerAddress",
+    "broker_settings",
+    "write_properties",
+]
 
 #: The listeners that clients use, named after their security protocols.
 LISTENERS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
+
+#: The partitions of `__consumer_offsets`. Each has a coordinator with a state of its own.
+OFFSETS_PARTITIONS: Final = 4
 
 _MODULES = "org.apache.kafka.common.security"
 
@@ -72,7 +81,7 @@ def broker_settings(
         "num.partitions": "1",
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
-        "offsets.topic.num.partitions": "4",
+        "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "4",

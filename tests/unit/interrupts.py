@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import dis
 import gc
 import sys
@@ -63,13 +64,17 @@ class Interrupter:
         self._skip = skip
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function and interrupt it."""
+        """Call a function and interrupt it.
+
+        In a copy of the context, because an interrupt between entering and leaving `LinesOf` may
+        leave its variable set, also for the tests that follow.
+        """
         if self.frame is not None:
             return function(*arguments)
         gc.disable()  # otherwise an object's __del__ could swallow the interrupt
         sys.settrace(self._trace)
         try:
-            return function(*arguments)
+            return contextvars.copy_context().run(function, *arguments)
         finally:
             sys.settrace(None)
             gc.enable()
