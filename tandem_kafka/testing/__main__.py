@@ -7,23 +7,29 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+from tandem_kafka.testing.serving import Served, serve
+
 __all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     chosen = parser().parse_args(arguments)
+    served = Served(
+        chosen.topic,
+        chosen.partitions,
+        chosen.values,
+        chosen.records,
+        chosen.per_second,
+        chosen.simulated,
+        chosen.port,
+    )
     try:
-        from tandem_kafka.testing.serving import Served, serve
+        with contextlib.suppress(KeyboardInterrupt):
+            serve(served)
     except ModuleNotFoundError as missing:
-        print(f"{missing}: pip install 'tandem-kafka[testing]'", file=sys.stderr)
+        print(f"{missing}: pip install 'tandem-kafka[testing]', or --simulated", file=sys.stderr)
         return 1
-    with contextlib.suppress(KeyboardInterrupt):
-        serve(
-            Served(
-                chosen.topic, chosen.partitions, chosen.values, chosen.records, chosen.per_second
-            )
-        )
     return 0
 
 
@@ -33,23 +39,38 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m tandem_kafka.testing", description="Run a cluster to try things on."
     )
     commands = made.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="run a cluster with a topic that grows, until Ctrl-C")
-    serve.add_argument("--topic", default="orders", help="name of the topic (default orders)")
-    serve.add_argument("--partitions", type=_positive, default=4, help="its partitions (default 4)")
-    serve.add_argument(
+    options = commands.add_parser(
+        "serve", help="run a cluster with a topic that grows, until Ctrl-C"
+    )
+    options.add_argument("--topic", default="orders", help="name of the topic (default orders)")
+    options.add_argument(
+        "--partitions", type=_positive, default=4, help="its partitions (default 4)"
+    )
+    options.add_argument(
         "--values",
         choices=["orders", "numbers"],
         default="orders",
         help="`orders` (JSON, default) or `numbers` (0, 1, 2 ...)",
     )
-    serve.add_argument(
+    options.add_argument(
         "--records", type=_natural, default=100, help="records at the start (default 100)"
     )
-    serve.add_argument(
+    options.add_argument(
         "--per-second",
         type=_natural,
         default=10,
         help="new records per second, 0 for none (default 10)",
+    )
+    options.add_argument(
+        "--simulated",
+        action="store_true",
+        help="serve groups of both protocols, and no producers",
+    )
+    options.add_argument(
+        "--port",
+        type=_natural,
+        default=0,
+        help="port of the simulated cluster (default a free one)",
     )
     return made
 

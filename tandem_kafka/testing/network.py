@@ -23,6 +23,7 @@ from tandem_kafka.testing.trace import Trace
 __all__ = [
     "NEVER_MS",
     "Address",
+    "Client",
     "Conditions",
     "Server",
     "SimConnection",
@@ -75,11 +76,19 @@ class Server(Protocol):
         ...
 
 
+class Client(Protocol):
+    """The client's end of connections."""
+
+    def arrived(self, event: TransportEvent) -> None:
+        """Receive an event of a connection."""
+        ...
+
+
 class SimConnection:
     """A connection with both ends."""
 
     def __init__(
-        self, network: SimNetwork, number: int, transport: SimTransport, address: Address
+        self, network: SimNetwork, number: int, transport: Client, address: Address
     ) -> None:
         self.number = number
         self.transport = transport
@@ -166,7 +175,7 @@ class SimNetwork:
         self.conditions = conditions if conditions is not None else Conditions()
         self.silent: set[Address] = set()
         self.slow: dict[Address, int] = {}
-        self.partitions: set[tuple[SimTransport, Address]] = set()
+        self.partitions: set[tuple[Client, Address]] = set()
         self.proxied: set[Address] = set()
         self.alter_response: Callable[[bytes], bytes] | None = None
         self._random = random
@@ -235,7 +244,7 @@ class SimNetwork:
 
     # --- links ---------------------------------------------------------------------------------
 
-    def is_partitioned(self, transport: SimTransport, address: Address) -> bool:
+    def is_partitioned(self, transport: Client, address: Address) -> bool:
         """Return whether a client and an address cannot reach each other."""
         return bool(self.partitions) and (transport, address) in self.partitions
 
@@ -273,7 +282,7 @@ class SimNetwork:
 
     # --- clients -------------------------------------------------------------------------------
 
-    def connect(self, transport: SimTransport, address: ServerAddress) -> SimConnection:
+    def connect(self, transport: Client, address: ServerAddress) -> SimConnection:
         """Begin to connect."""
         self._numbers += 1
         connection = SimConnection(self, self._numbers, transport, (address.ip, address.port))

@@ -1,7 +1,8 @@
-"""`tandem-kafka serve`: the cluster embedded in librdkafka, with a topic that grows."""
+"""`tandem-kafka serve`: a cluster in this process, with a topic that grows."""
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,15 +29,35 @@ __all__ = ["command"]
     "--per-second", type=click.IntRange(0), default=10, show_default=True,
     help="New records per second, 0 for none.",
 )  # fmt: skip
+@click.option(
+    "--simulated", is_flag=True,
+    help="Serve groups of both protocols, and no producers.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0,
+    help="Port of the simulated cluster.  [default: a free one]",
+)  # fmt: skip
 def command(**given: Any) -> None:
     """Run a cluster in this process until Ctrl-C, and print its address.
 
-    It needs no Java. It serves consumers and producers, and no requests about groups.
+    It needs no Java. The default is the cluster embedded in librdkafka, which serves producers,
+    consumers and classic groups, but does not describe groups. With --simulated, it is the cluster
+    of tandem-kafka's own tests: it serves consumers and groups of both protocols, but no producers.
     """
-    if find_spec("confluent_kafka") is None:
+    if given["port"] and not given["simulated"]:
         raise CommandError(
-            "the embedded cluster needs confluent-kafka: pip install 'tandem-kafka[testing]'"
+            "--port needs --simulated: the embedded cluster chooses its port", usage=True
+        )
+    if not given["simulated"] and find_spec("confluent_kafka") is None:
+        raise CommandError(
+            "the embedded cluster needs confluent-kafka: pip install 'tandem-kafka[testing]', or "
+            "use --simulated"
         )
     from tandem_kafka.testing.serving import Served, serve
 
-    serve(Served(**given))
+    try:
+        serve(Served(**given))
+    except OSError as error:
+        raise CommandError(
+            f"port {given['port']} cannot be used: {os.strerror(error.errno or 0)}"
+        ) from None

@@ -12,7 +12,7 @@ from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.testing.cluster.transactions import Transaction
-from tandem_kafka.testing.network import SimNetwork
+from tandem_kafka.testing.network import Address, SimNetwork
 
 __all__ = ["SimCluster"]
 
@@ -20,7 +20,11 @@ PORT = 9092
 
 
 class SimCluster(ClusterState):
-    """Brokers that handle requests; topics, groups and faults are those of `ClusterState`."""
+    """Brokers that handle requests; topics, groups and faults are those of `ClusterState`.
+
+    Args:
+        addresses: Hosts and ports of the first brokers; the others have their own hosts.
+    """
 
     def __init__(
         self,
@@ -29,8 +33,11 @@ class SimCluster(ClusterState):
         brokers: int = 1,
         kafka: str | None = None,
         racks: Sequence[str] = (),
+        *,
+        addresses: Sequence[Address] = (),
     ) -> None:
         super().__init__(network, random, kafka, racks)
+        self._addresses = dict(enumerate(addresses, 1))
         self._scripts = Scripts()
         self._producers = 0
         for node_id in range(1, brokers + 1):
@@ -39,7 +46,7 @@ class SimCluster(ClusterState):
     def add_broker(self, node_id: int) -> SimBroker:
         """Start a new broker."""
         release = None if self.kafka is None else release_named(self.kafka)
-        address = (f"10.0.0.{node_id}", PORT)
+        address = self._addresses.get(node_id, (f"10.0.0.{node_id}", PORT))
         broker = SimBroker(self, self._scripts, node_id, address, release)
         broker.rack = self.next_rack()
         self.brokers[node_id] = broker

@@ -223,16 +223,17 @@ class ClusterState(ABC):
         self,
         tp: TopicPartition,
         *values: bytes | None,
+        keys: Sequence[bytes] = (),
         timestamp: int = -1,
         producer_id: int = -1,
     ) -> int:
-        """Append records as one batch; returns the offset of the first.
+        """Append records, with or without keys, as one batch; returns the offset of the first.
 
         With a producer id, they belong to its transaction; see `transaction`.
         """
         partition = self.at(tp)
         when = self.clock.wall_ms() if timestamp < 0 else timestamp
-        base = partition.log.append(values, partition.epoch, when, producer_id=producer_id)
+        base = partition.log.append(values, partition.epoch, when, keys, producer_id)
         self.changed()
         return base
 

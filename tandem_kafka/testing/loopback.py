@@ -1,0 +1,225 @@
+"""Serves the simulated cluster over TCP on this machine, in real time.
+
+Each TCP connection continues as a connection of the simulated network, so the faults of that
+network and of the cluster apply to any client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameReceived,
+    ServerAddress,
+    TransportEvent,
+)
+from tandem_kafka.runtime import MonotonicClock, Random
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.cluster import SimCluster
+from tandem_kafka.testing.network import NEVER_MS, Address, Conditions, SimConnection, SimNetwork
+from tandem_kafka.testing.trace import Trace
+
+__all__ = ["LoopbackCluster"]
+
+_HOST: Final = "127.0.0.1"
+_LENGTH_BYTES: Final = 4
+#: The limit of real brokers for a request (`socket.request.max.bytes`).
+_MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class LoopbackCluster:
+    """A simulated cluster with ports; as an async context manager, it serves them.
+
+    Args:
+        seed: Determines everything random in the cluster. Real clients add their own randomness.
+        brokers: Number of brokers.
+        kafka: The release that the brokers simulate: "0.11", "2.8", "3.9" or "4.3". With None they
+            support everything that is simulated.
+        port: The port of the first broker; the others have the ports behind it. 0 for free ports.
+        conditions: The faults of the network. By default, it has none, and no latency.
+
+    Attributes:
+        cluster: Brokers, topics, groups and scripted responses. Change it with `perform`.
+        network: The simulated network behind the ports.
+
+    Raises:
+        OSError: A port is in use.
+    """
+
+    def __init__(
+        self,
+        seed: object = 0,
+        *,
+        brokers: int = 1,
+        kafka: str | None = None,
+        port: int = 0,
+        conditions: Conditions | None = None,
+    ) -> None:
+        with ExitStack() as opened:
+            self._sockets = [
+                opened.enter_context(_listening(port + number if port else 0))
+                for number in range(brokers)
+            ]
+            opened.pop_all()
+        self._clock = SimClock()
+        self._clock.shift_wall(MonotonicClock().wall_ms() - self._clock.wall_ms())
+        self.network = SimNetwork(
+            self._clock,
+            Random(f"{seed}/network"),
+            Trace(self._clock),
+            conditions if conditions is not None else Conditions(latency_ms=(0, 0)),
+        )
+        addresses = [(_HOST, each.getsockname()[1]) for each in self._sockets]
+        self.cluster = SimCluster(
+            self.network, Random(f"{seed}/cluster"), brokers, kafka, addresses=addresses
+        )
+        self._servers: list[asyncio.Server] = []
+        self._links: set[_Link] = set()
+        self._began_ms = self._clock.now_ms()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The value for `bootstrap_servers`."""
+        return self.cluster.bootstrap()
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._began_ms = self._clock.now_ms() - int(loop.time() * 1000)
+        for each in self._sockets:
+            link = partial(_Link, self, each.getsockname())
+            self._servers.append(await loop.create_server(link, sock=each))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for server in self._servers:
+            server.close()
+        for link in tuple(self._links):
+            link.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def perform(self, action: Callable[[], T]) -> T:
+        """Call `action`, which may use and change the cluster and its network.
+
+        Only for the thread of the event loop. The clients see the consequences at once.
+        """
+        self._catch_up()
+        result = action()
+        self._catch_up()
+        return result
+
+    def _catch_up(self) -> None:
+        """Let the simulated time reach the present, and plan when to do so again."""
+        loop = asyncio.get_running_loop()
+        now_ms = self._began_ms + int(loop.time() * 1000)
+        self._clock.advance_to(max(now_ms, self._clock.now_ms()))
+        self.network.deliver()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.network.next_ms < NEVER_MS:
+            wait_ms = max(1, self.network.next_ms - now_ms)
+            self._timer = loop.call_later(wait_ms / 1000, self._catch_up)
+
+    def opened(self, link: _Link) -> None:
+        """Note a connection, which is aborted at the end."""
+        self._links.add(link)
+
+    def closed(self, link: _Link) -> None:
+        """Forget a connection."""
+        self._links.discard(link)
+
+
+class _Link(asyncio.Protocol):
+    """The end of a TCP connection, which is also the client of a simulated one."""
+
+    def __init__(self, owner: LoopbackCluster, address: Address) -> None:
+        self._owner = owner
+        self._address = address
+        self._received = bytearray()
+        self._frames: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._connection: SimConnection | None = None
+        self._opened = False
+
+    # Calls of asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Continue on the simulated network."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"no stream: {transport!r}")
+        self._transport = transport
+        self._owner.opened(self)
+        server = ServerAddress(self._address[0], *self._address)
+        network = self._owner.network
+
+        def connect() -> None:
+            self._connection = network.connect(self, server)
+
+        self._owner.perform(connect)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass complete frames on."""
+        self._received += data
+        while len(self._received) >= _LENGTH_BYTES:
+            size = int.from_bytes(self._received[:_LENGTH_BYTES])
+            if size > _MAX_REQUEST_BYTES:
+                self.abort()
+                return
+            end = _LENGTH_BYTES + size
+            if len(self._received) < end:
+                break
+            self._frames.append(bytes(self._received[_LENGTH_BYTES:end]))
+            del self._received[:end]
+        self._owner.perform(self._pass_on)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's interface
+        """Close the simulated connection."""
+        self._owner.closed(self)
+        connection = self._connection
+        if connection is not None:
+            self._owner.perform(lambda: self._owner.network.forget(connection))
+
+    # Calls of the simulated network.
+
+    def arrived(self, event: TransportEvent) -> None:
+        """Pass an event of the simulated network on to the client."""
+        if isinstance(event, ConnectionOpened):
+            self._opened = True
+            self._pass_on()
+        elif isinstance(event, FrameReceived) and self._transport is not None:
+            self._transport.write(len(event.frame).to_bytes(_LENGTH_BYTES) + event.frame)
+        elif isinstance(event, ConnectionClosed) and self._transport is not None:
+            self._transport.close()
+
+    def _pass_on(self) -> None:
+        if not self._opened or self._connection is None:
+            return
+        frames, self._frames = self._frames, []
+        for frame in frames:
+            self._connection.send(frame)
+
+    def abort(self) -> None:
+        """Close the TCP connection without sending the rest."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _listening(port: int) -> socket.socket:
+    return socket.create_server((_HOST, port))
