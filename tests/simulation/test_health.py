@@ -66,7 +66,7 @@ def test_an_outage_names_the_broker_and_the_partition() -> None:
         health = consumer.health()
         assert health.alive
         assert any(
-            "broker 1" in trouble or "cannot be used" in trouble for trouble in health.troubles
+            "broker 1" in trouble or "has been unusable" in trouble for trouble in health.troubles
         )
         simulation.cluster.start(1)
         consumer.poll(20_000)

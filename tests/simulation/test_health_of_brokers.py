@@ -83,7 +83,11 @@ def world(options: dict[str, Any]) -> Any:
 @PROTOCOLS
 @pytest.mark.parametrize(
     ("begin", "trouble"),
-    [(stopped, "cannot be used"), (hanging, "has not responded for"), (refused, "cannot be used")],
+    [
+        (stopped, "has been unusable"),
+        (hanging, "has not responded for"),
+        (refused, "has been unusable"),
+    ],
     ids=["stopped", "hanging", "refused"],
 )
 def test_an_outage_and_its_end_are_known_within_five_seconds(
