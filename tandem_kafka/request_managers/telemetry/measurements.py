@@ -12,7 +12,7 @@ from tandem_kafka.runtime import Clock
 
 __all__ = ["Measurements", "is_requested"]
 
-_DOMAIN: Final = "org.apache.kafka.consumer"
+_DOMAIN: Final = "org.apache.kafka"
 _NS_PER_MS: Final = 1_000_000
 
 #: The broker knows it from the request.
@@ -71,8 +71,10 @@ class Measurements:
         """Return the full name and the attributes of a metric of kafka-python."""
         tags = {tag.replace("-", "_"): value for tag, value in raw.tags.items() if tag != _LEFT_OUT}
         # kafka-python has the broker in the group, the Java client in a tag.
-        group, _, node = raw.group.removeprefix(self._prefix).partition(".")
+        group, _, node = raw.group.partition(".")
         if node:
             tags["node_id"] = node
+        if group.startswith(self._prefix):
+            group = f"consumer-{group.removeprefix(self._prefix)}"
         parts = [part for part in group.lower().split("-") if part != "metrics"]
         return ".".join([_DOMAIN, *parts, *raw.name.lower().split("-")]), tags

@@ -55,6 +55,7 @@ def test_names_are_those_of_the_java_client(prefix: str) -> None:
     assert {
         CONSUMED,
         "org.apache.kafka.consumer.connection.count",
+        "org.apache.kafka.kafka.count.count",
         "org.apache.kafka.consumer.connection.creation.rate",
         "org.apache.kafka.consumer.coordinator.rebalance.latency.avg",
         "org.apache.kafka.consumer.poll.idle.ratio.avg",
