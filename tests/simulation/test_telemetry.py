@@ -11,6 +11,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import IllegalStateError, KafkaTimeoutError
 from tandem_kafka.testing import CUT, Call, Simulation
 from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
 from tandem_kafka.wire.messages import (
@@ -71,6 +72,33 @@ def test_pushes_at_the_interval_and_at_close() -> None:
     assert [each.terminating for each in receiver.pushes[len(regular) :]] == [True]
     assert len({each.client_instance_id for each in receiver.pushes}) == 1
     assert b"fetch.manager.records.consumed.total" in receiver.pushes[-1].metrics
+
+
+def test_the_client_instance_id() -> None:
+    receiver = TelemetryReceiver()
+    with subscribed("id", receiver) as (simulation, consumer):
+        given = consumer.client_instance_id(timeout_ms=5_000)
+        assert consumer.client_instance_id(timeout_ms=0) == given
+        poll_for(simulation, consumer, 3 * INTERVAL_MS)
+    assert {each.client_instance_id for each in receiver.pushes} == {given}
+
+
+def test_without_a_receiver_no_broker_gives_an_id() -> None:
+    with (
+        subscribed("no id", None) as (_, consumer),
+        pytest.raises(KafkaTimeoutError, match=r"client_instance_id\(\)"),
+    ):
+        consumer.client_instance_id(timeout_ms=5_000)
+
+
+@pytest.mark.parametrize("option", ["enable_metrics_push", "metrics_enabled"])
+def test_there_is_no_id_when_switched_off(option: str) -> None:
+    options: dict[str, Any] = {option: False}
+    with (
+        subscribed("off", TelemetryReceiver(), **options) as (_, consumer),
+        pytest.raises(IllegalStateError, match=f"requires {option}=True"),
+    ):
+        consumer.client_instance_id(timeout_ms=5_000)
 
 
 def test_a_changed_subscription_is_requested_again() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tandem_kafka.errors import UnexpectedResponseError, for_code
+from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, ToNode, UnsentRequest
@@ -86,6 +87,7 @@ class TelemetryManager(RequestManager):
             context.metrics, config.metric_group_prefix, context.clock
         )
         self._subscription: _Subscription | None = None
+        self._waiting: list[Completion[UUID]] = []
         self._member_id = ""
         self._due_ms = 0
 
@@ -116,6 +118,14 @@ class TelemetryManager(RequestManager):
             return IDLE
         return PollResult((self._push(subscription, terminating=True),))
 
+    def await_client_instance_id(self, future: Completion[UUID]) -> None:
+        """Complete the future as soon as a broker has given this client an id."""
+        if self._subscription is not None:
+            future.complete(self._subscription.client_instance_id)
+            return
+        self._waiting = [each for each in self._waiting if not each.done]
+        self._waiting.append(future)
+
     def _offered(self) -> bool:
         return self._offers(GetTelemetrySubscriptionsRequest.API_KEY)
 
@@ -139,6 +149,9 @@ class TelemetryManager(RequestManager):
         self._subscription = now
         if before is None:
             log.info("metrics can be pushed; client instance id: %s", now.client_instance_id)
+            for future in self._waiting:
+                future.complete(now.client_instance_id)
+            self._waiting.clear()
         if now.prefixes:
             share = self._context.random.uniform(*_FIRST_PUSH)
             self._wait(State.PUSH_NEEDED, round(share * now.interval_ms))
