@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, overload
+from uuid import UUID
 
 from tandem_kafka.aio.listener import AsyncRebalanceListener
 from tandem_kafka.consumer.calls.cluster import ClusterCalls
@@ -220,6 +221,15 @@ class AwaitableMethods:
             KafkaTimeoutError: The cluster did not respond in time.
         """
         return await self._cluster.cluster(timeout_ms)
+
+    async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
+        """Return the id under which brokers receive the metrics of this consumer (KIP-714).
+
+        Raises:
+            IllegalStateError: ``enable_metrics_push`` or ``metrics_enabled`` is False.
+            KafkaTimeoutError: No broker has given an id in time.
+        """
+        return await self._cluster.client_instance_id(timeout_ms)
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if the topic is not visible.

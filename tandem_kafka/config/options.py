@@ -415,6 +415,11 @@ class Options:
 
     # Metrics.
     metrics_enabled: bool = option(True, BOOL, "Collect metrics.")
+    enable_metrics_push: bool = option(
+        True,
+        BOOL,
+        "Push metrics to brokers that subscribe to them (KIP-714); requires `metrics_enabled`.",
+    )
     metrics_num_samples: int = option(
         2, _LIFTED, "Number of time windows from which a metric is computed."
     )

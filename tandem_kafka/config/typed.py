@@ -247,6 +247,8 @@ class PlainOptions(TypedDict, total=False):
     # Metrics.
     metrics_enabled: bool
     """Collect metrics."""
+    enable_metrics_push: bool
+    """Push metrics to brokers that subscribe to them (KIP-714); requires `metrics_enabled`."""
     metrics_num_samples: int
     """Number of time windows from which a metric is computed."""
     metrics_sample_window_ms: float

@@ -128,6 +128,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     "receive.message.max.bytes": _number("receive_message_max_bytes", 1_000, _INT_MAX),
     "max.in.flight": _IN_FLIGHT,
     "max.in.flight.requests.per.connection": _IN_FLIGHT,
+    "enable.metrics.push": _flag("enable_metrics_push"),
     # Security.
     "security.protocol": _words(
         "security_protocol",
@@ -194,7 +195,7 @@ IGNORED: Final = frozenset(
     compression.level compression.type connect_cb consume.callback.max.messages consume_cb
     coordinator.query.interval.ms debug default_topic_conf delivery.report.only.error
     delivery.timeout.ms dr_cb dr_msg_cb enable.gapless.guarantee enable.idempotence
-    enable.metrics.push enable.random.seed enable.sasl.oauthbearer.unsecure.jwt
+    enable.random.seed enable.sasl.oauthbearer.unsecure.jwt
     enable.sparse.connections enabled_events fetch.error.backoff.ms fetch.queue.backoff.ms
     group.protocol.type https.ca.location https.ca.pem interceptors
     internal.termination.signal linger.ms log.connection.close log.queue log.thread.name

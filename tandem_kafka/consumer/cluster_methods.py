@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from tandem_kafka.callers import run
 from tandem_kafka.consumer.calls.cluster import ClusterCalls
 from tandem_kafka.shared.metadata import ClusterSnapshot
@@ -52,6 +54,21 @@ class ClusterMethods:
             WakeupError: ``wakeup()`` was called.
         """
         return run(self._cluster.cluster(timeout_ms))
+
+    def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
+        """Return the id under which brokers receive the metrics of this consumer (KIP-714).
+
+        Brokers give an id only if they receive metrics of clients.
+
+        Args:
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
+
+        Raises:
+            IllegalStateError: ``enable_metrics_push`` or ``metrics_enabled`` is False.
+            KafkaTimeoutError: No broker has given an id in time.
+            WakeupError: ``wakeup()`` was called.
+        """
+        return run(self._cluster.client_instance_id(timeout_ms))
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if the topic is not visible.

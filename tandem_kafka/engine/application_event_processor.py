@@ -107,6 +107,8 @@ class ApplicationEventProcessor:
                 event.future.complete(self._lag(event.partition))
             case events.PartitionsForTopic() | events.ListTopics():
                 managers.topic_metadata.look_up(event)
+            case events.GetClientInstanceId():
+                managers.telemetry.await_client_instance_id(event.future)
             case events.Bootstrap():
                 managers.metadata.request_update()
                 managers.metadata.wait_for_answer(event.future, refresh=event.refresh)

@@ -65,7 +65,7 @@ def _assemble(
         config, transport, runtime.driver, runtime.random, metadata, context.metrics
     )
     _register_gauges(context, client, queue)
-    managers = RequestManagers.build(context)
+    managers = RequestManagers.build(context, client.offers)
     loop = NetworkLoop(context, managers, client, transport, queue, runtime.driver)
     return EngineHandle(
         loop=loop,

@@ -36,6 +36,7 @@ __all__ = [
     "EnforceRebalance",
     "Event",
     "FetchCommitted",
+    "GetClientInstanceId",
     "LeaveGroup",
     "ListOffsets",
     "ListTopics",
@@ -277,6 +278,13 @@ class ListTopics(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GetClientInstanceId(Event):
+    """Done with the id that a broker has given to this client (KIP-714)."""
+
+    operation: ClassVar[str] = "client_instance_id()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Bootstrap(Event):
     """Done with the first metadata response, or with the next one if `refresh` is set."""
 
@@ -349,6 +357,7 @@ ApplicationEvent = (
     | CurrentLag
     | PartitionsForTopic
     | ListTopics
+    | GetClientInstanceId
     | Bootstrap
     | EnforceRebalance
     | ApplyAssignment

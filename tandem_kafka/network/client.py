@@ -93,6 +93,11 @@ class NetworkClient:
         versions = self._pool.versions
         return release_of(versions) if versions is not None else None
 
+    def offers(self, api_key: int) -> bool:
+        """Tell whether the last connected broker offers an API."""
+        versions = self._pool.versions
+        return versions is not None and api_key in versions.api_versions
+
     def troubles(self, now_ms: int) -> list[Trouble]:
         """Say what is wrong with brokers; any thread may call this."""
         states, links = tuple(self._pool.states.values()), tuple(self._pool.links())

@@ -17,6 +17,7 @@ from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.membership.ungrouped import UngroupedMembership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
+from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers, TelemetryManager
 from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
 from tandem_kafka.request_managers.validation import ValidationManager
 
@@ -45,10 +46,16 @@ class RequestManagers:
     fetch: FetchManager
     topic_metadata: TopicMetadataManager
     metadata: MetadataRefresher
+    telemetry: TelemetryManager
 
     @classmethod
-    def build(cls, context: ManagerContext) -> RequestManagers:
-        """Create the managers for a configuration."""
+    def build(cls, context: ManagerContext, offers: Offers) -> RequestManagers:
+        """Create the managers for a configuration.
+
+        Args:
+            context: What the managers share.
+            offers: Tells whether the last connected broker offers an API, by its key.
+        """
         metadata = MetadataRefresher(context)
         group = _build_group(context, metadata) if context.config.group_id is not None else None
         list_offsets = ListOffsetsManager(context, metadata)
@@ -63,6 +70,7 @@ class RequestManagers:
             fetch=FetchManager(context, metadata, positions),
             topic_metadata=TopicMetadataManager(context),
             metadata=metadata,
+            telemetry=TelemetryManager(context, offers),
         )
 
     def __iter__(self) -> Iterator[RequestManager]:
@@ -78,6 +86,7 @@ class RequestManagers:
         yield self.fetch
         yield self.topic_metadata
         yield self.metadata
+        yield self.telemetry
 
 
 def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupManagers:

@@ -62,6 +62,8 @@ __all__ = [
     "FetchResponse",
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
+    "GetTelemetrySubscriptionsRequest",
+    "GetTelemetrySubscriptionsResponse",
     "HeartbeatRequest",
     "HeartbeatResponse",
     "JoinGroupRequest",
@@ -78,6 +80,8 @@ __all__ = [
     "OffsetFetchResponse",
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
+    "PushTelemetryRequest",
+    "PushTelemetryResponse",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
@@ -125,3 +129,19 @@ with schemas_may_be_read():
         ApiMessage, load_json=_SCHEMAS
     ):
         """Whether the coordinator has accepted the assignment."""
+
+    class GetTelemetrySubscriptionsRequest(  # type: ignore[call-arg]
+        ApiMessage, load_json=_SCHEMAS
+    ):
+        """A request for the metrics to push (KIP-714)."""
+
+    class GetTelemetrySubscriptionsResponse(  # type: ignore[call-arg]
+        ApiMessage, load_json=_SCHEMAS
+    ):
+        """The metrics that a broker subscribes to."""
+
+    class PushTelemetryRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+        """Metrics for a broker that subscribes to them."""
+
+    class PushTelemetryResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
+        """Whether the broker has accepted the metrics."""

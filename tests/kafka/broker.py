@@ -45,6 +45,7 @@ class KafkaCluster:
         listeners: The security protocols of additional listeners, by name.
         authorizer: Whether users need permissions (anonymous users and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
+        plugins: A folder of Java classes that the settings name.
         advertise: Returns the advertised ports of a broker by listener, if they differ.
     """
 
@@ -56,8 +57,10 @@ class KafkaCluster:
         listeners: Mapping[str, str] | None = None,
         authorizer: bool = False,
         jvm_options: Sequence[str] = QUICK_START,
+        plugins: Path | None = None,
         advertise: Callable[[BrokerAddress], Mapping[str, int]] = lambda _: {},
     ) -> None:
+        self._plugins = plugins
         self._folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-"))
         self.certificates = Certificates(self._folder / "certificates")
         protocols = listeners or {}
@@ -80,7 +83,7 @@ class KafkaCluster:
         settings = broker_settings(address, self.addresses, folder / "data", self.certificates)
         properties = folder / "server.properties"
         write_properties(properties, {**settings, **extra})
-        return BrokerProcess(properties, folder / "broker.log", jvm_options)
+        return BrokerProcess(properties, folder / "broker.log", jvm_options, self._plugins)
 
     def __enter__(self) -> Self:
         try:

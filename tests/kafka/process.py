@@ -23,20 +23,36 @@ _STOP_S = 60.0
 
 
 def java_command(
-    main_class: str, *arguments: str, options: Sequence[str] = (), log_level: str = "info"
+    main_class: str,
+    *arguments: str,
+    options: Sequence[str] = (),
+    log_level: str = "info",
+    classes: Path | None = None,
 ) -> list[str]:
-    """Return the command that runs a class of Kafka; it logs to stdout."""
+    """Return the command that runs a class of Kafka; it logs to stdout.
+
+    Args:
+        main_class: The class.
+        *arguments: Its arguments.
+        options: Options of the JVM.
+        log_level: The lowest level to log.
+        classes: A folder of further classes.
+    """
     java = shutil.which("java")
     if java is None:
         raise RuntimeError("Java 17 or newer is needed to run Kafka: no 'java' on the PATH")
     log = (f"-Dlog4j2.configurationFile={_LOG4J}", f"-Dtests.log.level={log_level}")
-    return [java, *options, *log, "-cp", classpath(), main_class, *arguments]
+    path = classpath() if classes is None else f"{classpath()}{os.pathsep}{classes}"
+    return [java, *options, *log, "-cp", path, main_class, *arguments]
 
 
 class BrokerProcess:
     """A Kafka broker; its ports and data survive a restart."""
 
-    def __init__(self, properties: Path, log: Path, options: Sequence[str]) -> None:
+    def __init__(
+        self, properties: Path, log: Path, options: Sequence[str], classes: Path | None
+    ) -> None:
+        self._classes = classes
         self._properties = properties
         self._log = log
         self._options = options
@@ -68,7 +84,9 @@ class BrokerProcess:
         if self.running:
             raise RuntimeError("the broker is running")
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
-        command = java_command("kafka.Kafka", str(self._properties), options=self._options)
+        command = java_command(
+            "kafka.Kafka", str(self._properties), options=self._options, classes=self._classes
+        )
         with self._log.open("ab") as log:
             # A new process session: Ctrl-C only reaches the tests, which then stop their brokers.
             self._process = subprocess.Popen(

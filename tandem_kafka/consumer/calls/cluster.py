@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_topics
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.errors import (
+    IllegalStateError,
     InvalidTopicError,
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
@@ -15,6 +17,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.events.application import (
     Bootstrap,
     EnforceRebalance,
+    GetClientInstanceId,
     ListTopics,
     PartitionsForTopic,
 )
@@ -56,6 +59,19 @@ class ClusterCalls(Owned):
         found = await self._core.ask(ListTopics(deadline_ms=deadline_ms), interruptible=True)
         # The metadata itself may have no nodes at the moment, after a rebootstrap.
         return dataclasses.replace(metadata.snapshot, nodes=found.nodes, topics=found.topics)
+
+    @shared
+    async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
+        """Return the id that a broker has given to this client."""
+        config = self._core.config
+        for option in ("enable_metrics_push", "metrics_enabled"):
+            if not getattr(config, option):
+                raise IllegalStateError(
+                    f"client_instance_id() requires {option}=True: no broker gives an id otherwise"
+                )
+        event = GetClientInstanceId(deadline_ms=self._core.deadline_ms(timeout_ms))
+        found: UUID = await self._core.ask(event, interruptible=True)
+        return found
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if the topic is not visible."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tandem_kafka.testing.cluster.apis import APIS
+from tandem_kafka.testing.cluster.apis import APIS, TELEMETRY
 from tandem_kafka.testing.cluster.apis.api_versions import reject_version
 from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
 from tandem_kafka.testing.cluster.apis.not_enabled import reject_as_not_enabled
@@ -40,14 +40,15 @@ class SimBroker(BrokerState):
         self._cluster = cluster
         self._scripts = scripts
         self._offered: dict[int, tuple[int, int]] = {}
-        self._offered_with: tuple[Release | None, frozenset[int]] | None = None
+        self._offered_with: tuple[object, ...] | None = None
         self._queues: dict[int, list[Call]] = {}
         self._muted_until_ms: dict[int, int] = {}
 
     @property
     def offered(self) -> dict[int, tuple[int, int]]:
         """The lowest and the highest version of each API, by its key."""
-        depends_on = self.release, frozenset(self._cluster.disabled)
+        receives = self._cluster.telemetry is not None
+        depends_on = self.release, frozenset(self._cluster.disabled), receives
         if depends_on != self._offered_with:
             self._offered_with = depends_on
             self._offered = {key: v for key in APIS if (v := self.offers(key)) is not None}
@@ -57,6 +58,8 @@ class SimBroker(BrokerState):
         """Return the lowest and the highest version of an API, None if it is not offered."""
         if api_key not in APIS or api_key in self._cluster.disabled:
             return None
+        if api_key in TELEMETRY:
+            return APIS[api_key].versions if self._cluster.telemetry is not None else None
         if self.release is not None:
             return self.release.versions.get(api_key)
         return APIS[api_key].versions

@@ -11,6 +11,7 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.broker_state import BrokerState
 from tandem_kafka.testing.cluster.coordination import Coordination
 from tandem_kafka.testing.cluster.releases import release_named
+from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
@@ -34,6 +35,7 @@ class ClusterState(ABC):
             their rack (KIP-392), as with Kafka's RackAwareReplicaSelector.
         auto_create: Whether a metadata request for an unknown topic creates it.
         disabled: Keys of APIs that the brokers do not offer.
+        telemetry: Receives the metrics of clients (KIP-714); None if the brokers do not offer that.
         commit_log: Every accepted commit, in order, with the id of the member.
         coordination: The coordinators of the groups.
     """
@@ -56,6 +58,7 @@ class ClusterState(ABC):
         self.topics: dict[str, SimTopic] = {}
         self.coordination = Coordination(network, self._partition_counts, self._is_served)
         self.disabled: set[int] = set()
+        self.telemetry: TelemetryReceiver | None = None
         self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
         self._committed_for: dict[tuple[str, int], str] = {}
         self._coordinators: dict[str, int] = {}

@@ -50,6 +50,7 @@ AWAITABLE: list[Callable[[Consumer], Coroutine[Any, Any, Any]]] = [
     lambda consumer: consumer.offsets_for_times({TP: 0}),
     lambda consumer: consumer.topics(),
     lambda consumer: consumer.cluster(),
+    lambda consumer: consumer.client_instance_id(),
     lambda consumer: consumer.partitions_for_topic("orders"),
     lambda consumer: consumer.enforce_rebalance(),
 ]

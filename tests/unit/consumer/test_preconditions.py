@@ -71,6 +71,7 @@ CALLS: dict[str, Callable[[KafkaConsumer], object]] = {
     "group_metadata": lambda c: c.group_metadata(),
     "enforce_rebalance": lambda c: c.enforce_rebalance(),
     "topics": lambda c: c.topics(),
+    "client_instance_id": lambda c: c.client_instance_id(),
     "cluster": lambda c: c.cluster(),
     "partitions_for_topic": lambda c: c.partitions_for_topic("topic"),
     "bootstrap": lambda c: c.bootstrap(),

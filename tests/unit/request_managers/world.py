@@ -78,7 +78,9 @@ class World:
             metrics=ConsumerMetrics(self.config, self.clock),
             user_code=user_code or InlineUserCode(),
         )
-        self.managers = RequestManagers.build(self.context)
+        #: Keys of the APIs that the brokers offer, as far as managers ask for them.
+        self.offered: set[int] = set()
+        self.managers = RequestManagers.build(self.context, self.offered.__contains__)
         self.epoch = 3
         if leaders:
             self.lead(*leaders)

@@ -20,10 +20,11 @@ from tandem_kafka.testing.cluster.apis import (
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    telemetry,
 )
 from tandem_kafka.testing.cluster.apis.api import Api
 
-__all__ = ["APIS", "Api"]
+__all__ = ["APIS", "TELEMETRY", "Api"]
 
 _ALL = (
     api_versions.API,
@@ -43,7 +44,12 @@ _ALL = (
     offset_fetch.API,
     offset_for_leader_epoch.API,
     sync_group.API,
+    telemetry.GET_API,
+    telemetry.PUSH_API,
 )
 
 #: By API key.
 APIS = {api.request.API_KEY: api for api in _ALL}
+
+#: Keys of the APIs that are offered only if the cluster receives metrics of clients.
+TELEMETRY = frozenset(api.request.API_KEY for api in (telemetry.GET_API, telemetry.PUSH_API))
