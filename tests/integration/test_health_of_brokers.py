@@ -1,0 +1,153 @@
+"""Five seconds after a real broker changes, health, probe, log and diagnosis tell the truth."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.probe import Probe
+from tests.integration.polling import Clock, Consume
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.ports import free_ports
+from tests.kafka.proxy import Proxy
+from tests.kafka.settings import BrokerAddress
+
+pytestmark = pytest.mark.slow
+
+LISTENER = "RELAYED"
+TRUTH_S = 5.0
+CANNOT = "cannot be used"
+
+
+class Relayed:
+    """A broker that clients reach through a relay."""
+
+    def __init__(self) -> None:
+        self.cluster = KafkaCluster(listeners={LISTENER: "PLAINTEXT"}, advertise=self._relay)
+
+    def _relay(self, address: BrokerAddress) -> dict[str, int]:
+        self._target = f"127.0.0.1:{address.ports[LISTENER]}"
+        self.relay = Proxy(self._target)
+        return {LISTENER: self.relay.port}
+
+    def refuse(self) -> None:
+        (nowhere,) = free_ports(1)
+        self.relay.lead_to(f"127.0.0.1:{nowhere}")
+        self.relay.cut()
+
+    def accept(self) -> None:
+        self.relay.lead_to(self._target)
+
+    def close(self) -> None:
+        self.relay.close()
+        self.cluster.close()
+
+
+@pytest.fixture(scope="module")
+def relayed() -> Iterator[Relayed]:
+    relayed = Relayed()
+    try:
+        relayed.cluster.start()
+        yield relayed
+    finally:
+        relayed.close()
+
+
+@pytest.fixture
+def world(
+    relayed: Relayed, implementation: str, consume: Consume, request: pytest.FixtureRequest
+) -> Iterator[tuple[KafkaConsumer, Probe]]:
+    """A consumer with a partition, and its probe."""
+    case = "".join(char if char.isalnum() else "-" for char in request.node.name)
+    topic = relayed.cluster.admin.create_topic(case)
+    consumer = consume(
+        topic,
+        bootstrap_servers=relayed.relay.address,
+        group_id=f"group-of-{case}",
+        client_id=implementation,
+        reconnect_backoff_max_ms=200,
+        retry_backoff_max_ms=200,
+    )
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        until(consumer, lambda: consumer.health().ready, 60.0)
+        yield consumer, probe
+
+
+def until(consumer: KafkaConsumer, told: Callable[[], object], limit_s: float = TRUTH_S) -> None:
+    """Poll until the truth is told."""
+    clock = Clock()
+    while not told():
+        consumer.poll(50)
+        assert clock.seconds < limit_s, consumer.diagnose()
+
+
+def asked(probe: Probe, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}{path}") as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def all_well(consumer: KafkaConsumer, probe: Probe) -> bool:
+    """Whether everyone says that the consumer works."""
+    health = consumer.health()
+    return (
+        health.ready
+        and health.troubles == ()
+        and asked(probe, "/ready") == (200, {"ok": True, "reasons": {health.client_id: []}})
+        and "ready: yes" in consumer.diagnose()
+    )
+
+
+def unusable(consumer: KafkaConsumer, probe: Probe, log: str) -> bool:
+    """Whether everyone says that the broker cannot be used, and that the consumer lives."""
+    health, diagnosis = consumer.health(), consumer.diagnose()
+    status, body = asked(probe, "/ready")
+    return (
+        health.alive
+        and not health.ready
+        and any(CANNOT in reason for reason in health.not_ready)
+        and any(CANNOT in trouble for trouble in health.troubles)
+        and asked(probe, "/live")[0] == 200
+        and (status, body["ok"]) == (503, False)
+        and any(CANNOT in reason for reason in body["reasons"][health.client_id])
+        and "ready: NO, " in diagnosis
+        and CANNOT in diagnosis
+        and "cannot use broker 1 " in log
+    )
+
+
+def test_a_stopped_broker_and_its_restart_are_known_within_five_seconds(
+    relayed: Relayed, world: tuple[KafkaConsumer, Probe], caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer, probe = world
+    until(consumer, lambda: all_well(consumer, probe))
+    relayed.cluster.kill()
+    try:
+        until(consumer, lambda: unusable(consumer, probe, caplog.text))
+        assert "is back after" not in caplog.text
+    finally:
+        relayed.cluster.start_again()
+    until(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
+
+
+def test_a_refusing_broker_is_known_within_five_seconds(
+    relayed: Relayed, world: tuple[KafkaConsumer, Probe], caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer, probe = world
+    until(consumer, lambda: all_well(consumer, probe))
+    relayed.refuse()
+    try:
+        until(consumer, lambda: unusable(consumer, probe, caplog.text))
+        assert "is back after" not in caplog.text
+    finally:
+        relayed.accept()
+    until(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
