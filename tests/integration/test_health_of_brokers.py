@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,7 +23,23 @@ pytestmark = pytest.mark.slow
 
 LISTENER = "RELAYED"
 TRUTH_S = 5.0
-CANNOT = "cannot be used"
+CANNOT = "has been unusable"
+SLOW = "is slow"
+#: How much later the responses of a slow broker come. A fetch counts as late after a second beyond
+#: `MAX_WAIT_MS`, because the broker may park it for so long.
+DELAY_S = 1.3
+MAX_WAIT_MS = 100
+
+
+class Relay(Proxy):
+    """A proxy that can delay responses."""
+
+    delay_s = 0.0
+
+    def passed(self, data: bytes, *, to_client: bool) -> bytes:
+        if to_client:
+            time.sleep(self.delay_s)
+        return data
 
 
 class Relayed:
@@ -33,7 +50,7 @@ class Relayed:
 
     def _relay(self, address: BrokerAddress) -> dict[str, int]:
         self._target = f"127.0.0.1:{address.ports[LISTENER]}"
-        self.relay = Proxy(self._target)
+        self.relay = Relay(self._target)
         return {LISTENER: self.relay.port}
 
     def refuse(self) -> None:
@@ -71,6 +88,7 @@ def world(
         bootstrap_servers=relayed.relay.address,
         group_id=f"group-of-{case}",
         client_id=implementation,
+        fetch_max_wait_ms=MAX_WAIT_MS,
         reconnect_backoff_max_ms=200,
         retry_backoff_max_ms=200,
     )
@@ -151,3 +169,35 @@ def test_a_refusing_broker_is_known_within_five_seconds(
     finally:
         relayed.accept()
     until(consumer, lambda: all_well(consumer, probe) and "is back after" in caplog.text)
+
+
+def test_a_slow_broker_is_known_within_five_seconds(
+    relayed: Relayed, world: tuple[KafkaConsumer, Probe], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records flow meanwhile: without a response, nobody can tell that a broker is slow."""
+    consumer, probe = world
+    until(consumer, consumer.assignment, 60.0)
+    (tp,) = consumer.assignment()
+
+    def flows() -> bool:
+        relayed.cluster.admin.produce(tp.topic, [b"1"])
+        return consumer.position(tp) > 5
+
+    def known() -> bool:
+        return (
+            flows()
+            and any(
+                "broker 1" in trouble and SLOW in trouble for trouble in consumer.health().troubles
+            )
+            and SLOW in consumer.diagnose()
+            and asked(probe, "/live")[0] == 200
+            and any("broker 1" in line and SLOW in line for line in caplog.messages)
+        )
+
+    until(consumer, lambda: flows() and all_well(consumer, probe))
+    relayed.relay.delay_s = DELAY_S
+    try:
+        until(consumer, known)
+    finally:
+        relayed.relay.delay_s = 0.0
+    until(consumer, lambda: all_well(consumer, probe))
