@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trustme
+from joserfc.jwk import RSAKey
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import (
@@ -25,6 +26,8 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.security import write_certificate
 from tests.kafka.token_server import CLIENT, SECRET, TokenServer
 from tests.kafka.tokens import TokenIssuer
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 pytestmark = pytest.mark.usefixtures("implementation")
 
@@ -86,18 +89,46 @@ def test_a_token_endpoint_that_comes_back(
     assert len(server.requests) == 1, "all connections share a token"
 
 
+def by_assertion(server: TokenServer, folder: Path) -> Options:
+    """Return the options of a client with a key instead of a secret (JWT bearer, RFC 7523)."""
+    server.client_key = key = RSAKey.generate_key(2048)
+    file = folder / "client.key"
+    file.write_bytes(key.as_pem(private=True))
+    return {
+        "sasl_oauthbearer_grant_type": JWT_BEARER,
+        "sasl_oauthbearer_client_id": None,
+        "sasl_oauthbearer_client_secret": None,
+        "sasl_oauthbearer_assertion_private_key_file": str(file),
+        "sasl_oauthbearer_assertion_claim_iss": "the client",
+        "sasl_oauthbearer_assertion_claim_sub": "alice",
+        "sasl_oauthbearer_assertion_claim_aud": server.url,
+    }
+
+
+@pytest.mark.parametrize("grant", ["client credentials", "JWT bearer"])
 def test_tokens_are_renewed_before_they_expire(
-    guarded: KafkaCluster, name: str, consume: Consume, server: TokenServer
+    guarded: KafkaCluster,
+    name: str,
+    consume: Consume,
+    server: TokenServer,
+    tmp_path: Path,
+    grant: str,
 ) -> None:
     """The broker ends the session with the token; each new login has a new token."""
     server.lifetime_s = 2
-    consumer = consume(name, group_id=name, **from_endpoint(guarded, server, "RENEWING"))
+    options = from_endpoint(guarded, server, "RENEWING")
+    if grant == "JWT bearer":
+        options |= by_assertion(server, tmp_path)
+    consumer = consume(name, group_id=name, **options)
     poll_until(consumer, consumer.assignment)
     poll_until(consumer, lambda: len(server.requests) >= 3)
     guarded.admin.produce(name, [b"2"])
     read = [1]
     poll_until(consumer, lambda: read.append(1) or len(read) > 3)
     assert consumer.metrics()["consumer-metrics"]["failed-connection-total"] == 0
+    assert {form["grant_type"] for form in server.requests} == {
+        JWT_BEARER if grant == "JWT bearer" else "client_credentials"
+    }
 
 
 def test_a_replaced_client_certificate_is_used_without_a_restart(
