@@ -15,7 +15,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 
 from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.runtime import MonotonicClock
@@ -55,11 +62,15 @@ _TRANSIENT: Final = frozenset(
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._WAIT_COORD,  # noqa: SLF001
     }
 )
 _RETRY_PAUSE_S: Final = 0.1
+#: Without the right to read the group, librdkafka's consumer only times out. It is asked in steps
+#: of this length, and an admin client finds out why it did not respond.
+_LOOKUP_S: Final = 3.0
 #: The partition of the marker: brokers reject offsets of partitions that do not exist.
 _MARKER_PARTITION: Final = 0
 
@@ -152,14 +163,12 @@ class _Transaction:
         # This consumer joins no group and reads no records. With read_committed, a lookup of
         # offsets waits for open transactions (KIP-447). It is created first, so that it connects
         # while the producer waits.
+        self._connection = {
+            name: value for name, value in config.items() if name.startswith(_CONNECTION_PROPERTIES)
+        } | {"logger": DebugLog()}
         self._consumer = Consumer(
-            {
-                name: value
-                for name, value in config.items()
-                if name.startswith(_CONNECTION_PROPERTIES)
-            }
+            self._connection
             | {"group.id": write.transactional_id, "isolation.level": "read_committed"}
-            | {"logger": DebugLog()}
         )
         self._producer = TaskProducer(
             {
@@ -180,11 +189,23 @@ class _Transaction:
     def marker(self, topic: str) -> str:
         """Return the last committed marker; empty if there is none."""
         partitions = [TopicPartition(topic, _MARKER_PARTITION)]
-        found = self._retried(
-            "committed",
-            lambda timeout_s: self._consumer.committed(partitions, timeout=timeout_s),
-        )
+        found = self._retried("committed", lambda timeout_s: self._committed(partitions, timeout_s))
         return found[0].metadata or ""
+
+    def _committed(self, partitions: list[TopicPartition], timeout_s: float) -> Any:
+        try:
+            return self._consumer.committed(partitions, timeout=min(timeout_s, _LOOKUP_S))
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:  # noqa: SLF001
+                self._check_group(partitions)
+            raise
+
+    def _check_group(self, partitions: list[TopicPartition]) -> None:
+        """Raise the error with which the broker rejects lookups of offsets, if it does."""
+        group = ConsumerGroupTopicPartitions(self._write.transactional_id, partitions)
+        admin = AdminClient(self._connection)
+        (found,) = admin.list_consumer_group_offsets([group], request_timeout=_LOOKUP_S).values()
+        found.result()
 
     def write(self, batches: Iterator[Any]) -> None:
         """Produce rows and marker, and commit them."""

@@ -1,0 +1,93 @@
+"""A sink whose user has no rights says which one is missing: transactional id, group, topic."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.security import PASSWORD
+
+from tandem_kafka.spark.options import SinkOptions  # isort: skip
+from tandem_kafka.spark.producing import DeliveryError  # isort: skip
+from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
+
+READ, WRITE = AclOperation.READ, AclOperation.WRITE
+#: Far less than the sink waits for a broker (`tandem.flushTimeoutMs`, two minutes).
+AT_ONCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaCluster]:
+    with KafkaCluster(authorizer=True) as cluster:
+        yield cluster
+
+
+def allow(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    right = AclBinding(
+        kind,
+        name,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    for future in cluster.admin.client.create_acls([right]).values():
+        future.result(20)
+
+
+def test_each_missing_right_is_named_and_the_sink_works_once_all_are_given(
+    guarded: KafkaCluster,
+) -> None:
+    """No right on the cluster is needed, as since Kafka 2.8."""
+    topic = guarded.admin.create_topic(f"sink-{uuid.uuid4().hex[:8]}")
+    write = TaskWrite(f"{topic}-writer", "query q", 0)
+    options = SinkOptions.parse(
+        {
+            "kafka.bootstrap.servers": guarded.bootstrap("SASL_PLAINTEXT"),
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "alice",
+            "kafka.sasl.password": PASSWORD,
+            "topic": topic,
+            "tandem.transactionalIdPrefix": write.prefix,
+        }
+    )
+    rights = [
+        (ResourceType.TRANSACTIONAL_ID, write.transactional_id, WRITE, "Transactional Id"),
+        (ResourceType.GROUP, write.transactional_id, READ, "Group"),
+        (ResourceType.TOPIC, topic, WRITE, "Topic"),
+        (ResourceType.TOPIC, topic, READ, "Topic"),
+    ]
+    refusals = []
+    for kind, name, operation, _ in rights:
+        refusals.append(refusal(options, write))
+        allow(guarded, kind, name, operation)
+    deliver_once(iter([values()]), options, write)
+    for (*_, word), text in zip(rights, refusals, strict=True):
+        assert f"{word} authorization failed" in text
+
+
+def values() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": pa.array([b"1"], pa.binary())})
+
+
+def refusal(options: SinkOptions, write: TaskWrite) -> str:
+    began = time.monotonic()
+    with pytest.raises(DeliveryError) as caught:
+        deliver_once(iter([values()]), options, write)
+    assert time.monotonic() - began < AT_ONCE_S
+    assert PASSWORD not in str(caught.value)
+    return str(caught.value)
