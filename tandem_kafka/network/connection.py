@@ -14,6 +14,7 @@ flight. That request fails if the frame is invalid.
 from __future__ import annotations
 
 import enum
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -182,6 +183,7 @@ class BrokerConnection:
     def opened(self, now_ms: int) -> None:
         """Request API versions, after the transport has opened the connection."""
         self._transition(_Event.OPENED)
+        log.debug("%s: connection opened", self.node, fields={"node_id": self.node.node_id})
         self._ask_versions(ApiVersionsRequest.max_version, now_ms)
 
     def _ask_versions(self, version: int, now_ms: int) -> None:
@@ -249,9 +251,9 @@ class BrokerConnection:
         # The setup of a connection has its own deadline.
         timeout_ms = request.timeout_ms if request is not None else FOREVER_MS
         deadline_ms = now_ms + timeout_ms
-        self._in_flight.append(
-            _InFlight(self._correlation_id, message, version, now_ms, deadline_ms, request)
-        )
+        sent = _InFlight(self._correlation_id, message, version, now_ms, deadline_ms, request)
+        self._in_flight.append(sent)
+        self._log(sent, "sent")
 
     def _encode(self, message: Any, version: int, correlation_id: int) -> bytes:
         try:
@@ -278,6 +280,7 @@ class BrokerConnection:
         self._throttle(message, sent, now_ms)
         self._in_flight.popleft()
         self.last_response_ms = now_ms
+        self._log(sent, "response after %d ms", now_ms - sent.sent_ms)
         if sent.request is not None:
             response = ClientResponse(message, sent.version, self.node, now_ms - sent.sent_ms)
             return Delivery(sent.request, response)
@@ -332,11 +335,32 @@ class BrokerConnection:
         blamed = in_flight[0] if in_flight and isinstance(error, KafkaProtocolError) else None
         deliveries = []
         for sent in in_flight:
+            self._log(sent, "no response: %s", error)
             if sent.request is None:
                 continue
             outcome = error if sent is blamed else self._reason(sent, error, now_ms)
             deliveries.append(Delivery(sent.request, outcome))
         return deliveries
+
+    def _log(self, sent: _InFlight, what: str, *arguments: object) -> None:
+        """Log a step of a request at DEBUG, without its fields: they may be secrets."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return
+        name, number = sent.message.name, sent.correlation_id
+        log.debug(
+            f"%s: %s v%d, request %d: {what}",  # noqa: G004 - `what` is a constant of the callers
+            self.node,
+            name,
+            sent.version,
+            number,
+            *arguments,
+            fields={
+                "node_id": self.node.node_id,
+                "api": name,
+                "version": sent.version,
+                "correlation_id": number,
+            },
+        )
 
     def _reason(self, sent: _InFlight, error: Exception, now_ms: int) -> Exception:
         if now_ms < sent.deadline_ms:

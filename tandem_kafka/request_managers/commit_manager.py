@@ -281,6 +281,9 @@ class CommitManager(RequestManager):
         raise_error_of(requested_entries(response.message.topics, commit.offsets, names))
         self._context.metrics.happened("last-commit-seconds-ago")
         self._finish(commit)
+        if log.isEnabledFor(logging.DEBUG):
+            at = [f"{tp.topic}-{tp.partition} at {at.offset}" for tp, at in commit.offsets.items()]
+            log.debug("committed %s", ", ".join(at))
         commit.future.complete(commit.offsets)
 
     def _handle_error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -311,7 +312,9 @@ class MetadataRefresher(RequestManager):
         self._succeeded_ms, self._failing_since_ms = now_ms, None
         self._response_topics = self._requested_topics
         everything = self._requested_topics is None
+        before = self._context.metadata.snapshot
         self._context.metadata.update(answer, partial=not everything, now_ms=now_ms)
+        _log_changes(before, self._context.metadata.snapshot)
         for future in self._waiting:
             future.complete(None)
         self._waiting.clear()
@@ -391,3 +394,14 @@ class MetadataRefresher(RequestManager):
     def _match_failed(self, error: Exception) -> None:
         self._context.raise_in_poll(error)
         self._retry(self._context.clock.now_ms())
+
+
+def _log_changes(before: ClusterSnapshot, after: ClusterSnapshot) -> None:
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    if before.nodes != after.nodes:
+        log.debug("metadata: the brokers are %s", ", ".join(map(str, after.nodes.values())))
+    for name, topic in after.topics.items():
+        if before.topics.get(name) != topic:
+            leaders = {number: info.leader_id for number, info in topic.partitions.items()}
+            log.debug("metadata: leaders of %s: %s", name, leaders, fields={"topic": name})

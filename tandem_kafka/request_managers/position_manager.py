@@ -58,6 +58,8 @@ class PositionsManager(RequestManager):
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int) -> None:
         """Continue at the user's offset."""
+        fields = {"topic": tp.topic, "partition": tp.partition, "offset": offset}
+        log.debug("%s: seek to offset %d", named([tp]), offset, fields=fields)
         self._set_position(self._context.subscription.get(tp), Position(offset, leader_epoch))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
