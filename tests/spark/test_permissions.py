@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.security import PASSWORD
 
