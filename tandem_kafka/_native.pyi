@@ -1,11 +1,12 @@
 """Types of the native extension (rust/)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from typing_extensions import Buffer
 
 from tandem_kafka.records.decoder import TakenRecords
+from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.types import ConsumerRecord
 
 ABI: int
@@ -127,6 +128,75 @@ class TlsConfig:
         ciphers: Sequence[str] | None,
     ) -> None: ...
 
+class Bell:
+    """A count that threads wait for."""
+
+    def __init__(self) -> None: ...
+    @property
+    def count(self) -> int: ...
+    def ring(self) -> bool: ...
+    def wait(self, seen: int, timeout_s: float) -> None: ...
+
+class FetchProgress:
+    """See shared/progress.py."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    read_ahead: int
+    buffered_bytes: int
+    def __init__(self, *arguments: object) -> None: ...
+
+class ChunkQueue:
+    """See shared/fetch_buffer.py."""
+
+    def __init__(self, make_chunk: Callable[..., FetchedChunk]) -> None: ...
+    @property
+    def added(self) -> int: ...
+    @property
+    def added_bytes(self) -> int: ...
+    released_bytes: int
+    @property
+    def reserved_bytes(self) -> int: ...
+    @property
+    def repeated(self) -> tuple[int, int, int]: ...
+    def append(self, chunk: FetchedChunk, size: int) -> None: ...
+    def first(self) -> FetchedChunk | None: ...
+    def take(self) -> FetchedChunk | None: ...
+    def __len__(self) -> int: ...
+
+_Sizes: TypeAlias = tuple[int, int, int]
+
+class StandingFetch:
+    """See rust/src/standing/order.rs."""
+
+    def __init__(
+        self,
+        *,
+        queue: ChunkQueue,
+        bell: Bell,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        session_id: int,
+        session_epoch: int,
+        rack: str,
+        targets: Sequence[tuple[object, object, str, bytes, int, int, int, int, int, int, object]],
+        smallest_bytes: int,
+        largest_bytes: int,
+        room: int,
+        lasts_ms: int,
+    ) -> None: ...
+    def end(self) -> tuple[int, list[tuple[int, int, int, bool]]]: ...
+    def respond(self, frame: bytes) -> bytes | None: ...
+    def progress(self) -> tuple[int, int]: ...
+    def take_counts(
+        self,
+    ) -> tuple[_Sizes, _Sizes, _Sizes, _Sizes, list[tuple[str, _Sizes]]]: ...
+
 class Selector:
     """Connections by number. Only `wakeup` may be called from more than one thread."""
 
@@ -158,5 +228,6 @@ class Selector:
     def poll(self, timeout_ms: int) -> list[tuple[int, int, Frame | str | None]]: ...
     def wakeup(self) -> None: ...
     def received_bytes(self, connection: int) -> int: ...
+    def repeat_fetches(self, connection: int, standing: StandingFetch) -> None: ...
     def disconnect(self, connection: int) -> None: ...
     def close(self) -> None: ...

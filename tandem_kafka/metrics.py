@@ -109,6 +109,11 @@ class _Sensor:
             self._due_ms = now_ms + FLUSH_MS
             self.flush(now_ms)
 
+    def add(self, sizes: tuple[int, float, float], now_ms: int) -> None:
+        """Write several measurements: their number, sum and maximum."""
+        if sizes[0]:
+            self._sensor.record(Batch(*sizes), now_ms)
+
     def flush(self, now_ms: int) -> None:
         taken = []
         with suppress(IndexError):  # another thread may flush at the same time
@@ -131,6 +136,7 @@ class Traffic:
 
     def __init__(self, sensors: Mapping[str, _Sensor], clock: Clock) -> None:
         self._sensors = tuple(sensors.values())
+        self._by_name = dict(sensors)
         self._clock = clock
         self._due_ms = 0
         self.sent: Meter = _noting(sensors, "bytes-sent")
@@ -148,6 +154,23 @@ class Traffic:
             for sensor in self._sensors:
                 sensor.flush(now_ms)
 
+    def repeated(
+        self,
+        received: tuple[int, int, int],
+        sent: tuple[int, int, int],
+        latencies_ms: tuple[int, int, int],
+    ) -> None:
+        """Record the repetitions of a standing fetch, each as number, sum and maximum."""
+        now_ms = self._clock.now_ms()
+        for name, sizes in (
+            ("bytes-received", received),
+            ("bytes-sent", sent),
+            ("request-latency", latencies_ms),
+            ("throttle-time", (received[0], 0, 0)),
+        ):
+            if name in self._by_name:
+                self._by_name[name].add(sizes, now_ms)
+
 
 def _noting(sensors: Mapping[str, _Sensor], name: str) -> Meter:
     return sensors[name].note if name in sensors else _ignore
@@ -164,6 +187,8 @@ class ConsumerMetrics:
         self._sensors: dict[str, _Sensor] = {}
         self._partitions: set[TopicPartition] = set()
         self._happened_ms: dict[str, int] = {}
+        #: Called on any thread before the values are read: measurements not recorded yet.
+        self.sources: list[Callable[[], None]] = []
         if config is not None and config.metrics_enabled:
             self._registry = Metrics(
                 MetricConfig(
@@ -184,9 +209,9 @@ class ConsumerMetrics:
         if found is not None:
             found.record(value, self._clock.now_ms())
 
-    def happened(self, age: str) -> None:
-        """Record that an event of `AGES` happens now."""
-        self._happened_ms[age] = self._clock.now_ms()
+    def happened(self, age: str, ago_ms: int = 0) -> None:
+        """Record that an event of `AGES` happens now, or has happened."""
+        self._happened_ms[age] = self._clock.now_ms() - ago_ms
 
     def since_ms(self, age: str) -> int | None:
         """Return the time since an event of `AGES`, None before the first; for any thread."""
@@ -197,17 +222,28 @@ class ConsumerMetrics:
         then_ms = self._happened_ms.get(name)
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
+    def record_all(self, sensor: str, sizes: tuple[int, int, int], topic: str = "") -> None:
+        """Record several measurements, of a topic if given: their number, sum and maximum."""
+        found = self._topic_sensor(sensor, topic) if topic else self._sensors.get(sensor)
+        if found is not None:
+            found.add(sizes, self._clock.now_ms())
+
     def record_topic(self, sensor: str, topic: str, value: float) -> None:
         """Record one measurement of a topic."""
+        found = self._topic_sensor(sensor, topic)
+        if found is not None:
+            found.record(value, self._clock.now_ms())
+
+    def _topic_sensor(self, sensor: str, topic: str) -> _Sensor | None:
         if self._registry is None:
-            return
+            return None
         key = f"{sensor} of {topic}"
         found = self._sensors.get(key)
         if found is None:
             _, group, statistics, meaning = SENSORS[sensor]
             tags = {"topic": _tag(topic)}
             found = self._sensors[key] = self._sensor(key, group, statistics, meaning, tags=tags)
-        found.record(value, self._clock.now_ms())
+        return found
 
     def _total_traffic(self) -> dict[str, Any]:
         """Create the sensors that sum up the measurements of all brokers."""
@@ -297,6 +333,8 @@ class ConsumerMetrics:
         return groups
 
     def _flush(self) -> int:
+        for collect in tuple(self.sources):
+            collect()
         now_ms = self._clock.now_ms()
         for sensor in tuple(self._sensors.values()):
             sensor.flush(now_ms)

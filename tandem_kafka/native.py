@@ -21,7 +21,7 @@ __all__ = ["ABI", "implementation", "load", "log_fallback", "native", "native_av
 log = logging.getLogger(__name__)
 
 #: The required value of `_native.ABI`; change both together.
-ABI: Final = 6
+ABI: Final = 7
 
 _MODULE: Final = "tandem_kafka._native"
 _VARIABLE: Final = "TANDEM_KAFKA_IMPL"

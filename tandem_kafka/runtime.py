@@ -15,7 +15,13 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tandem_kafka import green
+from tandem_kafka.native import native
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import Bell
 
 __all__ = [
     "Clock",
@@ -95,6 +101,8 @@ class Driver(Protocol):
     #: What waits now. A waiter adds itself before it checks its condition, so that it misses no
     #: notification.
     waiting: list[Waiter]
+    #: Wakes waiting threads without the GIL; None if the application cannot wait for it.
+    bell: Bell | None
 
     @property
     def ended(self) -> bool:
@@ -178,13 +186,20 @@ class ThreadDriver:
     patched them, waiting here lets other green threads run.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, native_waits: bool = True) -> None:
         self._clock = clock
         #: One lock per waiting thread, which the thread holds and `notify` releases. The lock stays
         #: released until the thread takes it, so no wakeup is lost in between. A signal handler
         #: never needs a lock that the interrupted code may hold.
         self.waiting: list[Waiter] = []
         self._new_lock = threading.Lock
+        #: Threads wait for it in native code, so that a standing fetch can wake them. It would
+        #: block all green threads.
+        self.bell: Bell | None = (
+            native.Bell()
+            if native_waits and native is not None and green.library() is None
+            else None
+        )
         self._thread: threading.Thread | None = None
         self._ended = True
 
@@ -219,7 +234,10 @@ class ThreadDriver:
         """
         # A waiter registers before it checks its condition. It therefore either sees a change made
         # before this call, or is registered here.
-        if self.waiting and self._wake() and first:
+        woken = self.bell is not None and self.bell.ring()
+        if self.waiting:
+            woken |= self._wake()
+        if woken and first:
             time.sleep(_HANDOVER_S)
 
     def _wake(self) -> bool:
@@ -233,6 +251,8 @@ class ThreadDriver:
         """Block until `ready()` or the deadline; several threads may wait at the same time."""
         if ready():
             return True
+        if self.bell is not None:
+            return self._wait_for(self.bell, ready, deadline_ms)
         lock = self._new_lock()
         lock.acquire()
         try:
@@ -246,6 +266,16 @@ class ThreadDriver:
         finally:
             if lock in self.waiting:
                 self.waiting.remove(lock)
+
+    def _wait_for(self, bell: Bell, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        while True:
+            seen = bell.count  # read before the condition, so that no change is missed
+            if ready():
+                return True
+            left_ms = deadline_ms - self._clock.now_ms()
+            if left_ms <= 0:
+                return False
+            bell.wait(seen, min(left_ms / 1000, _RECHECK_S))
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` on a new daemon thread."""
@@ -285,10 +315,14 @@ class Runtime:
     random: Random = field(default_factory=Random)
 
     @classmethod
-    def threaded(cls) -> Runtime:
-        """Return a runtime with real time and a real network thread."""
+    def threaded(cls, *, native_waits: bool = True) -> Runtime:
+        """Return a runtime with real time and a real network thread.
+
+        Args:
+            native_waits: Let threads wait in native code; tasks of an event loop cannot.
+        """
         clock = MonotonicClock()
-        return cls(clock=clock, driver=ThreadDriver(clock))
+        return cls(clock=clock, driver=ThreadDriver(clock, native_waits=native_waits))
 
 
 def sleep_ms(duration_ms: float) -> None:

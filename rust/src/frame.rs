@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::batches::Budget;
 use crate::buffer::Buffer;
 use crate::fetch::{Fetched, Received};
-use crate::options::DecodeOptions;
 use crate::view::fill_view;
 
 /// A frame without its length prefix. Supports the buffer protocol, read-only.
@@ -29,16 +27,8 @@ impl Frame {
         Frame { bytes, block_bytes, fetched: Mutex::new(None) }
     }
 
-    /// A fetch response with its header. Decodes it, so release the GIL before the call.
-    pub fn fetch(
-        received: Received,
-        version: i16,
-        options: &DecodeOptions,
-        budget: &Arc<Budget>,
-    ) -> Self {
-        let block_bytes = received.block_bytes();
-        let (bytes, blocks) = received.freeze();
-        let fetched = crate::fetch::decode_frame(&bytes, &blocks, version, options, budget);
+    /// A fetch response with its header, and what it was decoded to.
+    pub fn fetch(bytes: Arc<Buffer>, block_bytes: usize, fetched: Fetched) -> Self {
         Frame { bytes, block_bytes, fetched: Mutex::new(Some(fetched)) }
     }
 

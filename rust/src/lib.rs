@@ -10,11 +10,12 @@ pub mod frame;
 pub mod options;
 pub mod pool;
 pub mod records;
+pub mod standing;
 pub mod transport;
 pub mod view;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 6;
+const ABI: u32 = 7;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]
@@ -31,6 +32,8 @@ mod _native {
     use crate::frame::Frame;
     #[pymodule_export]
     use crate::records::{Feed, Loop, RecordIterator, RecordReader, Records, deserialize};
+    #[pymodule_export]
+    use crate::standing::{Bell, ChunkQueue, FetchProgress, StandingFetch};
     #[pymodule_export]
     use crate::transport::selector::Selector;
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use _native::batches::{Batches, Budget, Segment};
 use _native::buffer::{Buffer, Slice};
-use _native::fetch::{Fetched, decode_frame};
+use _native::fetch::{Block, Fetched, decode_frame};
 use _native::options::DecodeOptions;
 use encoding::varint;
 use proptest::prelude::*;
@@ -18,6 +18,20 @@ const OPTIONS: DecodeOptions = DecodeOptions {
     max_decompressed_batch_bytes: 1 << 20,
     max_record_headers: 100,
 };
+
+fn decode_ahead(
+    frame: &Arc<Buffer>,
+    blocks: &[Block<Arc<Buffer>>],
+    version: i16,
+    options: &DecodeOptions,
+    budget: &Arc<Budget>,
+) -> Fetched {
+    let mut decoded = decode_frame(frame, blocks, version);
+    if let Ok(response) = &mut decoded {
+        response.decode_ahead(options, budget);
+    }
+    decoded
+}
 
 fn record(offset_delta: i64, value: &[u8]) -> Vec<u8> {
     let mut body = vec![0];
@@ -83,7 +97,7 @@ fn decode(data: Vec<u8>) -> Vec<Segment> {
 
 fn fetched(frame: Vec<u8>, version: i16) -> Fetched {
     let frame = Arc::new(Buffer::new(frame));
-    decode_frame(&frame, &[], version, &OPTIONS, &Budget::new(1 << 20))
+    decode_ahead(&frame, &[], version, &OPTIONS, &Budget::new(1 << 20))
 }
 
 /// Accesses everything that a user can access.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use _native::batches::{Batches, Budget, Segment};
 use _native::buffer::{Buffer, Slice};
-use _native::fetch::{Block, decode_frame};
+use _native::fetch::{Block, Fetched, decode_frame};
 use _native::options::DecodeOptions;
 use encoding::varint;
 
@@ -19,6 +19,20 @@ struct Counting;
 
 thread_local! {
     static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn decode_ahead(
+    frame: &Arc<Buffer>,
+    blocks: &[Block<Arc<Buffer>>],
+    version: i16,
+    options: &DecodeOptions,
+    budget: &Arc<Budget>,
+) -> Fetched {
+    let mut decoded = decode_frame(frame, blocks, version);
+    if let Ok(response) = &mut decoded {
+        response.decode_ahead(options, budget);
+    }
+    decoded
 }
 
 fn count(change: isize) {
@@ -237,7 +251,7 @@ fn a_response_is_decoded_ahead_within_the_budget_of_its_consumer() {
     let options = options(64 * MIB);
     for (limit, most_ahead) in [(0, 0), (3 * MIB, 3 * MIB), (1 << 40, 32 * MIB)] {
         let budget = Budget::new(limit);
-        let decode = || decode_frame(&frame, &blocks, 12, &options, &budget).unwrap();
+        let decode = || decode_ahead(&frame, &blocks, 12, &options, &budget).unwrap();
         let (first, kept, _) = measured(decode);
         assert!(kept <= most_ahead + MIB, "{kept} of {limit}");
         assert!(kept + MIB >= most_ahead.min(32 * MIB), "{kept} of {limit}");
@@ -255,7 +269,7 @@ fn a_large_batch_does_not_use_up_a_budget_that_it_does_not_fit_in() {
     let small = batch(0, 4, 1, &compressed(4, &records(&[1000])));
     let (frame, blocks) = response(&[data, small]);
     let budget = Budget::new(10 * MIB);
-    let decode = || decode_frame(&frame, &blocks, 12, &options(64 * MIB), &budget).unwrap();
+    let decode = || decode_ahead(&frame, &blocks, 12, &options(64 * MIB), &budget).unwrap();
     let (response, kept, most) = measured(decode);
     assert!(kept < MIB && most < 15 * MIB, "{kept}, {most} at most");
     let opened: Vec<_> = response
@@ -281,7 +295,7 @@ fn a_partition_that_is_small_beside_its_frame_does_not_keep_it() {
     bytes = Arc::new(Buffer::new(whole));
     let weak = Arc::downgrade(&bytes);
     let (mut response, _, _) =
-        measured(|| decode_frame(&bytes, &[], 12, &options(MIB), &Budget::new(0)).unwrap());
+        measured(|| decode_ahead(&bytes, &[], 12, &options(MIB), &Budget::new(0)).unwrap());
     drop(bytes);
     assert!(weak.upgrade().is_some(), "the large record keeps the frame");
     let first = response.partitions.swap_remove(0).batches.unwrap();

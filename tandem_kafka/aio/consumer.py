@@ -157,7 +157,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             raise IllegalStateError(msg)
         self._started = True
         given, transport = self._environment
-        runtime = given or Runtime.threaded()
+        runtime = given or Runtime.threaded(native_waits=False)
         callers = Tasks(runtime.clock, runtime.driver, loop)
         parts = Parts(self._config, runtime, callers, transport)
         self._parts = parts

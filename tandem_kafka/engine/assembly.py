@@ -60,6 +60,7 @@ def _assemble(
         background=background,
         metrics=ConsumerMetrics(config, runtime.clock),
         user_code=user_code,
+        bell=runtime.driver.bell,
     )
     client = NetworkClient(
         config, transport, runtime.driver, runtime.random, metadata, context.metrics
@@ -102,10 +103,14 @@ def _register_gauges(
         ("connection-creation-total", "connections opened", lambda: counters.connections_opened),
         ("connection-close-total", "connections closed", lambda: counters.connections_closed),
         ("failed-connection-total", "connections that failed", lambda: counters.connections_failed),
-        ("request-total", "requests sent", lambda: counters.requests_sent),
-        ("response-total", "responses received", lambda: counters.responses_received),
-        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in),
-        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out),
+        ("request-total", "requests sent", lambda: counters.requests_sent + buffer.repeated[0]),
+        (
+            "response-total",
+            "responses received",
+            lambda: counters.responses_received + buffer.repeated[0],
+        ),
+        ("incoming-byte-total", "bytes received", lambda: counters.bytes_in + buffer.repeated[1]),
+        ("outgoing-byte-total", "bytes sent", lambda: counters.bytes_out + buffer.repeated[2]),
         ("application-event-queue-size", "events for the network thread", lambda: len(queue)),
         (
             "background-event-queue-size",

@@ -108,6 +108,7 @@ class NetworkLoop:
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
         self._needs_poll |= client_ms == 0
+        self._managers.fetch.end_changed_orders()
         self._notify_application()
         if self._queue:
             return 0

@@ -44,9 +44,15 @@ from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import reject_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
-__all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery"]
+__all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery", "logs_requests"]
 
 log = client_logger(__name__)
+
+
+def logs_requests() -> bool:
+    """Tell whether each request is logged."""
+    return log.isEnabledFor(logging.DEBUG)
+
 
 _API_VERSIONS_KEY: Final = 18
 _UNSUPPORTED_VERSION: Final = 35
@@ -261,6 +267,18 @@ class BrokerConnection:
         except Exception as error:
             raise KafkaProtocolError(f"cannot encode {message.name} v{version}: {error}") from error
 
+    @property
+    def newest(self) -> tuple[int, int]:
+        """The correlation id and the version of the last request that was sent."""
+        sent = self._in_flight[-1]
+        return sent.correlation_id, sent.version
+
+    def repeated(self, sent_ms: int) -> None:
+        """Note when the transport has last received a response and repeated the request."""
+        sent = self._in_flight[0]
+        sent.deadline_ms += sent_ms - sent.sent_ms
+        sent.sent_ms = self.last_response_ms = sent_ms
+
     def encode_keep_alive(self, message: Any) -> tuple[bytes, int]:
         """Return the frame and version of a request that the transport numbers and sends."""
         version = self._version_of(message)
@@ -344,7 +362,7 @@ class BrokerConnection:
 
     def _log(self, sent: _InFlight, what: str, *arguments: object) -> None:
         """Log a step of a request at DEBUG, without its fields: they may be secrets."""
-        if not log.isEnabledFor(logging.DEBUG):
+        if not logs_requests():
             return
         name, number = sent.message.name, sent.correlation_id
         log.debug(

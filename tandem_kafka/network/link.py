@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.metrics import Traffic
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState
 from tandem_kafka.network.request import KeepAlive, Purpose
 from tandem_kafka.types import Node
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
 
 __all__ = ["ArmedKeepAlive", "ConnectionKey", "Link", "LinkLoss"]
 
@@ -52,6 +55,8 @@ class Link:
         received_bytes: The number of received bytes at the last check.
         received_ms: When a check last found that a part of a late response had been received.
         suspected: Whether a probe is checking if the broker still responds.
+        standing: The order by which the transport repeats the fetch in flight.
+        repeats: The number of its repetitions that are known here.
     """
 
     key: ConnectionKey
@@ -74,6 +79,8 @@ class Link:
     received_bytes: int = 0
     received_ms: int = 0
     suspected: bool = False
+    standing: StandingFetch | None = None
+    repeats: int = 0
 
     @property
     def ready(self) -> bool:

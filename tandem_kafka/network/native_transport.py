@@ -103,6 +103,11 @@ class NativeTransport:
         """Send and receive until there is an event or a wakeup, or the timeout is over."""
         return [_event(*event) for event in self._selector.poll(timeout_ms)]
 
+    def repeat_fetches(self, connection: int, standing: _native.StandingFetch) -> bool:
+        """Repeat the fetch in flight on a connection."""
+        self._selector.repeat_fetches(connection, standing)
+        return True
+
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
         """Send a heartbeat once per period if the network thread does not."""
         self._selector.keep_alive(connection, frame, period_ms, left_ms)

@@ -6,7 +6,6 @@ There is one connection per broker and purpose. Unsent requests belong to the cl
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +34,7 @@ from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
 from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.silence import SilenceWatch
+from tandem_kafka.network.standing import StandingFetches
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
@@ -85,6 +85,7 @@ class ConnectionPool:
         self._meter = NetworkMeter(metrics)
         self._transport = transport
         self._keep_alives = KeepAlives(transport)
+        self._standing = StandingFetches(transport)
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
@@ -184,11 +185,8 @@ class ConnectionPool:
     def _exchange(self, key: ConnectionKey) -> SaslExchange:
         return self._logins.exchange(self._links[key].host)
 
-    def _untried(self, link: Link) -> deque[ServerAddress]:
-        return self.state(link.node).untried(link.key[1])
-
     def _next_address(self, link: Link) -> None:
-        untried = self._untried(link)
+        untried = self.state(link.node).untried(link.key[1])
         if untried:
             self._connect(link, untried.popleft())
             return
@@ -202,7 +200,7 @@ class ConnectionPool:
         if isinstance(result, Exception):
             self._fail(link, result)
             return
-        untried = self._untried(link)
+        untried = self.state(link.node).untried(link.key[1])
         untried.clear()
         untried.extend(result)
         self._connect(link, untried.popleft())
@@ -222,6 +220,7 @@ class ConnectionPool:
         self._now_ms = now_ms
         self._next_action_ms = 0
         self._computed_ms = min(self._computed_ms, link.reauthenticate_at_ms)
+        self._standing.refresh(link, now_ms)
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
             self._handle_closed(link, event.error)
@@ -294,7 +293,7 @@ class ConnectionPool:
             self._fail(link, with_certificate_hint(error, self._settings))
             return
         state = link.connection.state
-        if state is ConnectionState.CONNECTING and self._untried(link):
+        if state is ConnectionState.CONNECTING and self.state(link.node).untried(link.key[1]):
             self._forget_number(link)
             self._next_address(link)  # within the same deadline
             return
@@ -318,6 +317,7 @@ class ConnectionPool:
         self.counters.requests_sent += 1
         self._flush(link)
         self._keep_alives.arm(link, request.keep_alive, now_ms)
+        self._standing.start(link, request, now_ms)
 
     def _flush(self, link: Link) -> None:
         if link.number is None:
@@ -357,6 +357,7 @@ class ConnectionPool:
         return link.next_action_ms(now_ms, idle_ms, self._states[node_id].silence_limit_ms(purpose))
 
     def _check(self, link: Link, now_ms: int) -> None:
+        self._standing.refresh(link, now_ms)
         if link.closed or now_ms < self._next_action_of(link, now_ms):
             return
         if not link.ready:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.metrics import Traffic
 from tandem_kafka.types import Node
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
 
 __all__ = [
     "ANY_NODE",
@@ -16,7 +20,9 @@ __all__ = [
     "ClientResponse",
     "Destination",
     "KeepAlive",
+    "MakeStandingFetch",
     "Purpose",
+    "SentRequest",
     "ToNode",
     "UnsentRequest",
 ]
@@ -94,6 +100,26 @@ class KeepAlive:
     on_response: Callable[[Any], None]
 
 
+class SentRequest(NamedTuple):
+    """How a request was sent.
+
+    Attributes:
+        version: Its protocol version.
+        correlation_id: Its number on the connection.
+        usable_ms: How long the connection may still be used.
+        traffic: The meter of the connection.
+    """
+
+    version: int
+    correlation_id: int
+    usable_ms: int
+    traffic: Traffic
+
+
+#: Makes the order to repeat a fetch that was sent; None if it must not be repeated.
+MakeStandingFetch = Callable[[SentRequest], "StandingFetch | None"]
+
+
 @dataclass(slots=True)
 class UnsentRequest:
     """A request for the network client.
@@ -110,6 +136,7 @@ class UnsentRequest:
         decode: Decodes the body of the response (without its header) of a version; None for the
             decoder of kafka-python.
         keep_alive: A heartbeat for the transport to send later, if it supports that.
+        standing: Makes the order to repeat this fetch, if the transport supports that.
     """
 
     message: Any
@@ -120,3 +147,4 @@ class UnsentRequest:
     decode: Callable[[memoryview, int], Any] | None = None
     keep_alive: KeepAlive | None = None
     held_ms: int | None = 0
+    standing: MakeStandingFetch | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.logs import client_logger
@@ -23,6 +23,9 @@ from tandem_kafka.network.transport import (
     ServerAddress,
     TransportEvent,
 )
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
 
 __all__ = ["TlsTransport"]
 
@@ -180,6 +183,10 @@ class TlsTransport:
         self._connections.clear()
         self._native.close()
         return passed_on
+
+    def repeat_fetches(self, connection: int, standing: StandingFetch) -> bool:
+        """Repeat the fetch in flight on a connection, if all use the native transport."""
+        return self._python is None and self._native.repeat_fetches(connection, standing)
 
     def keep_alive(self, connection: int, frame: bytes, period_ms: int, left_ms: int) -> None:
         """Send a heartbeat if the network thread does not; the native transport supports this."""

@@ -8,7 +8,10 @@ which the network thread may block or time may pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
 
 __all__ = [
     "ConnectionClosed",
@@ -17,6 +20,7 @@ __all__ = [
     "KeepAliveResponse",
     "KeepAliveTransport",
     "ServerAddress",
+    "StandingTransport",
     "Transport",
     "TransportEvent",
 ]
@@ -122,6 +126,18 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Close all connections."""
+        ...
+
+
+@runtime_checkable
+class StandingTransport(Protocol):
+    """A transport that can repeat fetches by itself."""
+
+    def repeat_fetches(self, connection: int, standing: StandingFetch) -> bool:
+        """Repeat the fetch in flight on a connection; return False if that is impossible.
+
+        The order ends with the first response that `poll` returns, and with the connection.
+        """
         ...
 
 

@@ -58,6 +58,10 @@ def _of_links(links: Iterable[Link], now_ms: int) -> Iterator[Trouble]:
 
 
 def _due_ms(link: Link, now_ms: int) -> int:
+    standing = link.standing
+    # What a standing fetch has repeated is known here later.
+    if standing is not None and standing.progress()[0] != link.repeats:
+        return now_ms
     try:
         return link.connection.due_ms
     except IndexError:  # nothing is in flight, or the response has just arrived

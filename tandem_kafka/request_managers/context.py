@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.events.background import ErrorEvent
@@ -22,6 +22,9 @@ from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import Bell
 
 __all__ = ["ManagerContext"]
 
@@ -43,6 +46,8 @@ class ManagerContext:
     metrics: ConsumerMetrics
     polls: Polls = field(default_factory=Polls)
     user_code: UserCode = field(default_factory=InlineUserCode)
+    #: What a standing fetch rings to wake the application; None if it cannot.
+    bell: Bell | None = None
 
     @property
     def read_committed(self) -> bool:

@@ -1,19 +1,28 @@
 """The buffer of fetched records between the network thread and the application thread.
 
-The network thread appends and the application thread removes, which a deque supports without a
-lock. The number of buffered bytes is the difference of two counters with one writer each.
+The network thread appends and the application thread removes. The number of buffered bytes is the
+difference of two counters with one writer each. The native queue also takes what standing fetches
+receive, in the same order.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from tandem_kafka.native import native
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.shared.partition import AssignedPartition, Position
 
-__all__ = ["CHUNK_BYTES", "Counts", "FetchBuffer", "FetchedChunk"]
+__all__ = [
+    "CHUNK_BYTES",
+    "ChunkQueue",
+    "Counts",
+    "FetchBuffer",
+    "FetchedChunk",
+    "PythonChunkQueue",
+]
 
 #: The size of a chunk without its records: the reader, this object and its queue entries.
 CHUNK_BYTES: Final = 1_024
@@ -63,6 +72,83 @@ class Counts(NamedTuple):
     counted_bytes: int
 
 
+class ChunkQueue(Protocol):
+    """A queue of chunks; one thread appends and one removes.
+
+    Attributes:
+        released_bytes: The bytes ever released. Writer: the application thread.
+    """
+
+    released_bytes: int
+
+    @property
+    def reserved_bytes(self) -> int:
+        """The bytes that standing fetches may bring next."""
+        ...
+
+    @property
+    def repeated(self) -> tuple[int, int, int]:
+        """The number of repeated fetches, and the bytes received and sent for them."""
+        ...
+
+    @property
+    def added(self) -> int:
+        """The number of chunks ever added."""
+        ...
+
+    @property
+    def added_bytes(self) -> int:
+        """The bytes ever added."""
+        ...
+
+    def append(self, chunk: FetchedChunk, size: int) -> None:
+        """Append a chunk."""
+        ...
+
+    def first(self) -> FetchedChunk | None:
+        """Return the oldest chunk, which stays in the queue."""
+        ...
+
+    def take(self) -> FetchedChunk | None:
+        """Remove and return the oldest chunk."""
+        ...
+
+
+class PythonChunkQueue:
+    """Implements `ChunkQueue` in Python."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[FetchedChunk] = deque()
+        self.added = 0
+        self.added_bytes = 0
+        self.released_bytes = 0
+        self.reserved_bytes = 0
+        self.repeated = (0, 0, 0)
+
+    def append(self, chunk: FetchedChunk, size: int) -> None:
+        """Append a chunk."""
+        self.added_bytes += size
+        self._chunks.append(chunk)
+        self.added += 1
+
+    def first(self) -> FetchedChunk | None:
+        """Return the oldest chunk, which stays in the queue."""
+        return self._chunks[0] if self._chunks else None
+
+    def take(self) -> FetchedChunk | None:
+        """Remove and return the oldest chunk."""
+        return self._chunks.popleft() if self._chunks else None
+
+
+def _chunk_of(
+    state: AssignedPartition, base: Position, reader: RecordReader, size: int
+) -> FetchedChunk:
+    """Return a chunk that a standing fetch has received and counted."""
+    chunk = FetchedChunk(state, base, reader)
+    chunk.counted_bytes = size
+    return chunk
+
+
 class FetchBuffer:
     """The queue between the two threads.
 
@@ -71,30 +157,52 @@ class FetchBuffer:
     """
 
     def __init__(self, limit_bytes: int = 1 << 26) -> None:
-        self._chunks: deque[FetchedChunk] = deque()
+        #: The native queue also receives the chunks of standing fetches.
+        self.queue: ChunkQueue = (
+            PythonChunkQueue() if native is None else native.ChunkQueue(_chunk_of)
+        )
         self.limit_bytes = limit_bytes
         # Writer: the network thread.
-        self.added = 0
-        self.added_bytes = 0
         #: A fetch was not sent for lack of room, so releasing a chunk must wake the network thread.
         self.starved = False
-        # Writer: the application thread.
-        self.released_bytes = 0
+
+    @property
+    def released_bytes(self) -> int:
+        """The bytes ever released. Writer: the application thread."""
+        return self.queue.released_bytes
+
+    @property
+    def reserved_bytes(self) -> int:
+        """The bytes that standing fetches may bring next."""
+        return self.queue.reserved_bytes
+
+    @property
+    def repeated(self) -> tuple[int, int, int]:
+        """The number of repeated fetches, and the bytes received and sent for them."""
+        return self.queue.repeated
+
+    @property
+    def added(self) -> int:
+        """The number of chunks ever added."""
+        return self.queue.added
+
+    @property
+    def added_bytes(self) -> int:
+        """The bytes ever added."""
+        return self.queue.added_bytes
 
     @property
     def held_bytes(self) -> int:
         """The bytes that have been fetched but not released."""
-        return self.added_bytes - self.released_bytes
+        return self.queue.added_bytes - self.queue.released_bytes
 
     def add(self, chunk: FetchedChunk) -> None:
         """Network thread: append a chunk."""
         size = chunk.counted_bytes = chunk.size_bytes
-        self.added_bytes += size
         chunk.partition.buffered_bytes += size
         if chunk.error is not None:
             chunk.partition.errors_put += 1  # no fetch until the application has seen the error
-        self._chunks.append(chunk)
-        self.added += 1
+        self.queue.append(chunk, size)
 
     @property
     def is_full(self) -> bool:
@@ -104,11 +212,11 @@ class FetchBuffer:
     @property
     def first(self) -> FetchedChunk | None:
         """Application thread: the oldest chunk."""
-        return self._chunks[0] if self._chunks else None
+        return self.queue.first()
 
     def take(self) -> FetchedChunk | None:
         """Application thread: remove the oldest chunk; it is counted until it is released."""
-        return self._chunks.popleft() if self._chunks else None
+        return self.queue.take()
 
     def counts_with(self, chunk: FetchedChunk) -> Counts:
         """Application thread: return the counters for the current size of `chunk`."""
@@ -130,5 +238,7 @@ class FetchBuffer:
     def count(self, chunk: FetchedChunk, counts: Counts) -> None:
         """Application thread: set the counters; repeat with the same `counts` if interrupted."""
         partition = chunk.partition
-        self.released_bytes, partition.released_bytes, partition.errors_taken = counts[:3]
+        self.queue.released_bytes = counts.released_bytes
+        partition.released_bytes = counts.partition_released_bytes
+        partition.errors_taken = counts.errors_taken
         chunk.counted_bytes = counts.counted_bytes

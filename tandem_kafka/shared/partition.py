@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
-from tandem_kafka.types import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
+from tandem_kafka.shared.progress import FetchProgress
+from tandem_kafka.types import UNKNOWN_EPOCH, TopicPartition
 
 __all__ = [
     "TRANSITIONS",
@@ -122,7 +123,7 @@ class Changes:
         self.count += 1
 
 
-class AssignedPartition:
+class AssignedPartition(FetchProgress):
     """The state of one partition while it is assigned; each assignment creates a new object."""
 
     __slots__ = (
@@ -133,20 +134,15 @@ class AssignedPartition:
         "_pending_revocation",
         "_stop_at",
         "base",
-        "buffered_bytes",
         "consumed",
         "end_offset_asked",
         "errors_put",
         "errors_taken",
         "fetch_bytes",
-        "high_watermark",
-        "last_stable_offset",
         "leader_epoch",
         "leader_id",
-        "log_start_offset",
         "out_of_range_at",
         "preferred_replica",
-        "read_ahead",
         "released_bytes",
         "reset_timestamp",
         "retry_at_ms",
@@ -158,6 +154,7 @@ class AssignedPartition:
     )
 
     def __init__(self, tp: TopicPartition, changes: Changes | None = None) -> None:
+        super().__init__()
         self.tp = tp
         self._changes = changes if changes is not None else Changes()
         # Writer: the network thread.
@@ -173,17 +170,12 @@ class AssignedPartition:
         self.reset_timestamp: int | None = None
         self.leader_id = -1
         self.leader_epoch = UNKNOWN_EPOCH
-        self.high_watermark = UNKNOWN_OFFSET
-        self.last_stable_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
         self.preferred_replica: PreferredReplica | None = None
-        self.read_ahead = UNKNOWN_OFFSET
         self.wait_for_drain = False
         self.retry_at_ms = 0
         #: An offset that the leader has once reported as out of range.
         self.out_of_range_at: int | None = None
         self.end_offset_asked = False
-        self.buffered_bytes = 0
         self.errors_put = 0
         #: The bytes to request per fetch; 0 while nothing is known about the partition.
         self.fetch_bytes = 0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tandem_kafka.runtime import Loop, Random, Waiter
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import ParkableLoop, ParkedLoop, Scheduler
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import Bell
 
 __all__ = ["SteppedDriver"]
 
@@ -34,6 +37,7 @@ class SteppedDriver:
         self._random = random
         self.parked: ParkedLoop | None = None
         self.waiting: list[Waiter] = []
+        self.bell: Bell | None = None  # a simulation has one thread
         self.offloaded_ms = (0, 20)
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import runtime
+from tandem_kafka.native import native_available
 from tandem_kafka.runtime import MonotonicClock, ThreadDriver
 from tests.unit.interrupts import Interrupter
 
@@ -28,6 +29,10 @@ def in_a_minute() -> int:
     return MonotonicClock().now_ms() + 60_000
 
 
+#: Threads wait with locks, or in native code.
+both = pytest.mark.parametrize("native_waits", [False, True] if native_available else [False])
+
+
 def wait(driver: ThreadDriver, news: Sequence[object], interrupter: Interrupter) -> float:
     """Wait for news; returns how long, in seconds."""
     began = time.monotonic()
@@ -35,10 +40,13 @@ def wait(driver: ThreadDriver, news: Sequence[object], interrupter: Interrupter)
     return time.monotonic() - began
 
 
-def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@both
+def test_a_handler_at_any_bytecode_ends_the_wait(
+    monkeypatch: pytest.MonkeyPatch, native_waits: bool
+) -> None:
     """Also between the look and the wait; without the second look that is only a safety net."""
     monkeypatch.setattr(runtime, "_RECHECK_S", 60.0)
-    driver = ThreadDriver(MonotonicClock())
+    driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
     for at in count():
         news: list[str] = []
 
@@ -55,11 +63,12 @@ def test_a_handler_at_any_bytecode_ends_the_wait(monkeypatch: pytest.MonkeyPatch
         if news[0] == "rescue":
             break  # it slept before it reached that bytecode
         assert took_s < LOST_S, f"the wake-up at bytecode {at} was lost"
-    assert at > 30
+    assert at > (20 if native_waits else 30)
 
 
-def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock() -> None:
-    driver = ThreadDriver(MonotonicClock())
+@both
+def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock(native_waits: bool) -> None:
+    driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
     for at in count():
         interrupter = Interrupter(at)
         news: list[int] = []
@@ -79,7 +88,7 @@ def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock() -> None
         # A lock may stay registered. It is released once, and then costs only a check.
         driver.notify()
         assert not any(lock.locked() for lock in driver.waiting)
-    assert at > 30
+    assert at > (20 if native_waits else 30)
 
 
 @contextmanager
@@ -114,10 +123,11 @@ def thread(handle: Handler) -> Iterator[Callable[[float], None]]:
         signal.signal(signal.SIGUSR1, before)
 
 
+@both
 @pytest.mark.parametrize("source", [timer, thread])
-def test_waiting_threads_miss_no_signal(source: Any) -> None:
+def test_waiting_threads_miss_no_signal(source: Any, native_waits: bool) -> None:
     """Signals at any time around the start of a wait, while another thread waits too."""
-    driver = ThreadDriver(MonotonicClock())
+    driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
     news: list[int] = []
     over = threading.Event()
     seen: list[int] = []

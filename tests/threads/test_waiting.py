@@ -35,7 +35,7 @@ class Ticking:
 
 
 def driven(lockstep: Lockstep) -> ThreadDriver:
-    driver = ThreadDriver(Ticking())
+    driver = ThreadDriver(Ticking(), native_waits=False)
     driver._new_lock = lockstep.lock  # type: ignore[assignment]
     return driver
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tandem_kafka.callers import OwnerLock
+from tandem_kafka.native import native_available
 from tandem_kafka.runtime import MonotonicClock, Runtime, ThreadDriver
 
 T = TypeVar("T")
@@ -38,9 +39,9 @@ class Turning:
         self.failure = failure
 
 
-@pytest.fixture
-def driver() -> ThreadDriver:
-    return ThreadDriver(MonotonicClock())
+@pytest.fixture(params=[False, True] if native_available else [False], ids=["locks", "native"])
+def driver(request: pytest.FixtureRequest) -> ThreadDriver:
+    return ThreadDriver(MonotonicClock(), native_waits=request.param)
 
 
 def deadline_ms() -> int:

@@ -52,16 +52,18 @@ impl Batches {
         Batches { data, aborted, high_watermark, walk, ahead }
     }
 
-    /// Decodes batches ahead while `room` and the budget last. The others are decoded on demand.
+    /// Decodes batches ahead while `room` and the budget last, and returns their memory. The others
+    /// are decoded on demand.
     pub fn decode_ahead(
         &mut self,
         options: &DecodeOptions,
         room: &mut usize,
         budget: &Arc<Budget>,
-    ) {
+    ) -> usize {
         if self.walk.legacy {
-            return;
+            return 0;
         }
+        let mut memory = 0;
         let mut decoder = self.decoder(options);
         let mut segments = VecDeque::new();
         while !decoder.stopped() {
@@ -73,12 +75,14 @@ impl Batches {
             let Some(Ok(mut segment)) = decoder.next_within(remaining) else { break };
             let bytes = segment.rows_bytes() + segment.unpacked_bytes;
             *room = room.saturating_sub(bytes);
+            memory += bytes;
             segment.charge = Some(budget.spend(bytes));
             segments.push_back(segment);
         }
         segments.shrink_to_fit();
         let ahead = self.ahead.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         *ahead = Some(Ahead { segments, decoder });
+        memory
     }
 
     fn decoder(&self, options: &DecodeOptions) -> Decoder {
@@ -102,6 +106,17 @@ impl Batches {
     /// The memory that these bytes keep alive.
     pub fn held_bytes(&self) -> usize {
         self.data.buffer.capacity()
+    }
+
+    /// The number of encoded bytes.
+    #[allow(clippy::len_without_is_empty)] // there is no partition without bytes
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// True if the bytes are batches of format v2 without a problem.
+    pub fn is_plain(&self) -> bool {
+        !self.walk.legacy && self.walk.problem.is_none()
     }
 
     /// Offset of the last record of the last complete batch.

@@ -15,7 +15,7 @@ use crate::fetch::response::Source;
 use crate::options::DecodeOptions;
 
 pub use crate::fetch::received::{Block, Received};
-pub use crate::fetch::response::{Partition, Response};
+pub use crate::fetch::response::{Partition, Response, Topic};
 pub use crate::fetch::scan::{Found, Scan};
 pub use crate::fetch::to_python::decode_fetch_response;
 
@@ -27,7 +27,7 @@ pub type Fetched = Result<Response, String>;
 
 /// Limit for decoding a response on receipt. The rest is decoded when its records are taken, so that
 /// a response that decompresses to gigabytes is never decoded at once.
-const AHEAD_BYTES: usize = 32 * 1024 * 1024;
+pub const AHEAD_BYTES: usize = 32 * 1024 * 1024;
 
 fn is_flexible(version: i16) -> bool {
     version >= FLEXIBLE_FROM
@@ -38,25 +38,22 @@ fn skip_response_header(header: &mut Cursor<'_>) -> Read<()> {
     header.skip_tags()
 }
 
-/// Decodes a frame with its response header, for a fetch of `version`.
-pub fn decode_frame(
-    frame: &Arc<Buffer>,
-    blocks: &[Block<Arc<Buffer>>],
-    version: i16,
-    options: &DecodeOptions,
-    budget: &Arc<Budget>,
-) -> Fetched {
+/// Decodes a frame with its response header, for a fetch of `version`, except the record batches.
+pub fn decode_frame(frame: &Arc<Buffer>, blocks: &[Block<Arc<Buffer>>], version: i16) -> Fetched {
     let mut header = Cursor::new(frame, 0, is_flexible(version));
     skip_response_header(&mut header)
         .map_err(|problem| format!("malformed response header: {problem}"))?;
-    let mut response = decode_body(frame, blocks, header.position(), version)?;
-    let mut room = AHEAD_BYTES;
-    for partition in &mut response.partitions {
-        if let Some(batches) = &mut partition.batches {
+    decode_body(frame, blocks, header.position(), version)
+}
+
+impl Response {
+    /// Decodes record batches ahead, within the budget.
+    pub fn decode_ahead(&mut self, options: &DecodeOptions, budget: &Arc<Budget>) {
+        let mut room = AHEAD_BYTES;
+        for batches in self.partitions.iter_mut().filter_map(|each| each.batches.as_mut()) {
             batches.decode_ahead(options, &mut room, budget);
         }
     }
-    Ok(response)
 }
 
 /// Decodes the body that begins at `body_at`, except the record batches.

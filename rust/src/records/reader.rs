@@ -136,36 +136,13 @@ impl RecordReader {
         max_decompressed_batch_bytes: usize,
         max_record_headers: usize,
     ) -> Self {
-        let mut ahead = batches.open(&DecodeOptions {
+        let options = DecodeOptions {
             read_committed,
             check_crcs,
             max_decompressed_batch_bytes,
             max_record_headers,
-        });
-        let mut last_offset = batches.last_offset();
-        if let Some(problem) = batches.check_beginning(fetch_offset) {
-            ahead.decoder.fail(problem);
-            ahead.segments.clear();
-            last_offset = None;
-        }
-        let memory = |segment: &Segment| segment.rows_bytes() + segment.unpacked_bytes;
-        RecordReader {
-            owner: Arc::new(Owner { topic, partition }),
-            exhausted: ahead.segments.is_empty() && ahead.decoder.finished(),
-            encoded_bytes: batches.held_bytes(),
-            ahead_bytes: ahead.segments.iter().map(memory).sum(),
-            open_bytes: 0,
-            freed: (0, 0),
-            segments: ahead.segments,
-            decoder: ahead.decoder,
-            max_leader_epoch,
-            current: None,
-            failed: None,
-            end_offset: last_offset.map_or(fetch_offset, |last| fetch_offset.max(last + 1)),
-            next_offset: fetch_offset,
-            leader_epoch: -1,
-            taken_bytes: 0,
-        }
+        };
+        Self::open(topic, partition, fetch_offset, batches, max_leader_epoch, &options)
     }
 
     #[getter]
@@ -213,6 +190,41 @@ impl RecordReader {
 }
 
 impl RecordReader {
+    pub fn open(
+        topic: Py<PyString>,
+        partition: i32,
+        fetch_offset: i64,
+        batches: &Batches,
+        max_leader_epoch: i32,
+        options: &DecodeOptions,
+    ) -> Self {
+        let mut ahead = batches.open(options);
+        let mut last_offset = batches.last_offset();
+        if let Some(problem) = batches.check_beginning(fetch_offset) {
+            ahead.decoder.fail(problem);
+            ahead.segments.clear();
+            last_offset = None;
+        }
+        let memory = |segment: &Segment| segment.rows_bytes() + segment.unpacked_bytes;
+        RecordReader {
+            owner: Arc::new(Owner { topic, partition }),
+            exhausted: ahead.segments.is_empty() && ahead.decoder.finished(),
+            encoded_bytes: batches.held_bytes(),
+            ahead_bytes: ahead.segments.iter().map(memory).sum(),
+            open_bytes: 0,
+            freed: (0, 0),
+            segments: ahead.segments,
+            decoder: ahead.decoder,
+            max_leader_epoch,
+            current: None,
+            failed: None,
+            end_offset: last_offset.map_or(fetch_offset, |last| fetch_offset.max(last + 1)),
+            next_offset: fetch_offset,
+            leader_epoch: -1,
+            taken_bytes: 0,
+        }
+    }
+
     fn take_from_batch(&mut self, room: &mut Room, taken: &mut Rows) {
         let Some(mut current) = self.current.take() else { return };
         let (columns, start) = (Arc::clone(&current.columns), current.row);

@@ -141,13 +141,22 @@ impl Engine {
         }
     }
 
+    /// Sends a frame as far as the socket accepts it, without the GIL.
+    pub fn send_now(&mut self, connection: usize, frame: Vec<u8>) {
+        self.send(connection, frame);
+        if let Some(channel) = self.channels.get_mut(&connection).filter(|each| each.is_open()) {
+            channel.flush();
+        }
+    }
+
     /// Sends the queued frames as far as the sockets accept them.
     pub fn flush(&mut self) {
         self.channels.values_mut().filter(|channel| channel.is_open()).for_each(Channel::flush);
     }
 
-    /// Sends and receives until an event occurs, `wake` is called, or the timeout expires.
-    pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<Vec<Event>> {
+    /// Sends and receives until an event occurs, `wake` is called, or the timeout expires. Returns
+    /// whether `wake` was called.
+    pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<(Vec<Event>, bool)> {
         let deadline = Instant::now() + timeout;
         self.pool.drop_if_unused();
         let mut out = std::mem::take(&mut self.undelivered);
@@ -164,9 +173,9 @@ impl Engine {
                 break Ok(());
             }
         };
-        wake.end();
+        let woken = wake.end();
         match outcome {
-            Ok(()) => Ok(out),
+            Ok(()) => Ok((out, woken)),
             Err(error) => {
                 self.undelivered = out;
                 Err(error)

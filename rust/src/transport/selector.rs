@@ -1,6 +1,7 @@
 //! The Python bindings of the transport.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyOSError;
@@ -18,8 +19,10 @@ use super::tls::config::TlsConfig;
 use super::wake::Wake;
 use super::watchdog::Shared;
 use crate::batches::Budget;
+use crate::fetch::{Received, decode_frame};
 use crate::frame::Frame;
 use crate::options::DecodeOptions;
+use crate::standing::{Absorbed, Standing, StandingFetch};
 
 /// The first item of a tuple from `poll`.
 const OPENED: u8 = 0;
@@ -49,6 +52,8 @@ pub struct Selector {
     wake: Wake,
     options: DecodeOptions,
     ahead: Arc<Budget>,
+    /// The standing fetches, by connection.
+    orders: Mutex<HashMap<usize, Arc<Standing>>>,
 }
 
 impl Selector {
@@ -59,33 +64,92 @@ impl Selector {
         engine.unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Polls until there is something for Python. Standing fetches take their responses here.
     fn poll_detached(&self, timeout: Duration) -> std::io::Result<Vec<Outcome>> {
-        let events = {
-            let engine = self.shared.engine.lock();
-            let mut engine = engine.unwrap_or_else(PoisonError::into_inner);
-            match engine.as_mut() {
-                Some(engine) => engine.poll(timeout, &self.wake)?,
-                None => Vec::new(),
+        let deadline = Instant::now() + timeout;
+        loop {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let (events, woken) = {
+                let engine = self.shared.engine.lock();
+                let mut engine = engine.unwrap_or_else(PoisonError::into_inner);
+                match engine.as_mut() {
+                    Some(engine) => engine.poll(remaining, &self.wake)?,
+                    None => (Vec::new(), true),
+                }
+            };
+            let outcomes: Vec<_> = events.into_iter().filter_map(|event| self.act(event)).collect();
+            self.shared.touch();
+            if !outcomes.is_empty() || woken || Instant::now() >= deadline {
+                return Ok(outcomes);
             }
-        };
-        let outcomes = events.into_iter().map(|event| self.decoded(event)).collect();
-        self.shared.touch();
-        Ok(outcomes)
+        }
     }
 
-    fn decoded(&self, event: Event) -> Outcome {
+    /// Decodes an event; None if a standing fetch has taken it.
+    fn act(&self, event: Event) -> Option<Outcome> {
         match event {
-            Event::Opened { connection } => Outcome::Opened(connection),
-            Event::Closed { connection, failure } => Outcome::Closed(connection, failure),
+            Event::Opened { connection } => Some(Outcome::Opened(connection)),
+            Event::Closed { connection, failure } => Some(Outcome::Closed(connection, failure)),
             Event::Frame { connection, frame, kind } => match kind {
-                Some(Kind::Fetch(version)) => {
-                    let frame = Frame::fetch(frame, version, &self.options, &self.ahead);
-                    Outcome::Frame(connection, frame)
+                Some(Kind::Fetch(version)) => self.fetched(connection, frame, version),
+                Some(Kind::Beat { .. }) => {
+                    Some(Outcome::KeptAlive(connection, Frame::plain(frame)))
                 }
-                Some(Kind::Beat { .. }) => Outcome::KeptAlive(connection, Frame::plain(frame)),
-                _ => Outcome::Frame(connection, Frame::plain(frame)),
+                _ => Some(Outcome::Frame(connection, Frame::plain(frame))),
             },
         }
+    }
+
+    fn fetched(&self, connection: usize, received: Received, version: i16) -> Option<Outcome> {
+        let block_bytes = received.block_bytes();
+        let (bytes, blocks) = received.freeze();
+        let mut decoded = decode_frame(&bytes, &blocks, version);
+        drop(blocks);
+        if let Some(standing) = self.standing_on(connection) {
+            let size = bytes.len() + block_bytes + 4;
+            decoded = match decoded {
+                Err(problem) => Err(problem),
+                Ok(response) => match standing.absorb(response, size, &self.options) {
+                    Err(response) => Ok(response),
+                    Ok(absorbed) => {
+                        self.repeat(connection, &standing, absorbed);
+                        return None;
+                    }
+                },
+            };
+            self.orders().remove(&connection);
+        }
+        if let Ok(response) = &mut decoded {
+            response.decode_ahead(&self.options, &self.ahead);
+        }
+        Some(Outcome::Frame(connection, Frame::fetch(bytes, block_bytes, decoded)))
+    }
+
+    fn repeat(&self, connection: usize, standing: &Arc<Standing>, absorbed: Absorbed) {
+        let Absorbed { frame, fetched, send_first } = absorbed;
+        if !send_first {
+            standing.deliver(fetched, &self.options, &self.ahead);
+            self.send_now(connection, frame);
+            return;
+        }
+        self.send_now(connection, frame);
+        standing.deliver(fetched, &self.options, &self.ahead);
+    }
+
+    fn send_now(&self, connection: usize, frame: Vec<u8>) {
+        let engine = self.shared.engine.lock();
+        let mut engine = engine.unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = engine.as_mut() {
+            engine.send_now(connection, frame);
+        }
+    }
+
+    fn orders(&self) -> MutexGuard<'_, HashMap<usize, Arc<Standing>>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn standing_on(&self, connection: usize) -> Option<Arc<Standing>> {
+        self.orders().get(&connection).cloned()
     }
 }
 
@@ -143,7 +207,8 @@ impl Selector {
             max_record_headers,
         };
         let ahead = Budget::new(decode_ahead_bytes);
-        Ok(Selector { shared: Arc::new(Shared::new(engine)), wake, options, ahead })
+        let (shared, orders) = (Arc::new(Shared::new(engine)), Mutex::default());
+        Ok(Selector { shared, wake, options, ahead, orders })
     }
 
     /// The number of system polls.
@@ -197,7 +262,14 @@ impl Selector {
         self.engine(py).as_ref().map_or(0, |engine| engine.received_bytes(connection))
     }
 
+    /// Repeats the last fetch of a connection with this order, until it ends.
+    fn repeat_fetches(&self, connection: usize, standing: &StandingFetch) {
+        self.orders().insert(connection, Arc::clone(&standing.0));
+    }
+
     fn disconnect(&self, py: Python<'_>, connection: usize) {
+        let order = self.orders().remove(&connection);
+        drop(order);
         if let Some(engine) = self.engine(py).as_mut() {
             engine.disconnect(connection);
         }
@@ -226,6 +298,8 @@ impl Selector {
 
     fn close(&self, py: Python<'_>) {
         self.shared.stop();
+        let orders = std::mem::take(&mut *self.orders());
+        drop(orders);
         let engine = self.engine(py).take();
         if let Some(mut engine) = engine {
             engine.flush();

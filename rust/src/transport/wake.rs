@@ -40,9 +40,9 @@ impl Wake {
         self.woken.load(SeqCst)
     }
 
-    /// Resets the flags, because the poll returns.
-    pub fn end(&self) {
+    /// Resets the flags, because the poll returns; returns whether `wake` was called.
+    pub fn end(&self) -> bool {
         self.polling.store(false, SeqCst);
-        self.woken.store(false, SeqCst);
+        self.woken.swap(false, SeqCst)
     }
 }

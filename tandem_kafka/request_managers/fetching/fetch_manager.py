@@ -6,19 +6,20 @@ in one slot only.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.logs import client_logger
-from tandem_kafka.metrics import Gauge
 from tandem_kafka.network.backoff import FOREVER_MS
-from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
+from tandem_kafka.network.node_state import LATE_MS
+from tandem_kafka.network.request import ClientResponse, Purpose, SentRequest, ToNode, UnsentRequest
 from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetching.gauges import partition_gauges
 from tandem_kafka.request_managers.fetching.placement import FetchPlacement
 from tandem_kafka.request_managers.fetching.response_handler import (
     FetchResponseHandler,
@@ -26,6 +27,7 @@ from tandem_kafka.request_managers.fetching.response_handler import (
 )
 from tandem_kafka.request_managers.fetching.session import FetchTarget, SessionRequest
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
+from tandem_kafka.request_managers.fetching.standing import StandingOrders
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.metadata import NO_TOPIC_ID
@@ -39,6 +41,9 @@ from tandem_kafka.wire.fetch_request import (
     ForgottenTopic,
     WantedPartition,
 )
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
 
 __all__ = ["FetchManager"]
 
@@ -67,6 +72,9 @@ class FetchManager(RequestManager):
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
         self._placement = FetchPlacement(context, metadata, self._follow)
+        self._orders = StandingOrders(context, self._handler.sizing)
+        #: The versions for which the orders were given.
+        self._order_versions: tuple[int, int, int] | None = None
         #: Partitions that may have read-ahead data in the buffer.
         self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
@@ -79,12 +87,30 @@ class FetchManager(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a fetch through every free slot that has partitions to fetch, if there is room."""
+        self.end_changed_orders()
         if self._unchanged(now_ms):
             return PollResult(wait_ms=self._due_ms - now_ms)
         result = self._fill_slots(now_ms)
         if not self._starved:
             self._seen_versions, self._due_ms = self._current_versions(), now_ms + result.wait_ms
         return result
+
+    def end_changed_orders(self) -> None:
+        """End the standing fetches if anything has changed; call this before each wait."""
+        if self._order_versions is not None and self._order_versions != self._current_versions():
+            self._order_versions = None
+            for slot in self._placement.slots.values():
+                self._end_order(slot)
+                if slot.state.in_flight:
+                    self._expect(slot)
+
+    def _end_order(self, slot: FetchSlot) -> None:
+        """End the standing fetch of a slot, and take over what it has brought."""
+        brought = self._orders.end(slot)
+        for state in brought:
+            self._holding[state] = None
+            slot.note(state)
+        slot.active.update(brought)
 
     def _fill_slots(self, now_ms: int) -> PollResult:
         self._placement.update(now_ms)
@@ -135,6 +161,8 @@ class FetchManager(RequestManager):
     def close(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
         """End the fetch sessions, to free their memory in the brokers."""
         nodes = self._context.metadata.snapshot.nodes
+        for slot in self._placement.slots.values():
+            self._end_order(slot)
         unsent = [
             self._context.request(
                 self._message(slot.session.close(), 0),
@@ -156,9 +184,12 @@ class FetchManager(RequestManager):
     def _has_room(self) -> bool:
         """Tell whether there is room for one more response."""
         limit = self._context.config.fetch_buffer_max_bytes
-        reserved = sum(slot.reserved_bytes for slot in self._placement.slots.values())
-        taken = self._context.buffer.held_bytes + reserved
+        buffer = self._context.buffer
+        taken = buffer.held_bytes + self._reserved_bytes() + buffer.reserved_bytes
         return taken < limit or taken < limit + min(self._unavailable_bytes(), limit // 2)
+
+    def _reserved_bytes(self) -> int:
+        return sum(slot.reserved_bytes for slot in self._placement.slots.values())
 
     def _check_partitions(self, slot: FetchSlot, now_ms: int) -> int:
         """Include or exclude the partitions to check; return when to check again, in ms.
@@ -260,48 +291,17 @@ class FetchManager(RequestManager):
         )
 
     def _follow(self, assigned: Mapping[TopicPartition, AssignedPartition]) -> None:
-        self._context.metrics.follow_partitions(assigned, self._gauges)
-
-    def _gauges(self, tp: TopicPartition) -> dict[str, Gauge]:
-        """Return the gauges of one partition; an unknown value is NaN."""
-
-        def distance(from_: str, to: str) -> float:
-            state = self._context.subscription.assigned.get(tp)
-            position = state.position if state is not None else None
-            edges = {
-                "end": state.high_watermark if state is not None else -1,
-                "start": state.log_start_offset if state is not None else -1,
-                "position": position.offset if position is not None else -1,
-            }
-            known = edges[from_] >= 0 and edges[to] >= 0
-            return float(edges[to] - edges[from_]) if known else math.nan
-
-        def replica() -> float:
-            state = self._context.subscription.assigned.get(tp)
-            preferred = state.preferred_replica if state is not None else None
-            return preferred.node_id if preferred is not None else -1
-
-        return {
-            "records-lag": lambda: distance("position", "end"),
-            "records-lead": lambda: distance("start", "position"),
-            "preferred-read-replica": replica,
-        }
+        subscription = self._context.subscription
+        self._context.metrics.follow_partitions(assigned, partial(partition_gauges, subscription))
 
     # --- the request ---------------------------------------------------------------------------
 
     def _send(self, slot: FetchSlot, node: Node, now_ms: int) -> UnsentRequest:
-        config = self._context.config
         self._sent_count += 1
         slot.sent_count = self._sent_count
-        # No data is expected from quiet partitions.
-        quiet = slot.purpose is Purpose.FETCH_QUIET
-        behind = [] if quiet else [each for each in slot.requested.values() if each.behind]
-        expected = sum(requested.max_bytes for requested in behind)
-        slot.reserved_bytes = min(config.fetch_max_bytes, expected)
-        slot.parked = not behind and slot.purpose is not Purpose.FETCH_BYPASS
-        wait_ms = self._wait_ms(slot, behind=bool(behind))
+        wait_ms = self._wait_ms(slot, behind=self._expect(slot))
         message = self._message(slot.session.build(), wait_ms)
-        return self._context.request(
+        request = self._context.request(
             message,
             ToNode(node, slot.purpose),
             on_response=partial(self._handle_response, slot, now_ms),
@@ -310,6 +310,41 @@ class FetchManager(RequestManager):
             decode=decode_fetch_response,
             held_ms=wait_ms,
         )
+        if self._orders.allowed(slot):
+            request.standing = partial(self._stand, slot, wait_ms, self._current_versions())
+        return request
+
+    def _stand(
+        self,
+        slot: FetchSlot,
+        wait_ms: int,
+        versions: tuple[int, int, int],
+        sent: SentRequest,
+    ) -> StandingFetch | None:
+        """Make the order to repeat the fetch of a slot, which has just been sent."""
+        if versions != self._current_versions() or self._order_versions not in {None, versions}:
+            return None  # something has changed since the request was made
+        slot.reserved_bytes = 0  # the order reserves it
+        config = self._context.config
+        order = self._orders.make(
+            slot,
+            sent,
+            wait_ms,
+            config.fetch_buffer_max_bytes - self._reserved_bytes(),
+            self._partition_limit(),
+        )
+        self._order_versions = versions
+        return order
+
+    def _expect(self, slot: FetchSlot) -> bool:
+        """Note what the fetch of a slot may bring; return whether a partition is behind."""
+        # No data is expected from quiet partitions.
+        quiet = slot.purpose is Purpose.FETCH_QUIET
+        behind = [] if quiet else [each for each in slot.requested.values() if each.behind]
+        expected = sum(requested.max_bytes for requested in behind)
+        slot.reserved_bytes = min(self._context.config.fetch_max_bytes, expected)
+        slot.parked = not behind and slot.purpose is not Purpose.FETCH_BYPASS
+        return bool(behind)
 
     def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
         """Return how long a broker may park the request; a new record ends this immediately."""
@@ -353,7 +388,8 @@ class FetchManager(RequestManager):
     def _handle_response(self, slot: FetchSlot, sent_ms: int, reply: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         self._seen_versions = None
-        slot.reserved_bytes, slot.parked = 0, False
+        self._end_order(slot)
+        slot.reserved_bytes, slot.parked, slot.steady = 0, False, False
         response = reply.message
         self._measure(reply)
         if not slot.session.handle_response(response.session_id, response.error_code):
@@ -367,8 +403,18 @@ class FetchManager(RequestManager):
             self._holding[state] = None
             slot.note(state)
         self._placement.handle_response(slot, affected, now_ms)
+        slot.steady = self._is_usual(reply)
         if not got_records and now_ms - sent_ms < EMPTY_PAUSE_MS:
             slot.pause_until_ms = now_ms + EMPTY_PAUSE_MS
+
+    def _is_usual(self, reply: ClientResponse) -> bool:
+        """Tell whether a response was on time and had no error."""
+        response = reply.message
+        return (
+            not response.throttle_time_ms
+            and reply.latency_ms < self._context.config.fetch_max_wait_ms + LATE_MS
+            and not any(fetched.error_code for fetched in response.partitions)
+        )
 
     def _measure(self, reply: ClientResponse) -> None:
         metrics, response = self._context.metrics, reply.message
@@ -381,7 +427,8 @@ class FetchManager(RequestManager):
 
     def _handle_error(self, slot: FetchSlot, error: Exception) -> None:
         self._seen_versions = None
-        slot.reserved_bytes, slot.parked = 0, False
+        self._end_order(slot)
+        slot.reserved_bytes, slot.parked, slot.steady = 0, False, False
         slot.session.restart()
         for requested in slot.requested.values():
             if requested.state.preferred_replica is not None:

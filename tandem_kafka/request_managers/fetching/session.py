@@ -101,6 +101,27 @@ class FetchSession:
         self._forgotten = {}
         return request
 
+    @property
+    def id(self) -> int:
+        """The id of the session; 0 without one."""
+        return self._id
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next request, or of the one in flight."""
+        return self._epoch
+
+    def target(self, tp: TopicPartition) -> FetchTarget:
+        """Return the parameters of an included partition."""
+        return self._partitions[tp]
+
+    def repeated(self, epoch: int, targets: Mapping[TopicPartition, FetchTarget]) -> None:
+        """Take over what a standing fetch has requested, up to the request in flight."""
+        self._epoch = epoch
+        for tp, target in targets.items():
+            del self._partitions[tp]
+            self._partitions[tp] = target
+
     def handle_response(self, session_id: int, error_code: int) -> bool:
         """Process the session fields of a response; return False if the response has no data."""
         if error_code:

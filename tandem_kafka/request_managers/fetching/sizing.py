@@ -26,15 +26,19 @@ class FetchSizing:
 
     Args:
         limit: `max_partition_fetch_bytes`.
+
+    Attributes:
+        limit: The largest size.
+        first: The initial and smallest size.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._first = min(FIRST_BYTES, limit)
+        self.limit = limit
+        self.first = min(FIRST_BYTES, limit)
 
     def bytes_for(self, state: AssignedPartition) -> int:
         """Return the current fetch size of a partition."""
-        return state.fetch_bytes or self._first
+        return state.fetch_bytes or self.first
 
     def learn(self, state: AssignedPartition, asked: int, got: int, took_ms: float) -> None:
         """Adjust the fetch size after a response with `got` of `asked` bytes, after `took_ms`.
@@ -45,6 +49,6 @@ class FetchSizing:
         if 2 * got < asked:
             return
         if took_ms < _QUICK_MS:
-            state.fetch_bytes = min(2 * asked, self._limit)
+            state.fetch_bytes = min(2 * asked, self.limit)
         elif took_ms > _SLOW_MS:
-            state.fetch_bytes = max(asked // 2, self._first)
+            state.fetch_bytes = max(asked // 2, self.first)

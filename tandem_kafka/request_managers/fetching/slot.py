@@ -7,7 +7,9 @@ the fetch session or excluded from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.request_managers.base import RequestState
@@ -16,7 +18,25 @@ from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTa
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["FetchSlot"]
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
+
+__all__ = ["FetchSlot", "StandingOrder"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StandingOrder:
+    """The order by which the transport repeats the fetch of a slot.
+
+    Attributes:
+        native: The transport's part.
+        requested: The partitions, in the order of the native indexes.
+        collect: Records what was measured since the last call; for any thread.
+    """
+
+    native: StandingFetch
+    requested: list[RequestedPartition]
+    collect: Callable[[], None]
 
 
 class FetchSlot:
@@ -33,6 +53,8 @@ class FetchSlot:
         sorted_ms: When quiet partitions were last moved.
         parked: Whether the broker is expected to park the request in flight, because it has no
             data for the requested partitions.
+        steady: Whether the last response was on time and without an error.
+        standing: The order by which the transport repeats the fetch in flight.
     """
 
     def __init__(
@@ -51,6 +73,8 @@ class FetchSlot:
         self.active: set[AssignedPartition] = set()
         self.sorted_ms = 0
         self.parked = False
+        self.steady = False
+        self.standing: StandingOrder | None = None
 
     def place(self, states: Iterable[AssignedPartition]) -> None:
         """Replace the partitions of this slot, and check all of them."""

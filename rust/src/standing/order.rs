@@ -1,0 +1,550 @@
+//! The standing fetch: which responses it takes, and what it fetches next.
+//!
+//! It belongs to one connection and one fetch session, with one request in flight. The states:
+//!
+//! | state | event | then |
+//! |---|---|---|
+//! | standing | a response that `check` accepts | its data is queued, the next fetch is sent |
+//! | standing | any other response | ended; Python gets the response |
+//! | standing | `end`, or the connection is lost | ended; a fetch in flight is Python's |
+//! | ended | a response | Python gets it |
+//!
+//! The next fetch is the one that Python would send: `session.py`, `sizing.py` and
+//! `response_handler.py` are the counterparts.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::batches::Budget;
+use crate::buffer::Buffer;
+use crate::fetch::{AHEAD_BYTES, Partition, Response, Topic, decode_frame};
+use crate::options::DecodeOptions;
+use crate::standing::bell::{Bell, Count};
+use crate::standing::progress::{FetchProgress, Progress};
+use crate::standing::queue::{CHUNK_BYTES, ChunkQueue, Fetched, Origin, Shared};
+use crate::standing::request::{self, Template, Wanted};
+
+/// An empty response that arrives sooner makes Python pause.
+const EMPTY_PAUSE: Duration = Duration::from_millis(10);
+/// See sizing.py.
+const QUICK_MS: u128 = 250;
+const SLOW_MS: u128 = 2_000;
+/// Up to this size, the application is woken before the next fetch is sent.
+const FEW_BYTES: usize = 65_536;
+/// LATE_MS in network/node_state.py: Python reports a broker that is slow.
+const LATE: Duration = Duration::from_millis(1_000);
+const MAX_EPOCH: i32 = i32::MAX;
+
+/// One partition, as the session knows it.
+struct Target {
+    progress: Arc<Progress>,
+    origin: Arc<Origin>,
+    topic: String,
+    topic_id: [u8; 16],
+    partition: i32,
+    leader_epoch: i32,
+    /// Of the request in flight.
+    offset: i64,
+    max_bytes: i32,
+    stop_at: i64,
+    /// How many more bytes may be buffered.
+    credit: i64,
+    /// Whether `max_bytes` was adjusted.
+    resized: bool,
+}
+
+/// What has happened since Python last asked.
+#[derive(Default)]
+struct Counts {
+    received: Sizes,
+    sent: Sizes,
+    latencies_ms: Sizes,
+    /// Of responses with partitions: a session omits those without new data.
+    records: Sizes,
+    topics: HashMap<String, Sizes>,
+}
+
+struct Order {
+    template: Template,
+    session_epoch: i32,
+    targets: Vec<Target>,
+    /// The partitions that were moved, by their last requests.
+    order_of_moves: Vec<usize>,
+    largest_bytes: i32,
+    smallest_bytes: i32,
+    /// Limit of a whole response.
+    response_bytes: i64,
+    /// Limit of the buffer, less what Python expects on other connections.
+    room: i64,
+    /// The expected size of the response in flight, which the queue counts as reserved.
+    expected: i64,
+    until: Instant,
+    /// A response that takes longer is late.
+    late: Duration,
+    sent: Instant,
+    repeats: u64,
+    ended: bool,
+    counts: Counts,
+}
+
+/// What follows from a response that was accepted.
+pub struct Absorbed {
+    /// The next request.
+    pub frame: Vec<u8>,
+    /// Data for `deliver`.
+    pub fetched: Vec<Fetched>,
+    /// Much data: it is decoded after the next request is sent. A few records are not delayed.
+    pub send_first: bool,
+}
+
+/// A partition of a response that is accepted.
+struct Step {
+    index: usize,
+    /// The offset after its last record; None without records.
+    end_offset: Option<i64>,
+    bytes: usize,
+}
+
+/// The order for one connection. Only the network thread uses it, except for `counts`.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct StandingFetch(pub Arc<Standing>);
+
+pub struct Standing {
+    order: Mutex<Order>,
+    queue: Arc<Shared>,
+    bell: Arc<Count>,
+}
+
+impl Standing {
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a response of `bytes` with its length prefix, or returns it for Python and ends.
+    #[allow(clippy::result_large_err)] // a response is moved once
+    pub fn absorb(
+        &self,
+        response: Response,
+        bytes: usize,
+        options: &DecodeOptions,
+    ) -> Result<Absorbed, Response> {
+        let mut order = self.order();
+        let now = Instant::now();
+        match order.check(&response, now) {
+            Some(steps) if order.has_room(&steps, &response, &self.queue) => {
+                let absorbed = order.apply(response, &steps, bytes, options, now);
+                self.queue.count(bytes, absorbed.frame.len());
+                let expected = order.expected_bytes();
+                self.queue.reserve(expected - order.expected);
+                order.expected = expected;
+                Ok(absorbed)
+            }
+            _ => {
+                self.end(&mut order);
+                Err(response)
+            }
+        }
+    }
+
+    fn end(&self, order: &mut Order) {
+        order.ended = true;
+        self.queue.reserve(-order.expected);
+        order.expected = 0;
+    }
+
+    /// Decodes and queues data, and wakes the application.
+    pub fn deliver(&self, fetched: Vec<Fetched>, options: &DecodeOptions, budget: &Arc<Budget>) {
+        if fetched.is_empty() {
+            return;
+        }
+        let mut room = AHEAD_BYTES;
+        for mut each in fetched {
+            each.size += each.batches.decode_ahead(options, &mut room, budget);
+            {
+                let mut order = self.order();
+                let size = each.size as i64;
+                let target = &mut order.targets[each.index];
+                target.credit -= size;
+                target.progress.buffered_bytes.fetch_add(size, SeqCst);
+            }
+            self.queue.push(each);
+        }
+        self.bell.ring();
+    }
+}
+
+impl Order {
+    /// Returns the steps of a response without anything unusual; None if Python must decide.
+    fn check(&self, response: &Response, now: Instant) -> Option<Vec<Step>> {
+        let usual = !self.ended
+            && now < self.until
+            && now - self.sent < self.late
+            && response.error_code == 0
+            && response.session_id == self.template.session_id
+            && response.throttle_time_ms == 0
+            && response.nodes.is_empty();
+        if !usual {
+            return None;
+        }
+        let mut steps: Vec<Step> = Vec::with_capacity(response.partitions.len());
+        for partition in &response.partitions {
+            let step = self.check_partition(partition)?;
+            if steps.iter().any(|known| known.index == step.index) {
+                return None;
+            }
+            steps.push(step);
+        }
+        let empty = steps.iter().all(|step| step.end_offset.is_none());
+        if empty && now - self.sent < EMPTY_PAUSE { None } else { Some(steps) }
+    }
+
+    /// Tells whether the buffer has room for this response and the next one.
+    fn has_room(&self, steps: &[Step], response: &Response, queue: &Shared) -> bool {
+        let received: usize = steps.iter().map(|step| step.bytes).sum();
+        if received == 0 {
+            return true;
+        }
+        let next = steps.iter().zip(&response.partitions).map(|(step, partition)| {
+            let behind = step.end_offset.is_some_and(|end| end != partition.high_watermark);
+            if behind { i64::from(self.targets[step.index].max_bytes) } else { 0 }
+        });
+        let next = next.sum::<i64>().min(self.response_bytes);
+        queue.held() + received as i64 + next + queue.reserved() - self.expected < self.room
+    }
+
+    /// The most that the next response may bring for partitions that are behind.
+    fn expected_bytes(&self) -> i64 {
+        let behind = self.targets.iter().filter(|target| target.is_behind());
+        behind.map(|target| i64::from(target.max_bytes)).sum::<i64>().min(self.response_bytes)
+    }
+
+    fn check_partition(&self, partition: &Partition) -> Option<Step> {
+        let index = self.index_of(partition)?;
+        let target = &self.targets[index];
+        let usual = partition.error_code == 0
+            && partition.preferred_read_replica < 0
+            && partition.current_leader.is_none()
+            && partition.diverging_epoch.is_none();
+        if !usual {
+            return None;
+        }
+        let Some(batches) = &partition.batches else {
+            return Some(Step { index, end_offset: None, bytes: 0 });
+        };
+        let end_offset = batches.last_offset()? + 1;
+        let bytes = batches.held_bytes();
+        let usual = batches.is_plain()
+            && batches.check_beginning(target.offset).is_none()
+            && end_offset > target.offset
+            && end_offset < target.stop_at
+            && (bytes as i64) < target.credit;
+        usual.then_some(Step { index, end_offset: Some(end_offset), bytes })
+    }
+
+    /// Few partitions have a standing fetch, so a search is fast.
+    fn index_of(&self, partition: &Partition) -> Option<usize> {
+        self.targets.iter().position(|target| {
+            target.partition == partition.partition
+                && match &partition.topic {
+                    Topic::Name(name) => *name == target.topic,
+                    Topic::Id(id) => *id == target.topic_id,
+                }
+        })
+    }
+
+    fn apply(
+        &mut self,
+        response: Response,
+        steps: &[Step],
+        bytes: usize,
+        options: &DecodeOptions,
+        now: Instant,
+    ) -> Absorbed {
+        let took = now - self.sent;
+        self.counts.received.add(bytes as u64);
+        self.counts.latencies_ms.add(took.as_millis() as u64);
+        self.repeats += 1;
+        let mut fetched = Vec::new();
+        let mut total = 0;
+        let mut moved = Vec::new();
+        for (partition, step) in response.partitions.into_iter().zip(steps) {
+            let target = &mut self.targets[step.index];
+            target.observe(&partition);
+            let (Some(batches), Some(end_offset)) = (partition.batches, step.end_offset) else {
+                continue;
+            };
+            let got = batches.len();
+            total += got;
+            self.counts.add_topic(&target.topic, got);
+            fetched.push(Fetched {
+                index: step.index,
+                origin: Arc::clone(&target.origin),
+                partition: target.partition,
+                fetch_offset: target.offset,
+                leader_epoch: target.leader_epoch,
+                size: CHUNK_BYTES + step.bytes,
+                batches,
+                options: *options,
+            });
+            target.learn(got, took, self.smallest_bytes, self.largest_bytes);
+            target.offset = end_offset;
+            target.progress.read_ahead.store(end_offset, SeqCst);
+            moved.push(step.index);
+        }
+        if !steps.is_empty() {
+            self.counts.records.add(total as u64);
+        }
+        let frame = self.next_request(&moved);
+        self.counts.sent.add(frame.len() as u64);
+        self.sent = now;
+        self.order_of_moves.retain(|index| !moved.contains(index));
+        self.order_of_moves.extend(moved);
+        Absorbed { frame, fetched, send_first: total >= FEW_BYTES }
+    }
+
+    fn next_request(&mut self, moved: &[usize]) -> Vec<u8> {
+        self.session_epoch =
+            if self.session_epoch == MAX_EPOCH { 1 } else { self.session_epoch + 1 };
+        let wanted: Vec<Wanted<'_>> = moved
+            .iter()
+            .map(|&index| {
+                let target = &self.targets[index];
+                Wanted {
+                    topic: &target.topic,
+                    topic_id: &target.topic_id,
+                    partition: target.partition,
+                    leader_epoch: target.leader_epoch,
+                    offset: target.offset,
+                    max_bytes: target.max_bytes,
+                }
+            })
+            .collect();
+        request::frame(&self.template, self.session_epoch, &wanted)
+    }
+}
+
+impl Target {
+    /// True unless the end of the log was reached.
+    fn is_behind(&self) -> bool {
+        self.progress.high_watermark.load(SeqCst) != self.offset
+    }
+
+    fn observe(&self, partition: &Partition) {
+        self.progress.high_watermark.store(partition.high_watermark, SeqCst);
+        self.progress.last_stable_offset.store(partition.last_stable_offset, SeqCst);
+        self.progress.log_start_offset.store(partition.log_start_offset, SeqCst);
+    }
+
+    /// Adjusts the fetch size; see `FetchSizing.learn`.
+    fn learn(&mut self, got: usize, took: Duration, smallest: i32, largest: i32) {
+        let asked = i64::from(self.max_bytes);
+        if 2 * (got as i64) < asked {
+            return;
+        }
+        let took_ms = took.as_millis();
+        let next = if took_ms < QUICK_MS {
+            (2 * asked).min(i64::from(largest))
+        } else if took_ms > SLOW_MS {
+            (asked / 2).max(i64::from(smallest))
+        } else {
+            return;
+        };
+        self.max_bytes = next as i32;
+        self.resized = true;
+    }
+}
+
+impl Counts {
+    fn add_topic(&mut self, topic: &str, size: usize) {
+        match self.topics.get_mut(topic) {
+            Some(sizes) => sizes.add(size as u64),
+            None => self.topics.entry(topic.to_owned()).or_default().add(size as u64),
+        }
+    }
+}
+
+/// Number, sum and maximum.
+#[derive(Default, Clone, Copy)]
+struct Sizes(u64, u64, u64);
+
+impl Sizes {
+    fn add(&mut self, size: u64) {
+        *self = Sizes(self.0 + 1, self.1 + size, self.2.max(size));
+    }
+}
+
+type Triple = (u64, u64, u64);
+
+#[pymethods]
+impl StandingFetch {
+    /// `targets` has a tuple for each partition of the session: its state, its base, the topic, the
+    /// topic id, the partition, the leader epoch, the offset and the size of the request in
+    /// flight, the offset at which to stop, and the credit in bytes.
+    #[new]
+    #[pyo3(signature = (
+        *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
+        session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
+    ))]
+    #[allow(clippy::too_many_arguments)] // all by name
+    fn new(
+        queue: &ChunkQueue,
+        bell: &Bell,
+        version: i16,
+        correlation_id: i32,
+        client_id: Option<String>,
+        max_wait_ms: i32,
+        min_bytes: i32,
+        max_bytes: i32,
+        session_id: i32,
+        session_epoch: i32,
+        rack: String,
+        targets: Vec<GrantedTarget<'_>>,
+        smallest_bytes: i32,
+        largest_bytes: i32,
+        room: i64,
+        lasts_ms: u64,
+    ) -> Self {
+        let now = Instant::now();
+        let mut order = Order {
+            template: Template {
+                version,
+                correlation_id,
+                client_id,
+                max_wait_ms,
+                min_bytes,
+                max_bytes,
+                isolation_level: 0,
+                session_id,
+                rack,
+            },
+            session_epoch,
+            targets: targets.into_iter().map(Target::from).collect(),
+            order_of_moves: Vec::new(),
+            largest_bytes,
+            smallest_bytes,
+            response_bytes: i64::from(max_bytes),
+            room,
+            expected: 0,
+            until: now + Duration::from_millis(lasts_ms),
+            late: Duration::from_millis(max_wait_ms.max(0) as u64) + LATE,
+            sent: now,
+            repeats: 0,
+            ended: !request::SUPPORTED.contains(&version),
+            counts: Counts::default(),
+        };
+        order.expected = order.expected_bytes();
+        queue.shared.reserve(order.expected);
+        StandingFetch(Arc::new(Standing {
+            order: Mutex::new(order),
+            queue: Arc::clone(&queue.shared),
+            bell: Arc::clone(&bell.0),
+        }))
+    }
+
+    /// Ends the order. Returns the session epoch of the fetch in flight, and for each partition
+    /// that was moved, in the order of their last requests: its index, offset and size, and
+    /// whether its size was adjusted.
+    fn end(&self) -> (i32, Vec<(usize, i64, i32, bool)>) {
+        let mut order = self.0.order();
+        self.0.end(&mut order);
+        let moves = order.order_of_moves.iter().map(|&index| {
+            let target = &order.targets[index];
+            (index, target.offset, target.max_bytes, target.resized)
+        });
+        (order.session_epoch, moves.collect())
+    }
+
+    /// Takes a response frame as the transport does, and returns the next request; None if Python
+    /// must handle it. The tests compare this with the Python implementation.
+    fn respond(&self, py: Python<'_>, frame: &[u8]) -> Option<Py<PyBytes>> {
+        let options = DecodeOptions {
+            read_committed: false,
+            check_crcs: true,
+            max_decompressed_batch_bytes: 1 << 30,
+            max_record_headers: 1 << 20,
+        };
+        let version = self.0.order().template.version;
+        let frame = Arc::new(Buffer::new(frame.to_vec()));
+        let response = decode_frame(&frame, &[], version).ok()?;
+        let absorbed = self.0.absorb(response, frame.len() + 4, &options).ok()?;
+        self.0.deliver(absorbed.fetched, &options, &Budget::new(1 << 20));
+        Some(PyBytes::new(py, &absorbed.frame).unbind())
+    }
+
+    /// The number of repetitions, and how many ms ago the last one was sent.
+    fn progress(&self) -> (u64, u64) {
+        let order = self.0.order();
+        (order.repeats, order.sent.elapsed().as_millis() as u64)
+    }
+
+    /// Returns and resets what was measured, each as number, sum and maximum: the sizes of responses
+    /// and requests, the latencies in ms, the sizes of the records of a
+    /// response, and of each topic.
+    #[allow(clippy::type_complexity)] // one place unpacks it
+    fn take_counts(&self) -> (Triple, Triple, Triple, Triple, Vec<(String, Triple)>) {
+        let counts = std::mem::take(&mut self.0.order().counts);
+        let triple = |sizes: Sizes| (sizes.0, sizes.1, sizes.2);
+        (
+            triple(counts.received),
+            triple(counts.sent),
+            triple(counts.latencies_ms),
+            triple(counts.records),
+            counts.topics.into_iter().map(|(topic, sizes)| (topic, triple(sizes))).collect(),
+        )
+    }
+}
+
+/// A partition as Python passes it.
+#[derive(FromPyObject)]
+pub struct GrantedTarget<'py> {
+    #[pyo3(item(0))]
+    state: Bound<'py, PyAny>,
+    #[pyo3(item(1))]
+    base: Bound<'py, PyAny>,
+    #[pyo3(item(2))]
+    topic: Bound<'py, PyString>,
+    #[pyo3(item(3))]
+    topic_id: [u8; 16],
+    #[pyo3(item(4))]
+    partition: i32,
+    #[pyo3(item(5))]
+    leader_epoch: i32,
+    #[pyo3(item(6))]
+    offset: i64,
+    #[pyo3(item(7))]
+    max_bytes: i32,
+    #[pyo3(item(8))]
+    stop_at: i64,
+    #[pyo3(item(9))]
+    credit: i64,
+    #[pyo3(item(10))]
+    progress: PyRef<'py, FetchProgress>,
+}
+
+impl From<GrantedTarget<'_>> for Target {
+    fn from(granted: GrantedTarget<'_>) -> Self {
+        let origin = Origin {
+            state: granted.state.unbind(),
+            base: granted.base.unbind(),
+            topic: granted.topic.clone().unbind(),
+        };
+        Target {
+            progress: Arc::clone(&granted.progress.0),
+            origin: Arc::new(origin),
+            topic: granted.topic.to_string(),
+            topic_id: granted.topic_id,
+            partition: granted.partition,
+            leader_epoch: granted.leader_epoch,
+            offset: granted.offset,
+            max_bytes: granted.max_bytes,
+            stop_at: granted.stop_at,
+            credit: granted.credit,
+            resized: false,
+        }
+    }
+}

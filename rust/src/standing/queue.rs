@@ -1,0 +1,226 @@
+//! The queue of fetched data, from the network thread to the application thread.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::batches::Batches;
+use crate::options::DecodeOptions;
+use crate::records::RecordReader;
+
+/// Memory of a chunk besides its records; CHUNK_BYTES in shared/fetch_buffer.py.
+pub const CHUNK_BYTES: usize = 1_024;
+
+/// The Python objects of a partition. They are created and used only with the GIL.
+pub struct Origin {
+    pub state: Py<PyAny>,
+    pub base: Py<PyAny>,
+    pub topic: Py<PyString>,
+}
+
+/// What a standing fetch has received for one partition.
+pub struct Fetched {
+    /// The partition's index in its order.
+    pub index: usize,
+    pub origin: Arc<Origin>,
+    pub partition: i32,
+    pub fetch_offset: i64,
+    pub leader_epoch: i32,
+    pub batches: Batches,
+    pub options: DecodeOptions,
+    /// The size that was added to the counters.
+    pub size: usize,
+}
+
+enum Item {
+    Fetched(Box<Fetched>),
+    /// A chunk that has its reader, but that Python has not finished yet.
+    Opened {
+        origin: Arc<Origin>,
+        reader: Py<RecordReader>,
+        size: usize,
+    },
+    Chunk(Py<PyAny>),
+}
+
+#[derive(Default)]
+pub struct Shared {
+    items: Mutex<VecDeque<Item>>,
+    added: AtomicU64,
+    added_bytes: AtomicI64,
+    /// The number of repeated fetches, and the bytes received and sent for them.
+    repeated: [AtomicU64; 3],
+    /// The bytes that the application has released. Writer: the application thread.
+    released_bytes: AtomicI64,
+    /// What the fetches of all orders may bring.
+    reserved_bytes: AtomicI64,
+}
+
+impl Shared {
+    pub fn reserve(&self, bytes: i64) {
+        self.reserved_bytes.fetch_add(bytes, SeqCst);
+    }
+
+    pub fn reserved(&self) -> i64 {
+        self.reserved_bytes.load(SeqCst)
+    }
+
+    /// The bytes that were added and not released.
+    pub fn held(&self) -> i64 {
+        self.added_bytes.load(SeqCst) - self.released_bytes.load(SeqCst)
+    }
+
+    /// Counts a response to a standing fetch and the next request.
+    pub fn count(&self, received: usize, sent: usize) {
+        for (total, more) in self.repeated.iter().zip([1, received, sent]) {
+            total.fetch_add(more as u64, SeqCst);
+        }
+    }
+
+    fn items(&self) -> MutexGuard<'_, VecDeque<Item>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends what a standing fetch has received; the partition has counted it already.
+    pub fn push(&self, fetched: Fetched) {
+        self.added_bytes.fetch_add(fetched.size as i64, SeqCst);
+        self.items().push_back(Item::Fetched(Box::new(fetched)));
+        self.added.fetch_add(1, SeqCst);
+    }
+}
+
+/// A first-in, first-out queue. One thread appends and one removes; nobody waits for the GIL while
+/// holding its lock.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct ChunkQueue {
+    pub shared: Arc<Shared>,
+    /// Makes a chunk of a partition's state, a base, a reader and a size.
+    make_chunk: Py<PyAny>,
+}
+
+#[pymethods]
+impl ChunkQueue {
+    #[new]
+    fn new(make_chunk: Py<PyAny>) -> Self {
+        ChunkQueue { shared: Arc::default(), make_chunk }
+    }
+
+    /// Appends a chunk.
+    fn append(&self, chunk: Py<PyAny>, size: i64) {
+        self.shared.added_bytes.fetch_add(size, SeqCst);
+        self.shared.items().push_back(Item::Chunk(chunk));
+        self.shared.added.fetch_add(1, SeqCst);
+    }
+
+    /// The number of chunks that were ever added.
+    #[getter]
+    fn added(&self) -> u64 {
+        self.shared.added.load(SeqCst)
+    }
+
+    #[getter]
+    fn added_bytes(&self) -> i64 {
+        self.shared.added_bytes.load(SeqCst)
+    }
+
+    #[getter]
+    fn released_bytes(&self) -> i64 {
+        self.shared.released_bytes.load(SeqCst)
+    }
+
+    #[setter]
+    fn set_released_bytes(&self, bytes: i64) {
+        self.shared.released_bytes.store(bytes, SeqCst);
+    }
+
+    /// The bytes that the fetches in flight of all orders may bring.
+    #[getter]
+    fn reserved_bytes(&self) -> i64 {
+        self.shared.reserved()
+    }
+
+    /// The number of all fetches that were repeated, and the bytes received and sent for them.
+    #[getter]
+    fn repeated(&self) -> (u64, u64, u64) {
+        let [fetches, received, sent] = &self.shared.repeated;
+        (fetches.load(SeqCst), received.load(SeqCst), sent.load(SeqCst))
+    }
+
+    fn __len__(&self) -> usize {
+        self.shared.items().len()
+    }
+
+    /// The oldest chunk, which stays in the queue; None if the queue is empty.
+    ///
+    /// A signal handler may raise while Python makes the chunk. The next call then makes it again,
+    /// of the same reader.
+    fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if let Some(fetched) = self.take_fetched() {
+            let Fetched {
+                origin,
+                partition,
+                fetch_offset,
+                leader_epoch,
+                batches,
+                options,
+                size,
+                ..
+            } = *fetched;
+            let topic = origin.topic.clone_ref(py);
+            let reader = RecordReader::open(
+                topic,
+                partition,
+                fetch_offset,
+                &batches,
+                leader_epoch,
+                &options,
+            );
+            // An allocation that fails is the only possible error.
+            let reader = Py::new(py, reader)?;
+            self.shared.items().push_front(Item::Opened { origin, reader, size });
+        }
+        let (origin, reader, size) = match self.shared.items().front() {
+            None => return Ok(None),
+            Some(Item::Chunk(chunk)) => return Ok(Some(chunk.clone_ref(py))),
+            Some(Item::Opened { origin, reader, size }) => {
+                (Arc::clone(origin), reader.clone_ref(py), *size)
+            }
+            Some(Item::Fetched(_)) => return Ok(None),
+        };
+        let arguments = (origin.state.clone_ref(py), origin.base.clone_ref(py), reader, size);
+        let chunk = self.make_chunk.call1(py, arguments)?;
+        let before = {
+            let mut items = self.shared.items();
+            items
+                .front_mut()
+                .map(|front| std::mem::replace(front, Item::Chunk(chunk.clone_ref(py))))
+        };
+        drop(before); // not under the lock: it may run Python code
+        Ok(Some(chunk))
+    }
+
+    /// Removes and returns the oldest chunk.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let chunk = self.first(py)?;
+        let taken = self.shared.items().pop_front();
+        drop(taken);
+        Ok(chunk)
+    }
+}
+
+impl ChunkQueue {
+    fn take_fetched(&self) -> Option<Box<Fetched>> {
+        let mut items = self.shared.items();
+        match items.pop_front() {
+            Some(Item::Fetched(fetched)) => Some(fetched),
+            Some(other) => {
+                items.push_front(other);
+                None
+            }
+            None => None,
+        }
+    }
+}

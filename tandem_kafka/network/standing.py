@@ -1,0 +1,42 @@
+"""Fetches that the native transport repeats by itself, without the GIL (see rust/src/standing).
+
+For this thread, all repetitions are one request, which stays in flight until the transport returns
+a response. Only its times move: they are read when something depends on them.
+"""
+
+from __future__ import annotations
+
+from tandem_kafka.network.link import Link
+from tandem_kafka.network.request import SentRequest, UnsentRequest
+from tandem_kafka.network.transport import StandingTransport, Transport
+
+__all__ = ["StandingFetches"]
+
+
+class StandingFetches:
+    """Passes standing fetches to the transport, and keeps the times of their connections."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport if isinstance(transport, StandingTransport) else None
+
+    def start(self, link: Link, request: UnsentRequest, now_ms: int) -> None:
+        """Let the transport repeat a fetch that has just been sent, if the request asks for it."""
+        link.standing = None
+        if request.standing is None or self._transport is None or link.number is None:
+            return
+        correlation_id, version = link.connection.newest
+        usable_ms = link.reauthenticate_at_ms - now_ms
+        standing = request.standing(SentRequest(version, correlation_id, usable_ms, link.meter))
+        if standing is not None and self._transport.repeat_fetches(link.number, standing):
+            link.standing, link.repeats = standing, 0
+
+    def refresh(self, link: Link, now_ms: int) -> None:
+        """Move the times of the request in flight to those of the last repetition."""
+        if link.standing is None:
+            return
+        repeats, sent_ms_ago = link.standing.progress()
+        if repeats == link.repeats:
+            return
+        link.repeats = repeats
+        link.connection.repeated(now_ms - sent_ms_ago)
+        link.suspected = link.watched = False

@@ -1,0 +1,166 @@
+"""Lets the native transport repeat the fetches of a slot, and takes over what it has done.
+
+The order stands while nothing changes that Python has decided: every change ends it, and so does
+every response with anything unusual (rust/src/standing/order.rs). The transport only works inside
+`Transport.poll`, on this thread, so nothing happens between a change and the end of the order.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tandem_kafka.metrics import ConsumerMetrics, Traffic
+from tandem_kafka.native import native
+from tandem_kafka.network.connection import logs_requests
+from tandem_kafka.network.request import Purpose, SentRequest
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
+from tandem_kafka.request_managers.fetching.session import FetchTarget
+from tandem_kafka.request_managers.fetching.sizing import FetchSizing
+from tandem_kafka.request_managers.fetching.slot import FetchSlot, StandingOrder
+from tandem_kafka.shared.partition import AssignedPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
+
+__all__ = ["StandingOrders"]
+
+#: More partitions are sorted into busy and quiet ones after each response.
+_MANY: Final = 50
+#: After this time, one response is for Python, which knows the time and the memory in use.
+_LASTS_MS: Final = 60_000
+_NO_STOP: Final = 2**63 - 1
+
+
+class StandingOrders:
+    """Makes and ends the orders of all slots. Network thread only.
+
+    Args:
+        context: Its `bell` is None if no order can wake the application.
+        sizing: The limits of a partition's fetch size.
+    """
+
+    def __init__(self, context: ManagerContext, sizing: FetchSizing) -> None:
+        self._context = context
+        self._sizing = sizing
+
+    def allowed(self, slot: FetchSlot) -> bool:
+        """Tell whether the next fetch of a slot may be repeated without Python."""
+        return (
+            self._context.bell is not None
+            and native is not None
+            and slot.steady
+            and slot.purpose in {Purpose.FETCH_0, Purpose.FETCH_1}
+            and slot.session.open
+            and slot.session.epoch > 0
+            and len(slot.partitions) < _MANY
+            and not slot.to_check
+            and not self._context.read_committed
+            and not logs_requests()  # only Python can log them
+            and not any(each.from_replica for each in slot.requested.values())
+        )
+
+    def make(
+        self,
+        slot: FetchSlot,
+        sent: SentRequest,
+        wait_ms: int,
+        room: int,
+        limit: int,
+    ) -> StandingFetch | None:
+        """Make the order for a slot, after its request was sent.
+
+        Args:
+            slot: The slot.
+            sent: How the request was sent.
+            wait_ms: How long the broker may park a fetch.
+            room: The limit of the buffer, less what other fetches may bring.
+            limit: How many bytes one partition may hold.
+        """
+        config, bell = self._context.config, self._context.bell
+        if native is None or bell is None:
+            return None
+        requested = list(slot.requested.values())
+        order: StandingFetch = native.StandingFetch(
+            queue=self._context.buffer.queue,
+            bell=bell,
+            version=sent.version,
+            correlation_id=sent.correlation_id,
+            client_id=config.client_id,
+            max_wait_ms=wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            session_id=slot.session.id,
+            session_epoch=slot.session.epoch,
+            rack=config.client_rack,
+            targets=[
+                _target(each, slot.session.target(each.state.tp), limit - each.state.held_bytes)
+                for each in requested
+            ],
+            smallest_bytes=self._sizing.first,
+            largest_bytes=self._sizing.limit,
+            room=room,
+            lasts_ms=max(0, min(_LASTS_MS, sent.usable_ms)),
+        )
+        collect = partial(_collect, order, self._context.metrics, sent.traffic)
+        slot.standing = StandingOrder(order, requested, collect)
+        self._context.metrics.sources.append(collect)
+        return order
+
+    def end(self, slot: FetchSlot) -> list[AssignedPartition]:
+        """End the order of a slot, if any; return the partitions that have new data."""
+        standing, slot.standing = slot.standing, None
+        if standing is None:
+            return []
+        epoch, moves = standing.native.end()
+        targets, brought = {}, []
+        for index, offset, max_bytes, resized in moves:
+            before = standing.requested[index]
+            state, tp = before.state, before.state.tp
+            known = slot.session.target(tp)
+            targets[tp] = FetchTarget(known.topic_id, offset, known.leader_epoch, max_bytes)
+            slot.requested[tp] = RequestedPartition(
+                state, before.base, offset, max_bytes, before.from_replica, before.read_committed
+            )
+            if resized:
+                state.fetch_bytes = max_bytes
+            state.out_of_range_at, state.end_offset_asked = None, False
+            self._context.metadata.confirm_leader(tp)
+            brought.append(state)
+        slot.session.repeated(epoch, targets)
+        standing.collect()
+        self._context.metrics.sources.remove(standing.collect)
+        return brought
+
+
+def _target(
+    requested: RequestedPartition, target: FetchTarget, credit: int
+) -> tuple[object, object, str, bytes, int, int, int, int, int, int, object]:
+    state = requested.state
+    return (
+        state,
+        requested.base,
+        state.tp.topic,
+        target.topic_id.bytes,
+        state.tp.partition,
+        target.leader_epoch,
+        target.offset,
+        target.max_bytes,
+        _NO_STOP if state.stop_at is None else state.stop_at,
+        credit,
+        state,
+    )
+
+
+def _collect(order: StandingFetch, metrics: ConsumerMetrics, traffic: Traffic) -> None:
+    received, sent, latencies_ms, records, topics = order.take_counts()
+    if not received[0]:
+        return
+    traffic.repeated(received, sent, latencies_ms)
+    metrics.record_all("fetch-latency", latencies_ms)
+    metrics.record_all("fetch-throttle-time", (received[0], 0, 0))
+    metrics.record_all("fetch-size", records)
+    for topic, sizes in topics:
+        metrics.record_all("fetch-size", sizes, topic)
+    metrics.happened("last-fetch-seconds-ago", order.progress()[1])

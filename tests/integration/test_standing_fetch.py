@@ -1,0 +1,226 @@
+"""Fetches that the native transport repeats by itself, on the simulated cluster over TCP."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import KafkaProtocolError, WakeupError
+from tandem_kafka.native import native_available
+from tandem_kafka.runtime import Random
+from tandem_kafka.shared.fetch_buffer import FetchBuffer
+from tests.integration.loopbacks import Loopback
+from tests.integration.test_loopback import (
+    PARTITIONS,
+    RECORDS,
+    ROUNDS,
+    TIMEOUT_S,
+    TOPIC,
+    Faults,
+    consumer,
+    create,
+    produce,
+)
+
+pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
+
+SEEDS = range(4)
+STEP = PARTITIONS * 2
+
+
+def buffer_of(reader: KafkaConsumer) -> FetchBuffer:
+    return reader._core.engine.buffer
+
+
+def repeats(reader: KafkaConsumer) -> int:
+    return buffer_of(reader).repeated[0]
+
+
+@contextmanager
+def assigned(loopback: Loopback, **options: Any) -> Iterator[KafkaConsumer]:
+    """A consumer without a group, of all partitions, that has read everything."""
+    loopback.perform(create)
+    loopback.perform(lambda cluster: produce(cluster, 0, RECORDS))
+    with consumer(loopback, group_id=None, **options) as reader:
+        read_until(reader, defaultdict(list), RECORDS)
+        yield reader
+
+
+def read_until(reader: KafkaConsumer, read: dict[int, list[int]], total: int) -> None:
+    until = time.monotonic() + TIMEOUT_S
+    while sum(map(len, read.values())) < total:
+        assert time.monotonic() < until
+        for tp, records in reader.poll(timeout_ms=100).items():
+            read[tp.partition] += [int(record.value or b"") for record in records]
+
+
+def trickle(
+    loopback: Loopback, reader: KafkaConsumer, begin: int, end: int
+) -> dict[int, list[int]]:
+    """Produce a few records at a time, and read them before the next."""
+    read: dict[int, list[int]] = defaultdict(list)
+    for at in range(begin, end, STEP):
+        loopback.perform(lambda cluster, at=at: produce(cluster, at, at + STEP))
+        read_until(reader, read, at + STEP - begin)
+    return read
+
+
+def numbers(begin: int, end: int) -> dict[int, list[int]]:
+    return {tp: [n for n in range(begin, end) if n % PARTITIONS == tp] for tp in range(PARTITIONS)}
+
+
+def test_a_steady_stream_needs_no_python_on_the_network_thread() -> None:
+    with Loopback() as loopback, assigned(loopback) as reader:
+        end = RECORDS + 50 * STEP
+        assert trickle(loopback, reader, RECORDS, end) == numbers(RECORDS, end)
+        assert repeats(reader) > 40
+
+
+def test_positions_lag_and_metrics_are_exact() -> None:
+    with Loopback() as loopback, assigned(loopback) as reader:
+        trickle(loopback, reader, RECORDS, RECORDS + 20 * STEP)
+        assert repeats(reader) > 0
+        ends = reader.end_offsets(list(reader.assignment()))
+        for tp, end in ends.items():
+            assert reader.position(tp) == end
+            assert reader.highwater(tp) == end
+        metrics = reader.metrics()
+        fetching = metrics["consumer-fetch-manager-metrics"]
+        assert fetching["records-consumed-total"] == RECORDS + 20 * STEP
+        assert fetching["fetch-total"] >= repeats(reader)
+        assert metrics["consumer-metrics"]["request-total"] > repeats(reader)
+        for tp in ends:
+            group = f"consumer-fetch-manager-metrics.topic-{TOPIC}.partition-{tp.partition}"
+            assert metrics[group]["records-lag"] == 0
+        assert buffer_of(reader).held_bytes == 0
+        for state in reader._core.engine.subscription.assigned.values():
+            assert state.held_bytes == 0
+
+
+def test_iteration_profits_alike() -> None:
+    with Loopback() as loopback, assigned(loopback, consumer_timeout_ms=20_000) as reader:
+        for at in range(RECORDS, RECORDS + 20 * STEP, STEP):
+            loopback.perform(lambda cluster, at=at: produce(cluster, at, at + STEP))
+            assert sorted(int(next(reader).value or b"") for _ in range(STEP)) == list(
+                range(at, at + STEP)
+            )
+        assert repeats(reader) > 10
+
+
+@pytest.mark.parametrize(
+    "options", [{"isolation_level": "read_committed"}, {"enable_incremental_fetch_sessions": False}]
+)
+def test_what_only_python_can_decide_is_not_repeated(options: dict[str, Any]) -> None:
+    with Loopback() as loopback, assigned(loopback, **options) as reader:
+        end = RECORDS + 10 * STEP
+        assert trickle(loopback, reader, RECORDS, end) == numbers(RECORDS, end)
+        assert repeats(reader) == 0
+
+
+def test_at_debug_each_request_is_logged_and_so_none_is_repeated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="tandem_kafka.network.connection")
+    with Loopback() as loopback, assigned(loopback) as reader:
+        trickle(loopback, reader, RECORDS, RECORDS + 5 * STEP)
+        assert repeats(reader) == 0
+
+
+def test_a_wakeup_ends_a_wait_in_native_code() -> None:
+    with Loopback() as loopback, assigned(loopback) as reader:
+        trickle(loopback, reader, RECORDS, RECORDS + 10 * STEP)
+        timer = threading.Timer(0.2, reader.wakeup)
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(WakeupError):
+            reader.poll(timeout_ms=20_000)
+        assert time.monotonic() - began < 10
+        timer.join()
+
+
+def test_paused_partitions_bring_nothing_and_go_on_where_they_were() -> None:
+    with Loopback() as loopback, assigned(loopback) as reader:
+        middle, end = RECORDS + 10 * STEP, RECORDS + 20 * STEP
+        trickle(loopback, reader, RECORDS, middle)
+        paused = TopicPartition(TOPIC, 1)
+        reader.pause(paused)
+        read: dict[int, list[int]] = defaultdict(list)
+        loopback.perform(lambda cluster: produce(cluster, middle, end))
+        expected = numbers(middle, end)
+        read_until(reader, read, len(expected[0]) + len(expected[2]))
+        assert 1 not in read
+        reader.resume(paused)
+        read_until(reader, read, end - middle)
+        assert read == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(seed: int) -> None:
+    """After a seek, records are read again from there; the others come exactly once."""
+    random = Random(seed)
+    with Loopback(seed, brokers=2) as loopback:
+        loopback.perform(create)
+        faults = Faults(seed, brokers=2)
+        with consumer(loopback, group_id=None) as reader:
+            follower = Follower(reader)
+            for at in range(0, ROUNDS * RECORDS, STEP):
+                if random.random() < 0.1:
+                    loopback.perform(faults.strike)
+                loopback.perform(lambda cluster, at=at: produce(cluster, at, at + STEP))
+                follower.follow(20)
+                if random.random() < 0.2:
+                    follower.disturb(random)
+            loopback.perform(lambda cluster: cluster.network.heal())
+            reader.resume(*reader.assignment())
+            until = time.monotonic() + TIMEOUT_S
+            while sum(follower.next.values()) < ROUNDS * RECORDS:
+                assert time.monotonic() < until, follower.next
+                follower.follow(100)
+
+
+class Follower:
+    """Reads, and checks that each partition goes on exactly where it must."""
+
+    def __init__(self, reader: KafkaConsumer) -> None:
+        self._reader = reader
+        #: The offset of the next record, by partition.
+        self.next: dict[TopicPartition, int] = defaultdict(int)
+
+    def follow(self, timeout_ms: int) -> None:
+        """Read once."""
+        try:
+            polled = self._reader.poll(timeout_ms=timeout_ms)
+        except KafkaProtocolError:
+            return  # a garbled response, which poll() reports; the next one goes on
+        for tp, records in polled.items():
+            first = self.next[tp]
+            assert [record.offset for record in records] == list(range(first, first + len(records)))
+            assert [int(record.value or b"") for record in records] == [
+                record.offset * PARTITIONS + tp.partition for record in records
+            ]
+            assert not self._reader.paused() & {tp}
+            self.next[tp] = first + len(records)
+            assert self._reader.position(tp) == self.next[tp]
+
+    def disturb(self, random: Random) -> None:
+        """Seek, pause or resume a partition."""
+        assignment = sorted(self._reader.assignment())
+        if not assignment:
+            return
+        tp = random.choice(assignment)
+        kind = random.choice(["seek", "pause", "resume"])
+        if kind == "seek" and self.next[tp]:
+            self.next[tp] = random.randrange(self.next[tp])
+            self._reader.seek(tp, self.next[tp])
+        elif kind == "pause":
+            self._reader.pause(tp)
+        elif kind == "resume":
+            self._reader.resume(tp)
