@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka.runtime import Driver
 
 __all__ = [
     "Clock",
@@ -141,6 +142,11 @@ def cpu_share(action: Callable[[], object]) -> float:
         gc.enable()
 
 
+def _waits(driver: Driver) -> bool:
+    """Tell whether a thread waits, with a lock or in native code."""
+    return bool(driver.waiting) or (driver.bell is not None and driver.bell.waiting > 0)
+
+
 @contextmanager
 def when_blocked(consumer: KafkaConsumer, action: Callable[[], object]) -> Iterator[Clock]:
     """Run an action on another thread as soon as this one waits inside the consumer.
@@ -152,7 +158,7 @@ def when_blocked(consumer: KafkaConsumer, action: Callable[[], object]) -> Itera
 
     def watch() -> None:
         try:
-            wait_until(lambda: consumer._core.driver.waiting, "waiting inside the consumer")
+            wait_until(lambda: _waits(consumer._core.driver), "waiting inside the consumer")
             clock.start()
             action()
         except BaseException as error:  # noqa: BLE001 - raised by the test's own thread

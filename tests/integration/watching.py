@@ -17,6 +17,8 @@ __all__ = ["Sent", "break_batch", "partition_metrics"]
 class Sent:
     """Records the requests of a consumer from now on; the network thread still sends them.
 
+    It sees no fetches that the transport repeats by itself, so there are none from now on.
+
     Attributes:
         crowd: The highest number of fetches in flight at one broker.
         doubled: Partitions in two fetches in flight (known without fetch sessions only).
@@ -28,7 +30,11 @@ class Sent:
         self.fetched_twice: set[tuple[str, int]] = set()
         self._fetching: Counter[int] = Counter()
         self._asked: set[tuple[str, int]] = set()
-        client = consumer._core.engine.loop._client  # type: ignore[attr-defined]
+        engine = consumer._core.engine
+        client = engine.loop._client  # type: ignore[attr-defined]
+        client._pool._standing._transport = None
+        engine.subscription.version += 1  # a change, which ends the present ones
+        engine.transport.wakeup()
         add = client.add
 
         def note(request: UnsentRequest, now_ms: int) -> None:

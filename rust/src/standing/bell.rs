@@ -51,6 +51,12 @@ impl Bell {
         waiting
     }
 
+    /// The number of waiting threads.
+    #[getter]
+    fn waiting(&self) -> u32 {
+        self.0.waiting.load(SeqCst)
+    }
+
     #[getter]
     fn count(&self) -> u32 {
         self.0.value.load(SeqCst)
