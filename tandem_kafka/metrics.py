@@ -51,6 +51,8 @@ Meter = Callable[[float], None]
 
 #: The interval at which measurements are written to the statistics.
 FLUSH_MS = 100
+#: The interval at which measurements of other origin are collected.
+COLLECT_MS = 1_000
 
 
 class MetricChange(NamedTuple):
@@ -189,6 +191,7 @@ class ConsumerMetrics:
         self._happened_ms: dict[str, int] = {}
         #: Called on any thread before the values are read: measurements not recorded yet.
         self.sources: list[Callable[[], None]] = []
+        self._collect_ms = 0
         if config is not None and config.metrics_enabled:
             self._registry = Metrics(
                 MetricConfig(
@@ -215,10 +218,12 @@ class ConsumerMetrics:
 
     def since_ms(self, age: str) -> int | None:
         """Return the time since an event of `AGES`, None before the first; for any thread."""
+        self._collect()
         then_ms = self._happened_ms.get(age)
         return None if then_ms is None else self._clock.now_ms() - then_ms
 
     def _age(self, name: str) -> float:
+        self._collect()
         then_ms = self._happened_ms.get(name)
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
@@ -332,9 +337,18 @@ class ConsumerMetrics:
             groups.setdefault(group, {})[name.name] = value if math.isfinite(value) else 0.0
         return groups
 
-    def _flush(self) -> int:
+    def collect(self, now_ms: int) -> None:
+        """Record the measurements of `sources` once per second, so that rates are right."""
+        if now_ms >= self._collect_ms:
+            self._collect_ms = now_ms + COLLECT_MS
+            self._collect()
+
+    def _collect(self) -> None:
         for collect in tuple(self.sources):
             collect()
+
+    def _flush(self) -> int:
+        self._collect()
         now_ms = self._clock.now_ms()
         for sensor in tuple(self._sensors.values()):
             sensor.flush(now_ms)

@@ -109,6 +109,7 @@ class NetworkLoop:
         client_ms = self._client.prepare(now_ms)
         self._needs_poll |= client_ms == 0
         self._managers.fetch.end_changed_orders()
+        self._context.metrics.collect(now_ms)
         self._notify_application()
         if self._queue:
             return 0

@@ -85,7 +85,7 @@ class ConnectionPool:
         self._meter = NetworkMeter(metrics)
         self._transport = transport
         self._keep_alives = KeepAlives(transport)
-        self._standing = StandingFetches(transport)
+        self._standing = StandingFetches(transport, self.state)
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)

@@ -6,17 +6,27 @@ a response. Only its times move: they are read when something depends on them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tandem_kafka.network.link import Link
+from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.request import SentRequest, UnsentRequest
 from tandem_kafka.network.transport import StandingTransport, Transport
+from tandem_kafka.types import Node
 
 __all__ = ["StandingFetches"]
 
 
 class StandingFetches:
-    """Passes standing fetches to the transport, and keeps the times of their connections."""
+    """Passes standing fetches to the transport, and keeps the times of their connections.
 
-    def __init__(self, transport: Transport) -> None:
+    Args:
+        transport: The transport.
+        state_of: Returns the state of a broker.
+    """
+
+    def __init__(self, transport: Transport, state_of: Callable[[Node], NodeState]) -> None:
+        self._state_of = state_of
         self._transport = transport if isinstance(transport, StandingTransport) else None
 
     def start(self, link: Link, request: UnsentRequest, now_ms: int) -> None:
@@ -40,3 +50,5 @@ class StandingFetches:
         link.repeats = repeats
         link.connection.repeated(now_ms - sent_ms_ago)
         link.suspected = link.watched = False
+        # The transport returns a late response, so these were on time.
+        self._state_of(link.node).responded(link.key[1], 0, 0, now_ms)

@@ -89,6 +89,11 @@ impl Channel {
         self.phase == Phase::Open
     }
 
+    /// True after an error of sending that has not been reported.
+    pub fn is_unsendable(&self) -> bool {
+        self.unsendable.is_some()
+    }
+
     /// Queues a frame, which is sent when the connection advances.
     pub fn queue(&mut self, frame: Vec<u8>) {
         if let Some(header) = RequestHeader::of(&frame) {

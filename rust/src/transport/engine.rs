@@ -143,9 +143,13 @@ impl Engine {
 
     /// Sends a frame as far as the socket accepts it, without the GIL.
     pub fn send_now(&mut self, connection: usize, frame: Vec<u8>) {
-        self.send(connection, frame);
-        if let Some(channel) = self.channels.get_mut(&connection).filter(|each| each.is_open()) {
+        if let Some(channel) = self.channels.get_mut(&connection) {
+            channel.queue(frame);
             channel.flush();
+            // The next poll reports an error. After a full socket, there will be an edge.
+            if channel.is_unsendable() && !self.ready.contains(&connection) {
+                self.ready.push_back(connection);
+            }
         }
     }
 

@@ -100,8 +100,8 @@ class FetchManager(RequestManager):
         if self._order_versions is not None and self._order_versions != self._current_versions():
             self._order_versions = None
             for slot in self._placement.slots.values():
-                self._end_order(slot)
-                if slot.state.in_flight:
+                if slot.standing is not None:
+                    self._end_order(slot)
                     self._expect(slot)
 
     def _end_order(self, slot: FetchSlot) -> None:
