@@ -51,7 +51,7 @@ class Answer:
 
 
 class World:
-    """A standing fetch and its twin: the session and the sizes in Python."""
+    """A standing fetch, and the session and the sizes in Python."""
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
@@ -195,7 +195,7 @@ class World:
             entry.tags = tags
         return entry
 
-    # --- the twin ------------------------------------------------------------------------------
+    # --- the Python implementation ---------------------------------------------------------------
 
     def next_request(self, answers: list[Answer]) -> bytes:
         """What Python sends after a usual response."""
