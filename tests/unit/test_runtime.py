@@ -39,7 +39,7 @@ class Turning:
         self.failure = failure
 
 
-@pytest.fixture(params=[False, True] if native_available else [False], ids=["locks", "native"])
+@pytest.fixture(params=[False, True] if native_available else [False])
 def driver(request: pytest.FixtureRequest) -> ThreadDriver:
     return ThreadDriver(MonotonicClock(), native_waits=request.param)
 
