@@ -170,7 +170,7 @@ class ChunkQueue:
 _Sizes: TypeAlias = tuple[int, int, int]
 
 class StandingFetch:
-    """See rust/src/standing/order.rs."""
+    """See rust/src/standing/bindings.rs."""
 
     def __init__(
         self,

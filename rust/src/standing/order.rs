@@ -12,21 +12,17 @@
 //! The next fetch is the one that Python would send: `session.py`, `sizing.py` and
 //! `response_handler.py` are the counterparts.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
-
 use crate::batches::Budget;
-use crate::buffer::Buffer;
-use crate::fetch::{AHEAD_BYTES, Partition, Response, Topic, decode_frame};
+use crate::fetch::{AHEAD_BYTES, Partition, Response, Topic};
 use crate::options::DecodeOptions;
-use crate::standing::bell::{Bell, Count};
-use crate::standing::progress::{FetchProgress, Progress};
-use crate::standing::queue::{CHUNK_BYTES, ChunkQueue, Fetched, Origin, Shared};
+use crate::standing::bell::Count;
+use crate::standing::counts::Counts;
+use crate::standing::progress::Progress;
+use crate::standing::queue::{CHUNK_BYTES, Fetched, Origin, Shared};
 use crate::standing::request::{self, Template, Wanted};
 
 /// An empty response that arrives sooner makes Python pause.
@@ -37,59 +33,48 @@ const SLOW_MS: u128 = 2_000;
 /// Up to this size, the application is woken before the next fetch is sent.
 const FEW_BYTES: usize = 65_536;
 /// LATE_MS in network/node_state.py: Python reports a broker that is slow.
-const LATE: Duration = Duration::from_millis(1_000);
+pub const LATE: Duration = Duration::from_millis(1_000);
 const MAX_EPOCH: i32 = i32::MAX;
 
 /// One partition, as the session knows it.
-struct Target {
-    progress: Arc<Progress>,
-    origin: Arc<Origin>,
-    topic: String,
-    topic_id: [u8; 16],
-    partition: i32,
-    leader_epoch: i32,
+pub struct Target {
+    pub progress: Arc<Progress>,
+    pub origin: Arc<Origin>,
+    pub topic: String,
+    pub topic_id: [u8; 16],
+    pub partition: i32,
+    pub leader_epoch: i32,
     /// Of the request in flight.
-    offset: i64,
-    max_bytes: i32,
-    stop_at: i64,
+    pub offset: i64,
+    pub max_bytes: i32,
+    pub stop_at: i64,
     /// How many more bytes may be buffered.
-    credit: i64,
+    pub credit: i64,
     /// Whether `max_bytes` was adjusted.
-    resized: bool,
+    pub resized: bool,
 }
 
-/// What has happened since Python last asked.
-#[derive(Default)]
-struct Counts {
-    received: Sizes,
-    sent: Sizes,
-    latencies_ms: Sizes,
-    /// Of responses with partitions: a session omits those without new data.
-    records: Sizes,
-    topics: HashMap<String, Sizes>,
-}
-
-struct Order {
-    template: Template,
-    session_epoch: i32,
-    targets: Vec<Target>,
+pub struct Order {
+    pub template: Template,
+    pub session_epoch: i32,
+    pub targets: Vec<Target>,
     /// The partitions that were moved, by their last requests.
-    order_of_moves: Vec<usize>,
-    largest_bytes: i32,
-    smallest_bytes: i32,
+    pub order_of_moves: Vec<usize>,
+    pub largest_bytes: i32,
+    pub smallest_bytes: i32,
     /// Limit of a whole response.
-    response_bytes: i64,
+    pub response_bytes: i64,
     /// Limit of the buffer, less what Python expects on other connections.
-    room: i64,
+    pub room: i64,
     /// The expected size of the response in flight, which the queue counts as reserved.
-    expected: i64,
-    until: Instant,
+    pub expected: i64,
+    pub until: Instant,
     /// A response that takes longer is late.
-    late: Duration,
-    sent: Instant,
-    repeats: u64,
-    ended: bool,
-    counts: Counts,
+    pub late: Duration,
+    pub sent: Instant,
+    pub repeats: u64,
+    pub ended: bool,
+    pub counts: Counts,
 }
 
 /// What follows from a response that was accepted.
@@ -111,17 +96,14 @@ struct Step {
 }
 
 /// The order for one connection. Only the network thread uses it, except for `counts`.
-#[pyclass(frozen, module = "tandem_kafka._native")]
-pub struct StandingFetch(pub Arc<Standing>);
-
 pub struct Standing {
-    order: Mutex<Order>,
-    queue: Arc<Shared>,
-    bell: Arc<Count>,
+    pub order: Mutex<Order>,
+    pub queue: Arc<Shared>,
+    pub bell: Arc<Count>,
 }
 
 impl Standing {
-    fn order(&self) -> MutexGuard<'_, Order> {
+    pub fn order(&self) -> MutexGuard<'_, Order> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +133,7 @@ impl Standing {
         }
     }
 
-    fn end(&self, order: &mut Order) {
+    pub fn end(&self, order: &mut Order) {
         order.ended = true;
         self.queue.reserve(-order.expected);
         order.expected = 0;
@@ -218,7 +200,7 @@ impl Order {
     }
 
     /// The most that the next response may bring for partitions that are behind.
-    fn expected_bytes(&self) -> i64 {
+    pub fn expected_bytes(&self) -> i64 {
         let behind = self.targets.iter().filter(|target| target.is_behind());
         behind.map(|target| i64::from(target.max_bytes)).sum::<i64>().min(self.response_bytes)
     }
@@ -356,195 +338,5 @@ impl Target {
         };
         self.max_bytes = next as i32;
         self.resized = true;
-    }
-}
-
-impl Counts {
-    fn add_topic(&mut self, topic: &str, size: usize) {
-        match self.topics.get_mut(topic) {
-            Some(sizes) => sizes.add(size as u64),
-            None => self.topics.entry(topic.to_owned()).or_default().add(size as u64),
-        }
-    }
-}
-
-/// Number, sum and maximum.
-#[derive(Default, Clone, Copy)]
-struct Sizes(u64, u64, u64);
-
-impl Sizes {
-    fn add(&mut self, size: u64) {
-        *self = Sizes(self.0 + 1, self.1 + size, self.2.max(size));
-    }
-}
-
-type Triple = (u64, u64, u64);
-
-#[pymethods]
-impl StandingFetch {
-    /// `targets` has a tuple for each partition of the session: its state, its base, the topic, the
-    /// topic id, the partition, the leader epoch, the offset and the size of the request in
-    /// flight, the offset at which to stop, and the credit in bytes.
-    #[new]
-    #[pyo3(signature = (
-        *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
-        session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
-    ))]
-    #[allow(clippy::too_many_arguments)] // all by name
-    fn new(
-        queue: &ChunkQueue,
-        bell: &Bell,
-        version: i16,
-        correlation_id: i32,
-        client_id: Option<String>,
-        max_wait_ms: i32,
-        min_bytes: i32,
-        max_bytes: i32,
-        session_id: i32,
-        session_epoch: i32,
-        rack: String,
-        targets: Vec<GrantedTarget<'_>>,
-        smallest_bytes: i32,
-        largest_bytes: i32,
-        room: i64,
-        lasts_ms: u64,
-    ) -> Self {
-        let now = Instant::now();
-        let mut order = Order {
-            template: Template {
-                version,
-                correlation_id,
-                client_id,
-                max_wait_ms,
-                min_bytes,
-                max_bytes,
-                isolation_level: 0,
-                session_id,
-                rack,
-            },
-            session_epoch,
-            targets: targets.into_iter().map(Target::from).collect(),
-            order_of_moves: Vec::new(),
-            largest_bytes,
-            smallest_bytes,
-            response_bytes: i64::from(max_bytes),
-            room,
-            expected: 0,
-            until: now + Duration::from_millis(lasts_ms),
-            late: Duration::from_millis(max_wait_ms.max(0) as u64) + LATE,
-            sent: now,
-            repeats: 0,
-            ended: !request::SUPPORTED.contains(&version),
-            counts: Counts::default(),
-        };
-        order.expected = order.expected_bytes();
-        queue.shared.reserve(order.expected);
-        StandingFetch(Arc::new(Standing {
-            order: Mutex::new(order),
-            queue: Arc::clone(&queue.shared),
-            bell: Arc::clone(&bell.0),
-        }))
-    }
-
-    /// Ends the order. Returns the session epoch of the fetch in flight, and for each partition
-    /// that was moved, in the order of their last requests: its index, offset and size, and
-    /// whether its size was adjusted.
-    fn end(&self) -> (i32, Vec<(usize, i64, i32, bool)>) {
-        let mut order = self.0.order();
-        self.0.end(&mut order);
-        let moves = order.order_of_moves.iter().map(|&index| {
-            let target = &order.targets[index];
-            (index, target.offset, target.max_bytes, target.resized)
-        });
-        (order.session_epoch, moves.collect())
-    }
-
-    /// Takes a response frame as the transport does, and returns the next request; None if Python
-    /// must handle it. The tests compare this with the Python implementation.
-    fn respond(&self, py: Python<'_>, frame: &[u8]) -> Option<Py<PyBytes>> {
-        let options = DecodeOptions {
-            read_committed: false,
-            check_crcs: true,
-            max_decompressed_batch_bytes: 1 << 30,
-            max_record_headers: 1 << 20,
-        };
-        let version = self.0.order().template.version;
-        let frame = Arc::new(Buffer::new(frame.to_vec()));
-        let response = decode_frame(&frame, &[], version).ok()?;
-        let absorbed = self.0.absorb(response, frame.len() + 4, &options).ok()?;
-        self.0.deliver(absorbed.fetched, &options, &Budget::new(1 << 20));
-        Some(PyBytes::new(py, &absorbed.frame).unbind())
-    }
-
-    /// The number of repetitions, and how many ms ago the last one was sent.
-    fn progress(&self) -> (u64, u64) {
-        let order = self.0.order();
-        (order.repeats, order.sent.elapsed().as_millis() as u64)
-    }
-
-    /// Returns and resets what was measured, each as number, sum and maximum: the sizes of responses
-    /// and requests, the latencies in ms, the sizes of the records of a
-    /// response, and of each topic.
-    #[allow(clippy::type_complexity)] // one place unpacks it
-    fn take_counts(&self) -> (Triple, Triple, Triple, Triple, Vec<(String, Triple)>) {
-        let counts = std::mem::take(&mut self.0.order().counts);
-        let triple = |sizes: Sizes| (sizes.0, sizes.1, sizes.2);
-        (
-            triple(counts.received),
-            triple(counts.sent),
-            triple(counts.latencies_ms),
-            triple(counts.records),
-            counts.topics.into_iter().map(|(topic, sizes)| (topic, triple(sizes))).collect(),
-        )
-    }
-}
-
-/// A partition as Python passes it.
-#[derive(FromPyObject)]
-pub struct GrantedTarget<'py> {
-    #[pyo3(item(0))]
-    state: Bound<'py, PyAny>,
-    #[pyo3(item(1))]
-    base: Bound<'py, PyAny>,
-    #[pyo3(item(2))]
-    topic: Bound<'py, PyString>,
-    #[pyo3(item(3))]
-    topic_id: [u8; 16],
-    #[pyo3(item(4))]
-    partition: i32,
-    #[pyo3(item(5))]
-    leader_epoch: i32,
-    #[pyo3(item(6))]
-    offset: i64,
-    #[pyo3(item(7))]
-    max_bytes: i32,
-    #[pyo3(item(8))]
-    stop_at: i64,
-    #[pyo3(item(9))]
-    credit: i64,
-    #[pyo3(item(10))]
-    progress: PyRef<'py, FetchProgress>,
-}
-
-impl From<GrantedTarget<'_>> for Target {
-    fn from(granted: GrantedTarget<'_>) -> Self {
-        let origin = Origin {
-            state: granted.state.unbind(),
-            base: granted.base.unbind(),
-            topic: granted.topic.clone().unbind(),
-        };
-        Target {
-            progress: Arc::clone(&granted.progress.0),
-            origin: Arc::new(origin),
-            topic: granted.topic.to_string(),
-            topic_id: granted.topic_id,
-            partition: granted.partition,
-            leader_epoch: granted.leader_epoch,
-            offset: granted.offset,
-            max_bytes: granted.max_bytes,
-            stop_at: granted.stop_at,
-            credit: granted.credit,
-            resized: false,
-        }
     }
 }

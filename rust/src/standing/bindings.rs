@@ -1,0 +1,193 @@
+//! The standing fetch as Python sees it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::batches::Budget;
+use crate::buffer::Buffer;
+use crate::fetch::decode_frame;
+use crate::options::DecodeOptions;
+use crate::standing::bell::Bell;
+use crate::standing::counts::{Counts, Sizes};
+use crate::standing::order::{LATE, Order, Standing, Target};
+use crate::standing::progress::FetchProgress;
+use crate::standing::queue::{ChunkQueue, Origin};
+use crate::standing::request::{self, Template};
+
+/// The order for one connection.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct StandingFetch(pub Arc<Standing>);
+
+type Triple = (u64, u64, u64);
+
+#[pymethods]
+impl StandingFetch {
+    /// `targets` has a tuple for each partition of the session: its state, its base, the topic, the
+    /// topic id, the partition, the leader epoch, the offset and the size of the request in
+    /// flight, the offset at which to stop, and the credit in bytes.
+    #[new]
+    #[pyo3(signature = (
+        *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
+        session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
+    ))]
+    #[allow(clippy::too_many_arguments)] // all by name
+    fn new(
+        queue: &ChunkQueue,
+        bell: &Bell,
+        version: i16,
+        correlation_id: i32,
+        client_id: Option<String>,
+        max_wait_ms: i32,
+        min_bytes: i32,
+        max_bytes: i32,
+        session_id: i32,
+        session_epoch: i32,
+        rack: String,
+        targets: Vec<GrantedTarget<'_>>,
+        smallest_bytes: i32,
+        largest_bytes: i32,
+        room: i64,
+        lasts_ms: u64,
+    ) -> Self {
+        let now = Instant::now();
+        let mut order = Order {
+            template: Template {
+                version,
+                correlation_id,
+                client_id,
+                max_wait_ms,
+                min_bytes,
+                max_bytes,
+                isolation_level: 0,
+                session_id,
+                rack,
+            },
+            session_epoch,
+            targets: targets.into_iter().map(Target::from).collect(),
+            order_of_moves: Vec::new(),
+            largest_bytes,
+            smallest_bytes,
+            response_bytes: i64::from(max_bytes),
+            room,
+            expected: 0,
+            until: now + Duration::from_millis(lasts_ms),
+            late: Duration::from_millis(max_wait_ms.max(0) as u64) + LATE,
+            sent: now,
+            repeats: 0,
+            ended: !request::SUPPORTED.contains(&version),
+            counts: Counts::default(),
+        };
+        order.expected = order.expected_bytes();
+        queue.shared.reserve(order.expected);
+        StandingFetch(Arc::new(Standing {
+            order: Mutex::new(order),
+            queue: Arc::clone(&queue.shared),
+            bell: Arc::clone(&bell.0),
+        }))
+    }
+
+    /// Ends the order. Returns the session epoch of the fetch in flight, and for each partition
+    /// that was moved, in the order of their last requests: its index, offset and size, and
+    /// whether its size was adjusted.
+    fn end(&self) -> (i32, Vec<(usize, i64, i32, bool)>) {
+        let mut order = self.0.order();
+        self.0.end(&mut order);
+        let moves = order.order_of_moves.iter().map(|&index| {
+            let target = &order.targets[index];
+            (index, target.offset, target.max_bytes, target.resized)
+        });
+        (order.session_epoch, moves.collect())
+    }
+
+    /// Takes a response frame as the transport does, and returns the next request; None if Python
+    /// must handle it. The tests compare this with the Python implementation.
+    fn respond(&self, py: Python<'_>, frame: &[u8]) -> Option<Py<PyBytes>> {
+        let options = DecodeOptions {
+            read_committed: false,
+            check_crcs: true,
+            max_decompressed_batch_bytes: 1 << 30,
+            max_record_headers: 1 << 20,
+        };
+        let version = self.0.order().template.version;
+        let frame = Arc::new(Buffer::new(frame.to_vec()));
+        let response = decode_frame(&frame, &[], version).ok()?;
+        let absorbed = self.0.absorb(response, frame.len() + 4, &options).ok()?;
+        self.0.deliver(absorbed.fetched, &options, &Budget::new(1 << 20));
+        Some(PyBytes::new(py, &absorbed.frame).unbind())
+    }
+
+    /// The number of repetitions, and how many ms ago the last one was sent.
+    fn progress(&self) -> (u64, u64) {
+        let order = self.0.order();
+        (order.repeats, order.sent.elapsed().as_millis() as u64)
+    }
+
+    /// Returns and resets what was measured, each as number, sum and maximum: the sizes of responses
+    /// and requests, the latencies in ms, the sizes of the records of a
+    /// response, and of each topic.
+    #[allow(clippy::type_complexity)] // one place unpacks it
+    fn take_counts(&self) -> (Triple, Triple, Triple, Triple, Vec<(String, Triple)>) {
+        let counts = std::mem::take(&mut self.0.order().counts);
+        let triple = |sizes: Sizes| (sizes.0, sizes.1, sizes.2);
+        (
+            triple(counts.received),
+            triple(counts.sent),
+            triple(counts.latencies_ms),
+            triple(counts.records),
+            counts.topics.into_iter().map(|(topic, sizes)| (topic, triple(sizes))).collect(),
+        )
+    }
+}
+
+/// A partition as Python passes it.
+#[derive(FromPyObject)]
+pub struct GrantedTarget<'py> {
+    #[pyo3(item(0))]
+    state: Bound<'py, PyAny>,
+    #[pyo3(item(1))]
+    base: Bound<'py, PyAny>,
+    #[pyo3(item(2))]
+    topic: Bound<'py, PyString>,
+    #[pyo3(item(3))]
+    topic_id: [u8; 16],
+    #[pyo3(item(4))]
+    partition: i32,
+    #[pyo3(item(5))]
+    leader_epoch: i32,
+    #[pyo3(item(6))]
+    offset: i64,
+    #[pyo3(item(7))]
+    max_bytes: i32,
+    #[pyo3(item(8))]
+    stop_at: i64,
+    #[pyo3(item(9))]
+    credit: i64,
+    #[pyo3(item(10))]
+    progress: PyRef<'py, FetchProgress>,
+}
+
+impl From<GrantedTarget<'_>> for Target {
+    fn from(granted: GrantedTarget<'_>) -> Self {
+        let origin = Origin {
+            state: granted.state.unbind(),
+            base: granted.base.unbind(),
+            topic: granted.topic.clone().unbind(),
+        };
+        Target {
+            progress: Arc::clone(&granted.progress.0),
+            origin: Arc::new(origin),
+            topic: granted.topic.to_string(),
+            topic_id: granted.topic_id,
+            partition: granted.partition,
+            leader_epoch: granted.leader_epoch,
+            offset: granted.offset,
+            max_bytes: granted.max_bytes,
+            stop_at: granted.stop_at,
+            credit: granted.credit,
+            resized: false,
+        }
+    }
+}
