@@ -214,13 +214,21 @@ class AwaitableMethods:
         """
         return await self._cluster.topics(timeout_ms)
 
-    async def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
-        """Return the brokers and all topics that this client may see, including internal topics.
+    async def cluster(
+        self, timeout_ms: float | None = None, topics: Iterable[str] | None = None
+    ) -> ClusterSnapshot:
+        """Return the brokers and topics, looked up in the cluster now.
+
+        Args:
+            timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
+            topics: Names of topics; the result has those that exist. By default, it has all topics
+                that this client may see, including internal topics. No topic is created.
 
         Raises:
+            InvalidTopicError, TopicAuthorizationFailedError: The cluster rejected one of `topics`.
             KafkaTimeoutError: The cluster did not respond in time.
         """
-        return await self._cluster.cluster(timeout_ms)
+        return await self._cluster.cluster(timeout_ms, topics)
 
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers receive the metrics of this consumer (KIP-714).

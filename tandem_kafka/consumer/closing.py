@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tandem_kafka.consumer.arguments import check_leave
 from tandem_kafka.consumer.commits import Commits
@@ -26,6 +26,8 @@ from tandem_kafka.types import LeaveOperation
 __all__ = ["Closing", "Hook"]
 
 log = client_logger(__name__)
+
+R = TypeVar("R")
 
 DEFAULT_TIMEOUT_MS = 30_000
 #: The default if the coordinator was already unreachable before close().
@@ -210,7 +212,7 @@ class Closing:
             )
             self._core.engine.loop.stop()
 
-    async def _attempt(self, step: Awaitable[object]) -> None:
+    async def _attempt(self, step: Awaitable[R]) -> None:
         """Run a step; log a timeout, and keep any other error for the end."""
         try:
             await step

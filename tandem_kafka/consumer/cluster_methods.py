@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from tandem_kafka.callers import run
@@ -43,17 +44,22 @@ class ClusterMethods:
         """
         return run(self._cluster.topics(timeout_ms))
 
-    def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
-        """Return the brokers and all topics that this client may see, including internal topics.
+    def cluster(
+        self, timeout_ms: float | None = None, topics: Iterable[str] | None = None
+    ) -> ClusterSnapshot:
+        """Return the brokers and topics, looked up in the cluster now.
 
         Args:
             timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
+            topics: Names of topics; the result has those that exist. By default, it has all topics
+                that this client may see, including internal topics. No topic is created.
 
         Raises:
+            InvalidTopicError, TopicAuthorizationFailedError: The cluster rejected one of `topics`.
             KafkaTimeoutError: The cluster did not respond in time.
             WakeupError: ``wakeup()`` was called.
         """
-        return run(self._cluster.cluster(timeout_ms))
+        return run(self._cluster.cluster(timeout_ms, topics))
 
     def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers receive the metrics of this consumer (KIP-714).

@@ -19,7 +19,7 @@ from tandem_kafka.errors import (
     NoGroupError,
     WakeupError,
 )
-from tandem_kafka.events.application import ApplicationEvent
+from tandem_kafka.events.application import Event
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
@@ -27,6 +27,7 @@ from tandem_kafka.runtime import Runtime
 __all__ = ["Core", "guarded"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 #: Code of the functions that enter a core; each has it in a local variable named `core`.
 _GUARDED: Final[set[CodeType]] = set()
@@ -312,7 +313,7 @@ class Core:
 
     # --- events and waiting --------------------------------------------------------------------
 
-    def ask_now(self, event: ApplicationEvent) -> Any:
+    def ask_now(self, event: Event[R]) -> R:
         """Send an event that needs no broker, and block until the network thread has processed it.
 
         Raises:
@@ -324,7 +325,7 @@ class Core:
         self.driver.wait(lambda: event.future.done or loop.finished, limit_ms)
         return self._result(event)
 
-    async def ask(self, event: ApplicationEvent, *, interruptible: bool = False) -> Any:
+    async def ask(self, event: Event[R], *, interruptible: bool = False) -> R:
         """Send an event and wait for its result.
 
         Raises:
@@ -340,10 +341,10 @@ class Core:
         return self._result(event)
 
     @staticmethod
-    def _limit_ms(event: ApplicationEvent) -> int:
+    def _limit_ms(event: Event[Any]) -> int:
         return min(event.deadline_ms, NO_DEADLINE_MS // 2) + STUCK_MS
 
-    def _result(self, event: ApplicationEvent) -> Any:
+    def _result(self, event: Event[R]) -> R:
         if event.future.done:
             return event.future.result()
         if self.engine.loop.finished:

@@ -105,19 +105,17 @@ class Positions:
             timeout_ms = min(config.request_timeout_ms, config.default_api_timeout_ms)
         deadline_ms = self._core.deadline_ms(timeout_ms)
         try:
-            found: Found = await self._core.ask(
+            return await self._core.ask(
                 ListOffsets(deadline_ms=deadline_ms, timestamps=dict(timestamps))
             )
         except KafkaTimeoutError as error:
             msg = f"Failed to get offsets by times in {timeout_ms} ms for {named(timestamps)}"
             raise KafkaTimeoutError(msg) from error
-        return found
 
     def lag(self, tp: TopicPartition) -> int | None:
         """Return the lag, or None while the end of the partition is unknown."""
         event = CurrentLag(deadline_ms=self._core.deadline_ms(None), partition=tp)
-        lag: int | None = self._core.ask_now(event)
-        return lag
+        return self._core.ask_now(event)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop returning records of these partitions."""

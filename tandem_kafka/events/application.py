@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
+from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
 from tandem_kafka.types import (
     LeaveOperation,
     OffsetAndMetadata,
@@ -58,10 +59,12 @@ __all__ = [
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 TopicIds = Mapping[str, UUID]
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Event:
-    """The fields of all events.
+class Event(Generic[R]):
+    """The fields of all events; an event of a result `R`.
 
     Attributes:
         deadline_ms: When the caller stops waiting, in the time of the clock.
@@ -73,18 +76,18 @@ class Event:
     needs_metadata: ClassVar[bool] = False
 
     deadline_ms: int = NO_DEADLINE_MS
-    future: Completion[Any] = field(default_factory=Completion, repr=False)
+    future: Completion[R] = field(default_factory=Completion, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Poll(Event):
+class Poll(Event[None]):
     """The application is in poll(): join the group and look up positions, if necessary."""
 
     operation: ClassVar[str] = "poll()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class AutoCommit(Event):
+class AutoCommit(Event[None]):
     """The auto-commit interval is over; `offsets` are the positions of the returned records."""
 
     operation: ClassVar[str] = "auto-commit"
@@ -93,7 +96,7 @@ class AutoCommit(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CommitSync(Event):
+class CommitSync(Event[None]):
     """Commit and retry until the deadline.
 
     Attributes:
@@ -109,7 +112,7 @@ class CommitSync(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CommitAsync(Event):
+class CommitAsync(Event[None]):
     """Commit once; a callback receives the outcome."""
 
     operation: ClassVar[str] = "commit_async()"
@@ -118,7 +121,7 @@ class CommitAsync(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FetchCommitted(Event):
+class FetchCommitted(Event[dict[TopicPartition, OffsetAndMetadata | None]]):
     """Look up committed offsets; the result has None for a partition without one."""
 
     operation: ClassVar[str] = "committed()"
@@ -126,19 +129,16 @@ class FetchCommitted(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ListOffsets(Event):
+class ListOffsets(Event[dict[TopicPartition, OffsetAndTimestamp | None]]):
     """Look up offsets by timestamp (-1 end, -2 beginning); None if there is no such record."""
 
     operation: ClassVar[str] = "an offset lookup"
     needs_metadata: ClassVar[bool] = True
     timestamps: Mapping[TopicPartition, int]
-    future: Completion[dict[TopicPartition, OffsetAndTimestamp | None]] = field(
-        default_factory=Completion, repr=False
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class UpdatePositions(Event):
+class UpdatePositions(Event[None]):
     """Find a valid position for every assigned partition; done when `partition` has one."""
 
     operation: ClassVar[str] = "position()"
@@ -147,7 +147,7 @@ class UpdatePositions(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Seek(Event):
+class Seek(Event[None]):
     """Continue at an offset; with a leader epoch, the position is validated first (KIP-320)."""
 
     operation: ClassVar[str] = "seek()"
@@ -157,7 +157,7 @@ class Seek(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class StopAt(Event):
+class StopAt(Event[None]):
     """Stop fetching a partition at an offset; None removes the limit."""
 
     operation: ClassVar[str] = "stop_at()"
@@ -166,7 +166,7 @@ class StopAt(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ResetOffsets(Event):
+class ResetOffsets(Event[None]):
     """Look up new positions by timestamp (-1 end, -2 beginning)."""
 
     operation: ClassVar[str] = "seek_to_beginning() or seek_to_end()"
@@ -175,7 +175,7 @@ class ResetOffsets(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Assign(Event):
+class Assign(Event[None]):
     """Assign these partitions manually, without group management."""
 
     operation: ClassVar[str] = "assign()"
@@ -183,7 +183,7 @@ class Assign(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Subscribe(Event):
+class Subscribe(Event[None]):
     """Subscribe to these topics; the next poll joins the group."""
 
     operation: ClassVar[str] = "subscribe()"
@@ -191,7 +191,7 @@ class Subscribe(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SubscribePattern(Event):
+class SubscribePattern(Event[None]):
     """Subscribe to the topics that match in the client."""
 
     operation: ClassVar[str] = "subscribe(pattern=...)"
@@ -199,7 +199,7 @@ class SubscribePattern(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SubscribeRegex(Event):
+class SubscribeRegex(Event[None]):
     """Subscribe to the topics that the coordinator matches (KIP-848)."""
 
     operation: ClassVar[str] = "subscribe(pattern=SubscriptionPattern(...))"
@@ -207,14 +207,14 @@ class SubscribeRegex(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Unsubscribe(Event):
+class Unsubscribe(Event[None]):
     """End the subscription or assignment, after the consumer has left the group."""
 
     operation: ClassVar[str] = "unsubscribe()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LeaveGroup(Event):
+class LeaveGroup(Event[None]):
     """Leave the group; done when the coordinator has responded or cannot be reached."""
 
     operation: ClassVar[str] = "leaving the group"
@@ -223,14 +223,14 @@ class LeaveGroup(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PrepareToLeave(Event):
+class PrepareToLeave(Event[None]):
     """The application is about to leave the group; its listener runs first."""
 
     operation: ClassVar[str] = "leaving the group"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Pause(Event):
+class Pause(Event[None]):
     """Stop returning records of these partitions."""
 
     operation: ClassVar[str] = "pause()"
@@ -238,7 +238,7 @@ class Pause(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Resume(Event):
+class Resume(Event[None]):
     """Return records of these partitions again."""
 
     operation: ClassVar[str] = "resume()"
@@ -246,7 +246,7 @@ class Resume(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DropReadAhead(Event):
+class DropReadAhead(Event[None]):
     """Drop the read-ahead of these partitions; on resume, fetch from their positions again."""
 
     operation: ClassVar[str] = "poll()"
@@ -254,16 +254,15 @@ class DropReadAhead(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CurrentLag(Event):
+class CurrentLag(Event[int | None]):
     """Return the lag; while the end is unknown, return None and start a lookup."""
 
     operation: ClassVar[str] = "current_lag()"
     partition: TopicPartition
-    future: Completion[int | None] = field(default_factory=Completion, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PartitionsForTopic(Event):
+class PartitionsForTopic(Event[TopicInfo | None]):
     """Describe one topic; None if it does not exist."""
 
     operation: ClassVar[str] = "partitions_for_topic()"
@@ -271,21 +270,21 @@ class PartitionsForTopic(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ListTopics(Event):
+class ListTopics(Event[ClusterSnapshot]):
     """Describe the brokers, and all topics that the client may see; the result is a snapshot."""
 
     operation: ClassVar[str] = "topics()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class GetClientInstanceId(Event):
+class GetClientInstanceId(Event[UUID]):
     """Done with the id that a broker has given to this client (KIP-714)."""
 
     operation: ClassVar[str] = "client_instance_id()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Bootstrap(Event):
+class Bootstrap(Event[None]):
     """Done with the first metadata response, or with the next one if `refresh` is set."""
 
     refresh: bool = False
@@ -294,7 +293,7 @@ class Bootstrap(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EnforceRebalance(Event):
+class EnforceRebalance(Event[None]):
     """Ask the group to rebalance (KIP-568)."""
 
     operation: ClassVar[str] = "enforce_rebalance()"
@@ -302,8 +301,8 @@ class EnforceRebalance(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ApplyAssignment(Event):
-    """Apply the new assignment: the application is inside poll()."""
+class ApplyAssignment(Event[bool]):
+    """Apply the new assignment, inside poll(); the result is False if it was cancelled."""
 
     operation: ClassVar[str] = "applying an assignment"
     number: int
@@ -311,7 +310,7 @@ class ApplyAssignment(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CallbackCompleted(Event):
+class CallbackCompleted(Event[None]):
     """A rebalance callback has returned or raised."""
 
     operation: ClassVar[str] = "a rebalance callback"
@@ -320,14 +319,14 @@ class CallbackCompleted(Event):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DrainCommits(Event):
+class DrainCommits(Event[None]):
     """The consumer is closing: fail the commits that cannot be sent soon."""
 
     operation: ClassVar[str] = "close()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Close(Event):
+class Close(Event[None]):
     """Send the final requests, then end the network thread."""
 
     operation: ClassVar[str] = "close()"

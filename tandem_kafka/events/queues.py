@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any, cast
 
-from tandem_kafka.events.application import ApplicationEvent
+from tandem_kafka.events.application import ApplicationEvent, Event
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
 
 __all__ = ["ApplicationQueue", "BackgroundQueue"]
@@ -21,9 +22,10 @@ class ApplicationQueue:
     def __len__(self) -> int:
         return len(self._events)
 
-    def add(self, event: ApplicationEvent) -> None:
+    def add(self, event: Event[Any]) -> None:
         """Application thread: append the event and wake the network thread."""
-        self._events.append(event)
+        # Each event is a member of the union: a test compares it with the subclasses of `Event`.
+        self._events.append(cast(ApplicationEvent, event))
         self._wakeup()
 
     def take(self) -> ApplicationEvent | None:

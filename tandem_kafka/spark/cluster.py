@@ -22,7 +22,6 @@ from tandem_kafka.spark.client import consumer_options, servers_of, what_to_chec
 from tandem_kafka.spark.failures import MistakeError
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
-from tandem_kafka.spark.topics import PlanningConsumer
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, named
 
 __all__ = ["Cluster", "DataLossError", "NoBrokerError", "UnknownTopicError"]
@@ -50,7 +49,7 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._runtime = Runtime.threaded()
-        self._consumer: PlanningConsumer | None = None
+        self._consumer: KafkaConsumer | None = None
         #: After a first response, lost connections are retried. Before it, planning fails at once:
         #: the addresses are probably wrong.
         self._reached = False
@@ -103,12 +102,12 @@ class Cluster:
         topics, consumer = self._options.topics, self._connected()
         if topics.pattern is not None:
             pattern = re.compile(topics.pattern)
-            return {tp for tp in consumer.all_partitions() if pattern.fullmatch(tp.topic)}
+            return {tp for tp in _existing(consumer) if pattern.fullmatch(tp.topic)}
         if topics.assigned:
-            existing = consumer.partitions_of({tp.topic for tp in topics.assigned})
+            existing = _existing(consumer, {tp.topic for tp in topics.assigned})
             missing = set(topics.assigned) - existing
         else:
-            existing = consumer.partitions_of(topics.names)
+            existing = _existing(consumer, topics.names)
             missing_names = set(topics.names) - {tp.topic for tp in existing}
             missing = {TopicPartition(name, 0) for name in missing_names}
         if missing and not lenient:
@@ -119,7 +118,7 @@ class Cluster:
         self,
         missing: Collection[TopicPartition],
         existing: Collection[TopicPartition],
-        consumer: PlanningConsumer,
+        consumer: KafkaConsumer,
     ) -> str:
         """Return the missing partitions, similar topic names, and advice."""
         option = "assign" if self._options.topics.assigned else "subscribe"
@@ -130,7 +129,7 @@ class Cluster:
                 f"{option}: there is no {named(missing)}; {min(missing).topic} has the partitions "
                 f"{', '.join(map(str, numbers))}: correct the option"
             )
-        others = {tp.topic for tp in consumer.all_partitions()}
+        others = {tp.topic for tp in _existing(consumer)}
         found = (each for name in names for each in get_close_matches(name, others))
         near = list(dict.fromkeys(found))
         hint = f"did you mean {', '.join(near)}? If not, " if near else ""
@@ -225,16 +224,16 @@ class Cluster:
 
     # --- the connection ------------------------------------------------------------------------
 
-    def _connected(self) -> PlanningConsumer:
+    def _connected(self) -> KafkaConsumer:
         if self._consumer is None:
             self._consumer = self._connect()
             self._reached = True
         return self._consumer
 
-    def _connect(self) -> PlanningConsumer:
+    def _connect(self) -> KafkaConsumer:
         options = _client_options(self._options)
         try:
-            return PlanningConsumer(**options)
+            return KafkaConsumer(**options)
         except KafkaTimeoutError as error:
             waited_ms = options.get("bootstrap_timeout_ms", Config().bootstrap_timeout_ms)
             raise NoBrokerError(
@@ -259,6 +258,20 @@ class Cluster:
     def _pause(self) -> None:
         until_ms = self.now_ms() + self._options.retry_interval_ms
         self._runtime.driver.wait(lambda: False, until_ms)
+
+
+def _existing(consumer: KafkaConsumer, names: Collection[str] | None = None) -> set[TopicPartition]:
+    """Look up the partitions of these topics, or of all but internal ones, in the cluster.
+
+    The consumer's own metadata may be minutes old, and a batch reflects the topics of its time.
+    """
+    found = consumer.cluster(topics=names).topics.values()
+    return {
+        TopicPartition(topic.name, number)
+        for topic in found
+        if names is not None or not topic.internal
+        for number in topic.partitions
+    }
 
 
 def _client_options(options: SourceOptions) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def test_lookups_of_offsets_are_retried(
         attempts += 1
         raise KafkaError("not now")
 
-    monkeypatch.setattr(clusters, "PlanningConsumer", fail)
+    monkeypatch.setattr(clusters, "KafkaConsumer", fail)
     more = {"fetchOffset__numRetries": retries, "fetchOffset__retryIntervalMs": interval_ms}
     cluster = Cluster(parsed(**more))
     runtime: Any = Waiting()

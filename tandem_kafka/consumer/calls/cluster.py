@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_topics
@@ -22,7 +23,7 @@ from tandem_kafka.events.application import (
     PartitionsForTopic,
 )
 from tandem_kafka.logs import client_logger
-from tandem_kafka.shared.metadata import ClusterSnapshot
+from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
 
 __all__ = ["ClusterCalls"]
 
@@ -50,15 +51,30 @@ class ClusterCalls(Owned):
         return {name for name, topic in found.topics.items() if not topic.internal}
 
     @shared
-    async def cluster(self, timeout_ms: float | None = None) -> ClusterSnapshot:
-        """Return the brokers and all visible topics."""
+    async def cluster(
+        self, timeout_ms: float | None = None, topics: Iterable[str] | None = None
+    ) -> ClusterSnapshot:
+        """Return the brokers, and all visible topics or those of these names that exist."""
         deadline_ms = self._core.deadline_ms(timeout_ms)
         metadata = self._core.engine.metadata
         if not metadata.snapshot.version:
             await self._core.ask(Bootstrap(deadline_ms=deadline_ms))
+        if topics is not None:
+            return dataclasses.replace(
+                metadata.snapshot, topics=await self._described(check_topics(topics), deadline_ms)
+            )
         found = await self._core.ask(ListTopics(deadline_ms=deadline_ms), interruptible=True)
         # The metadata itself may have no nodes at the moment, after a rebootstrap.
         return dataclasses.replace(metadata.snapshot, nodes=found.nodes, topics=found.topics)
+
+    async def _described(self, names: Iterable[str], deadline_ms: int) -> dict[str, TopicInfo]:
+        found: dict[str, TopicInfo] = {}
+        for name in sorted(names):
+            event = PartitionsForTopic(deadline_ms=deadline_ms, topic=name)
+            topic = await self._core.ask(event, interruptible=True)
+            if topic is not None:
+                found[name] = topic
+        return found
 
     @shared
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
@@ -70,8 +86,7 @@ class ClusterCalls(Owned):
                     f"client_instance_id() requires {option}=True: no broker gives an id otherwise"
                 )
         event = GetClientInstanceId(deadline_ms=self._core.deadline_ms(timeout_ms))
-        found: UUID = await self._core.ask(event, interruptible=True)
-        return found
+        return await self._core.ask(event, interruptible=True)
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if the topic is not visible."""

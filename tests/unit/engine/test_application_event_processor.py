@@ -62,6 +62,11 @@ def test_no_event_raises_an_exception(kind: type[Any]) -> None:
         process(World(**options), example(kind))
 
 
+def test_every_kind_of_event_is_processed() -> None:
+    kinds = {each for each in vars(events).values() if isinstance(each, type)}
+    assert {each for each in kinds if issubclass(each, events.Event)} - {events.Event} == set(ALL)
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_every_event_names_its_operation(kind: type[Any]) -> None:
     assert kind.operation
