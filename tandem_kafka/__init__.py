@@ -1,5 +1,6 @@
 """tandem-kafka: a Kafka consumer with an application thread and a network thread."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,6 +93,11 @@ _HOMES: Final = {
     "native_available": "tandem_kafka.native",
     "uninstall": "tandem_kafka.installation",
 }
+
+
+if os.environ.get("TANDEM_KAFKA_IMPL"):
+    # An implementation that is required and missing fails here, not at the first use.
+    import_module("tandem_kafka.native")
 
 
 def __getattr__(name: str) -> Any:

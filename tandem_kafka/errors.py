@@ -127,6 +127,7 @@ __all__ = [
     "SaslAuthenticationFailedError",
     "TlsAuthenticationError",
     "TopicAuthorizationFailedError",
+    "TopicsDeniedError",
     "UnexpectedResponseError",
     "UnreleasedInstanceIdError",
     "UnsupportedAssignorError",
@@ -134,6 +135,7 @@ __all__ = [
     "UnsupportedSaslMechanismError",
     "UnsupportedVersionError",
     "WakeupError",
+    "acl_command",
     "for_code",
     "reason_of",
 ]
@@ -244,6 +246,22 @@ class IncompleteResponseError(UnexpectedResponseError):
     """A broker's response lacks data that was requested."""
 
     retriable = True
+
+
+class TopicsDeniedError(TopicAuthorizationFailedError):
+    """This client may not describe or read topics. The argument is the set of their names."""
+
+    def __str__(self) -> str:
+        """Return the names of the topics, and the command that grants the right to read them."""
+        names = sorted(self.args[0])
+        commands = (acl_command("Read", "topic", name) for name in names)
+        return f"{super().__str__()}; grant it: {'; '.join(commands)}"
+
+
+def acl_command(operation: str, kind: str, name: str) -> str:
+    """Return the command that grants an operation on a resource ("topic" or "group")."""
+    command = "kafka-acls.sh --add --allow-principal User:..."
+    return f"{command} --operation {operation} --{kind} {name}"
 
 
 class WakeupError(KafkaError):

@@ -72,10 +72,23 @@ native_available: Final = native is not None
 _REASON: Final = _loaded[1]
 
 
+_logged: Final[set[str]] = set()
+
+
 def log_fallback() -> None:
-    """Log why the Python implementation is used, if it is; called when a consumer starts."""
-    if not native_available:
+    """Log once why the Python implementation is used, if it is; called when a consumer starts."""
+    if native_available or _REASON in _logged:
+        return
+    _logged.add(_REASON)
+    if os.environ.get(_VARIABLE) == "python":
         log.info("using the Python implementation instead of the native extension: %s", _REASON)
+    else:
+        log.warning(
+            "using the Python implementation, which is several times slower: %s; reinstall "
+            "tandem-kafka, or set %s=python to accept it",
+            _REASON,
+            _VARIABLE,
+        )
 
 
 def implementation() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
-from tandem_kafka.errors import RecordDeserializationError
+from tandem_kafka.errors import KafkaError, RecordDeserializationError
 from tandem_kafka.native import native
 from tandem_kafka.records import TakenRecords
 from tandem_kafka.types import ConsumerRecord, TopicPartition
@@ -46,13 +46,19 @@ class Deserializers:
         origin, error = failure
         return self.error_of(origin, error, record)
 
-    def feed(self, records: Any) -> Any:
+    def feed(self, records: Any, note_error: Callable[[KafkaError], None]) -> Any:
         """Return a native `Feed` of native records, each deserialized when its turn comes."""
         if native is None:
             raise AssertionError("a feed needs the native extension, which is not loaded")
         if not self.active:
             return native.Feed(records)
-        return native.Feed(records, self._key, self._value, self.error_of)
+
+        def error_of(*failure: Any) -> RecordDeserializationError:
+            error = self.error_of(*failure)
+            note_error(error)
+            return error
+
+        return native.Feed(records, self._key, self._value, error_of)
 
     def error_of(
         self, origin: str, error: Exception, record: ConsumerRecord

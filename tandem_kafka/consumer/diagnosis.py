@@ -14,6 +14,7 @@ from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
 from tandem_kafka.native import implementation
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.version import __version__
 
@@ -35,6 +36,7 @@ def diagnose(core: Core) -> str:
         f"tandem-kafka {__version__} ({implementation()}): consumer {health.client_id!r}",
         _verdict("alive", health.not_alive),
         _verdict("ready", health.not_ready),
+        f"subscription: {_subscription(core)}",
         *_group(core, health),
         *_activity(health),
         *(f"trouble: {trouble}" for trouble in health.troubles),
@@ -48,6 +50,20 @@ def diagnose(core: Core) -> str:
 
 def _verdict(what: str, reasons: tuple[str, ...]) -> str:
     return f"{what}: yes" if not reasons else f"{what}: NO, {'; '.join(reasons)}"
+
+
+def _subscription(core: Core) -> str:
+    subscription = core.engine.subscription
+    if subscription.kind is SubscriptionKind.NONE:
+        return "none; call subscribe() or assign()"
+    if subscription.kind is SubscriptionKind.USER_ASSIGNED:
+        return "partitions of assign()"
+    topics = ", ".join(sorted(subscription.topics)) or "no topics"
+    if subscription.regex is not None:
+        return f"pattern {subscription.regex!r}, which the coordinator matches"
+    if subscription.pattern is not None:
+        return f"pattern {subscription.pattern.pattern!r}, which matches {topics}"
+    return topics
 
 
 def _group(core: Core, health: Health) -> Iterator[str]:
@@ -65,7 +81,8 @@ def _group(core: Core, health: Health) -> Iterator[str]:
 
 def _activity(health: Health) -> Iterator[str]:
     yield (
-        f"last poll {_ago(health.poll_ms)}, heartbeat {_ago(health.heartbeat_ms)}, "
+        f"last poll {_ago(health.poll_ms)} (after {health.handler_ms / 1000:.1f} s outside of it), "
+        f"heartbeat {_ago(health.heartbeat_ms)}, "
         f"fetch {_ago(health.fetch_ms)}, commit {_ago(health.commit_ms)}"
     )
     yield (

@@ -19,6 +19,9 @@ TURN_LIMIT_MS = 15_000
 #: Fetched records that wait for longer are worth a reason.
 WAIT_LIMIT_MS = 1_000
 
+#: The share of `max_poll_interval_ms` from which on a handler is a trouble.
+LATE_SHARE = 0.75
+
 _WITHOUT_POSITION = {
     FetchState.INITIALIZING: "its committed offset is being looked up",
     FetchState.AWAIT_RESET: "its offset is being looked up",
@@ -59,6 +62,7 @@ class Health:
         generation_id: The generation or member epoch, -1 outside of the group.
         rebalance_ms: How long a rebalance has been in progress, None without one.
         poll_ms: Since the application was inside ``poll()`` or iteration.
+        handler_ms: How long the application was outside of ``poll()`` before it called it last.
         heartbeat_ms: Since the last heartbeat was sent.
         fetch_ms: Since the last successful fetch response.
         commit_ms: Since the last successful commit.
@@ -67,7 +71,9 @@ class Health:
         buffer_limit_bytes: The limit, ``fetch_buffer_max_bytes``.
         requests_queued: Requests that wait to be sent.
         requests_in_flight: Requests without a response yet.
-        troubles: Each broker that cannot be used or is slow, why, and since when.
+        troubles: Each broker that cannot be used or is slow, why, and since when; each topic that
+            cannot be read; a handler that uses most of ``max_poll_interval_ms``; a member of a
+            group without partitions.
     """
 
     not_alive: tuple[str, ...]
@@ -78,6 +84,7 @@ class Health:
     generation_id: int
     rebalance_ms: int | None
     poll_ms: int | None
+    handler_ms: int
     heartbeat_ms: int | None
     fetch_ms: int | None
     commit_ms: int | None
@@ -119,6 +126,7 @@ def health_of(core: Core) -> Health:
         generation_id=group.metadata.generation_id,
         rebalance_ms=None if since_ms is None else now_ms - since_ms,
         poll_ms=poll_ms,
+        handler_ms=engine.polls.handler_ms,
         heartbeat_ms=metrics.since_ms("last-heartbeat-seconds-ago"),
         fetch_ms=metrics.since_ms("last-fetch-seconds-ago"),
         commit_ms=metrics.since_ms("last-commit-seconds-ago"),
@@ -130,7 +138,7 @@ def health_of(core: Core) -> Health:
         buffer_limit_bytes=config.fetch_buffer_max_bytes,
         requests_queued=queued,
         requests_in_flight=in_flight,
-        troubles=troubles,
+        troubles=(*troubles, *_warnings(core, poll_ms)),
     )
 
 
@@ -162,11 +170,55 @@ def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str])
     elif all(node.node_id in broken for node in engine.metadata.nodes()):
         yield "; ".join(("no broker can be used", *broken.values()))
     yield from _unreadable(core, broken)
+    yield from _without_topics(core)
     if not engine.subscription.auto_assigned:
         if not engine.subscription.assigned:
             yield "there is no subscription: call subscribe() or assign()"
     elif config.group_id is not None:
         yield from _outside(core, broken)
+
+
+def _without_topics(core: Core) -> Iterator[str]:
+    """Name the topics that this client may not read, and missing ones if no other is left."""
+    topics = _topics(core)
+    found = core.engine.topic_troubles.of(topics)
+    nothing_else = found.keys() == topics
+    return (each.text for each in found.values() if nothing_else or not each.missing)
+
+
+def _topics(core: Core) -> frozenset[str]:
+    """Return the topics that are subscribed or assigned."""
+    subscription = core.engine.subscription
+    return subscription.topics | {tp.topic for tp in tuple(subscription.assigned)}
+
+
+def _warnings(core: Core, poll_ms: int | None) -> Iterator[str]:
+    """Say what is not wrong with brokers, and does not stop this consumer yet."""
+    config, group = core.config, core.engine.group
+    topics = _topics(core)
+    found = core.engine.topic_troubles.of(topics)
+    yield from (each.text for each in found.values())
+    if config.group_id is None or not core.engine.subscription.auto_assigned:
+        return
+    handler_ms = max(poll_ms or 0, core.engine.polls.handler_ms)
+    share = handler_ms / config.max_poll_interval_ms
+    if share >= LATE_SHARE:
+        yield (
+            f"poll() was not called for {handler_ms / 1000:.1f} s, {share:.0%} of "
+            f"max_poll_interval_ms={config.max_poll_interval_ms}; after that, this consumer leaves "
+            f"the group {config.group_id!r}: reduce max_poll_records or increase "
+            "max_poll_interval_ms"
+        )
+    if (
+        group.metadata.generation_id != NO_GENERATION
+        and group.rebalancing_since_ms is None
+        and not core.engine.subscription.assigned
+        and found.keys() != topics
+    ):
+        yield (
+            f"this member of the group {config.group_id!r} has no partitions: the group has more "
+            "members than partitions, or is still assigning them"
+        )
 
 
 def _outside(core: Core, broken: Mapping[int, str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.native import native
 from tandem_kafka.shared.partition import AssignedPartition, Changes, Consumed, Position
 from tandem_kafka.shared.subscription import SubscriptionState
@@ -158,11 +159,15 @@ class Iteration:
     """
 
     def __init__(
-        self, subscription: SubscriptionState, deserializers: Deserializers | None = None
+        self,
+        subscription: SubscriptionState,
+        deserializers: Deserializers | None = None,
+        note_error: Callable[[KafkaError], None] = lambda _: None,
     ) -> None:
         self._subscription = subscription
         #: For records that have not been deserialized yet.
         self._deserializers = deserializers
+        self._note_error = note_error
         self._runs: deque[Run] = deque()
 
     def add(self, batch: ConsumerRecords, publication: Publication) -> None:
@@ -182,7 +187,7 @@ class Iteration:
         if native is None:
             return PythonFeed(records)
         if type(records) is native.Records and deserializers is not None:
-            feed: Feed = deserializers.feed(records)
+            feed: Feed = deserializers.feed(records, self._note_error)
         else:
             feed = native.Feed(records if type(records) in _NATIVE_FEED_TYPES else list(records))
         return feed

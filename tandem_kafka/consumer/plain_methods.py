@@ -155,9 +155,9 @@ class PlainMethods(Owned):
         self._core.wakeup()
 
     def bootstrap_connected(self) -> bool:
-        """Return whether the cluster has been reached."""
+        """Return whether the cluster has been reached, and the consumer has not been closed."""
         self._core.check_readable()
-        return self._core.engine.metadata.snapshot.version > 0
+        return not self._core.closed and self._core.engine.metadata.snapshot.version > 0
 
     def health(self) -> Health:
         """Return what this consumer does, what it waits for, and what is wrong.

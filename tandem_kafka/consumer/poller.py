@@ -7,8 +7,10 @@ from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.raised_errors import RaisedErrors
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
+from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.types import TopicPartition
 
@@ -38,6 +40,7 @@ class Poller:
         self._collector = collector
         self._background = background
         self._reporters = reporters
+        self._errors = RaisedErrors(core.client)
         self._event: Poll | None = None
         #: The count of changes at the time of the last event.
         self._sent_changes = -1
@@ -72,9 +75,7 @@ class Poller:
                 if len(self._background):
                     await self._background.process()
                 self._reporters.report()
-                fatal = core.engine.group.fatal
-                if fatal is not None:
-                    raise fatal.with_traceback(None)
+                self._raise_fatal()
                 if core.closed:
                     return ConsumerRecords()  # a listener, signal handler or other thread closed it
                 if partitions := self._collector.paused_over_budget():
@@ -87,8 +88,23 @@ class Poller:
                     return batch
                 await self._wait(seen, min(deadline_ms, now_ms + self.interval_ms))
                 self._idle_ms += core.clock.now_ms() - now_ms
+        except KafkaError as error:
+            self.note_error(error)
+            raise
         finally:
             core.reader = outer
+
+    def _raise_fatal(self) -> None:
+        fatal = self._core.engine.group.fatal
+        if fatal is not None:
+            raise fatal.with_traceback(None)
+
+    def note_error(self, error: KafkaError) -> None:
+        """Note that poll() or iteration raises an error. The application is alive."""
+        now_ms = self._core.clock.now_ms()
+        self._note_alive(now_ms)
+        if not isinstance(error, WakeupError):
+            self._errors.note(error, now_ms)
 
     async def _make_room(self, partitions: frozenset[TopicPartition]) -> None:
         """Drop records of paused partitions, because other partitions need the room.
@@ -134,7 +150,9 @@ class Poller:
 
     def _note_poll(self, now_ms: int) -> None:
         """Measure the time since the last poll(), and the share of it spent waiting."""
-        since_ms = now_ms - self._polled_ms
+        polls, since_ms = self._core.engine.polls, now_ms - self._polled_ms
+        polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
+        polls.polled_ms = now_ms  # also if this poll() raises
         if self._polled_ms and since_ms > 0:
             self._core.engine.metrics.record("time-between-poll", since_ms)
             self._core.engine.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))

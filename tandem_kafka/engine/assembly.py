@@ -77,6 +77,7 @@ def _assemble(
         metadata=metadata,
         group=context.group,
         polls=context.polls,
+        topic_troubles=context.topic_troubles,
         transport=transport,
         metrics=context.metrics,
         release=client.release,

@@ -14,6 +14,7 @@ from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.shared.topic_troubles import TopicTroubles
 
 __all__ = ["EngineHandle"]
 
@@ -30,6 +31,7 @@ class EngineHandle:
     metadata: ClusterMetadata
     group: GroupIdentity
     polls: Polls
+    topic_troubles: TopicTroubles
     transport: Transport
     metrics: ConsumerMetrics
     #: Returns the Kafka release of the brokers, None before the first contact.

@@ -22,6 +22,7 @@ from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
+from tandem_kafka.shared.topic_troubles import TopicTroubles
 
 if TYPE_CHECKING:
     from tandem_kafka._native import Bell
@@ -45,6 +46,7 @@ class ManagerContext:
     background: BackgroundQueue
     metrics: ConsumerMetrics
     polls: Polls = field(default_factory=Polls)
+    topic_troubles: TopicTroubles = field(default_factory=TopicTroubles)
     user_code: UserCode = field(default_factory=InlineUserCode)
     #: What a standing fetch rings to wake the application; None if it cannot.
     bell: Bell | None = None

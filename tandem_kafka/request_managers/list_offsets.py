@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tandem_kafka.errors import TopicAuthorizationFailedError, for_code
+from tandem_kafka.errors import TopicAuthorizationFailedError, TopicsDeniedError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
@@ -202,7 +202,7 @@ class ListOffsetsManager(RequestManager):
             elif self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp):
                 retriable.append(tp)
         if unauthorized:
-            self._fail(lookup, TopicAuthorizationFailedError(unauthorized))
+            self._fail(lookup, TopicsDeniedError(unauthorized))
         elif retriable:
             # Once per response: the backoff must grow with failures, not with partitions.
             self._retry_later(lookup, retriable, leader)

@@ -12,6 +12,7 @@ from tandem_kafka.errors import (
     LOGIN_ERRORS,
     InvalidTopicError,
     TopicAuthorizationFailedError,
+    TopicsDeniedError,
     UnexpectedResponseError,
     UnsupportedVersionError,
     for_code,
@@ -22,7 +23,6 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.missing_topics import MissingTopics
 from tandem_kafka.request_managers.opening import log_opening
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
@@ -119,7 +119,6 @@ class MetadataRefresher(RequestManager):
         self._failing_since_ms: int | None = None
         self._error: Exception | None = None
         self._waiting: list[Completion[None]] = []
-        self._missing = MissingTopics()
         self._ids_state = context.request_state()
         self._unresolved_ids: frozenset[UUID] = frozenset()
         self._matched_pattern: re.Pattern[str] | None = None
@@ -318,7 +317,7 @@ class MetadataRefresher(RequestManager):
         for future in self._waiting:
             future.complete(None)
         self._waiting.clear()
-        self._note_errors(answer)
+        self._note_errors(answer, now_ms)
         if self._is_incomplete(answer):
             self._retry(now_ms)
         self._match_pattern()
@@ -335,14 +334,22 @@ class MetadataRefresher(RequestManager):
         self._state.failed(now_ms)
         self._requested = True
 
-    def _note_errors(self, answer: ClusterSnapshot) -> None:
+    def _note_errors(self, answer: ClusterSnapshot, now_ms: int) -> None:
         errors = answer.topic_errors
         unauthorized = {
             t for t, e in errors.items() if issubclass(e, TopicAuthorizationFailedError)
         }
         invalid = sorted(t for t, e in errors.items() if issubclass(e, InvalidTopicError))
+        own = self._context.subscription.topics_of_interest()
+        self._context.topic_troubles.described(
+            unauthorized & own,
+            own.intersection(invalid),
+            {name for name in own if errors.get(name) is UNKNOWN_TOPIC},
+            now_ms,
+            created=self._context.config.allow_auto_create_topics,
+        )
         if unauthorized:
-            self._error = TopicAuthorizationFailedError(unauthorized)
+            self._error = TopicsDeniedError(unauthorized)
         elif invalid:
             self._error = InvalidTopicError(
                 f"the cluster rejects the topic names {invalid}; correct the subscription"
@@ -363,8 +370,6 @@ class MetadataRefresher(RequestManager):
             if topic.name in wanted
             for info in topic.partitions.values()
         )
-        missing = {name for name in waiting & own if answer.topic_errors[name] is UNKNOWN_TOPIC}
-        self._missing.update(missing, self._context.clock.now_ms())
         return bool(waiting) or leaderless
 
     def _match_pattern(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from tandem_kafka.errors import for_code
+from tandem_kafka.errors import TopicAuthorizationFailedError, TopicsDeniedError, for_code
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
@@ -63,7 +63,8 @@ class TopicMetadataManager(RequestManager):
             return
         error = found.topic_errors.get(event.topic)
         if error is not None and error is not UNKNOWN_TOPIC:
-            raise error(event.topic)
+            denied = issubclass(error, TopicAuthorizationFailedError)
+            raise TopicsDeniedError({event.topic}) if denied else error(event.topic)
         event.future.complete(found.topics.get(event.topic))
 
     def _handle_error(self, lookup: _Lookup, error: Exception) -> None:

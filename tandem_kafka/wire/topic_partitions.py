@@ -8,7 +8,12 @@ from uuid import UUID
 
 from kafka.errors import UnknownTopicIdError
 
-from tandem_kafka.errors import IncompleteResponseError, TopicAuthorizationFailedError, for_code
+from tandem_kafka.errors import (
+    IncompleteResponseError,
+    TopicAuthorizationFailedError,
+    TopicsDeniedError,
+    for_code,
+)
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["by_topic", "raise_error_of", "requested_entries"]
@@ -74,6 +79,6 @@ def raise_error_of(entries: Mapping[TopicPartition, Any]) -> None:
     errors = {tp: for_code(entry.error_code) for tp, entry in entries.items() if entry.error_code}
     unauthorized = {tp.topic for tp, e in errors.items() if e is TopicAuthorizationFailedError}
     if unauthorized:
-        raise TopicAuthorizationFailedError(unauthorized)
+        raise TopicsDeniedError(unauthorized)
     for tp, error in errors.items():
         raise error(f"{tp.topic}-{tp.partition}")

@@ -134,6 +134,40 @@ def test_an_unauthorized_topic_raises_and_the_membership_is_kept(
     assert consumer.group_metadata().member_id == member
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("operation", ["Read", "Describe"])
+def test_a_denied_topic_is_in_health_and_in_the_log_with_the_command_that_grants_it(  # noqa: PLR0917
+    guarded: KafkaCluster,
+    consume: Consume,
+    alice: dict[str, Any],
+    name: str,
+    caplog: pytest.LogCaptureFixture,
+    protocol: str,
+    operation: str,
+) -> None:
+    guarded.admin.create_topic(name)
+    allow(guarded, GROUP, name, READ)
+    if operation == "Read":
+        allow(guarded, TOPIC, name, DESCRIBE)
+    consumer = consume(name, group_id=name, group_protocol=protocol, **alice)
+    command = (
+        f"kafka-acls.sh --add --allow-principal User:... --operation {operation} --topic {name}"
+    )
+    raises_until(
+        consumer,
+        TopicAuthorizationFailedError,
+        lambda _: any(command in reason for reason in consumer.health().not_ready),
+    )
+    assert any(command in trouble for trouble in consumer.health().troubles)
+    assert any(command in text for text in caplog.messages)
+    with pytest.raises(TopicAuthorizationFailedError, match=f"--operation Read --topic {name}"):
+        poll_until(consumer, lambda: False)
+    allow(guarded, TOPIC, name, READ)
+    guarded.admin.produce(name, [b"1"])
+    raises_until(consumer, TopicAuthorizationFailedError, lambda records: records)
+    wait_until(lambda: consumer.poll(100) is not None and consumer.health().ready)
+
+
 @pytest.mark.behaviour(102)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(

@@ -169,3 +169,53 @@ def test_a_rebalance_in_progress_is_shown(options: dict[str, Any]) -> None:
         assert seen[0] is not None
         assert seen[0] >= 3_000
         assert consumer.health().rebalance_ms is None
+
+
+@PROTOCOLS
+def test_a_slow_handler_is_a_trouble_before_the_member_leaves(options: dict[str, Any]) -> None:
+    with Simulation("slow handler") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer(
+            "orders", group_id="readers", max_poll_interval_ms=60_000, **options
+        )
+        while not consumer.assignment():
+            consumer.poll(1_000)
+        consumer.poll(0)
+        simulation.sleep(40_000)
+        assert consumer.health().troubles == ()
+        simulation.sleep(8_000)
+        [trouble] = consumer.health().troubles
+        assert trouble.startswith(
+            "poll() was not called for 48.0 s, 80% of max_poll_interval_ms=60000; after that, this "
+            "consumer leaves the group 'readers': reduce max_poll_records"
+        )
+        assert consumer.health().ready
+        consumer.poll(0)
+        assert consumer.health().handler_ms == 48_000
+        assert consumer.health().troubles == (trouble,)  # the next one may take longer
+        consumer.poll(0)
+        assert consumer.health().troubles == ()
+
+
+@PROTOCOLS
+def test_a_member_without_partitions_says_so(options: dict[str, Any]) -> None:
+    with Simulation("spare member") as simulation:
+        topic(simulation, "orders", 1)
+        members = [simulation.consumer("orders", group_id="readers", **options) for _ in range(2)]
+        for _ in range(30):
+            for member in members:
+                member.poll(500)
+        troubles = [member.health().troubles for member in members]
+        assert sorted(map(len, troubles)) == [0, 1]
+        [[trouble]] = filter(None, troubles)
+        assert trouble.startswith("this member of the group 'readers' has no partitions")
+        assert all(member.health().ready for member in members)
+
+
+def test_a_closed_consumer_is_not_connected() -> None:
+    with Simulation("closed") as simulation:
+        consumer = simulation.consumer("orders")
+        consumer.poll(1_000)
+        assert consumer.bootstrap_connected()
+        consumer.close()
+        assert not consumer.bootstrap_connected()

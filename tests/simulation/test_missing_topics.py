@@ -10,7 +10,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
 
-LOGGER = "tandem_kafka.request_managers.missing_topics"
+LOGGER = "tandem_kafka.shared.topic_troubles"
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -32,7 +32,9 @@ def test_a_missing_topic_is_named_once(
     caplog.set_level(logging.INFO, LOGGER)
     with Simulation("missing") as simulation:
         topic(simulation, "orders", 1)
-        consumer = simulation.consumer("orders", "ordres", **options)
+        consumer = simulation.consumer(
+            "orders", "ordres", allow_auto_create_topics=False, **options
+        )
         consumer.poll(900)
         assert messages(caplog) == []
         consumer.poll(60_000)
@@ -48,9 +50,43 @@ def test_a_missing_topic_is_named_once(
 
 def test_a_topic_that_is_created_in_time_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation("created") as simulation:
-        consumer = simulation.consumer()
+        consumer = simulation.consumer(allow_auto_create_topics=False)
         consumer.assign([TopicPartition("orders", 0)])
         consumer.poll(500)
         topic(simulation, "orders", 1)
         consumer.poll(10_000)
         assert messages(caplog) == []
+
+
+def test_a_request_that_creates_a_topic_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    """A mistyped name becomes a topic, and a deleted topic comes back."""
+    with Simulation("creation") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", "ordres")
+        consumer.poll(60_000)
+        texts = [text for level, text in messages(caplog) if level == "WARNING"]
+        created, missing = texts
+        assert "the topic 'ordres' does not exist, and the metadata request of this" in created
+        assert "set allow_auto_create_topics=False" in created
+        assert "there are no records until it appears" in missing
+
+
+@pytest.mark.parametrize("options", [{}, {"group_id": "readers"}], ids=["no group", "group"])
+def test_health_names_missing_topics(options: dict[str, str]) -> None:
+    with Simulation("health") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", "ordres", **options)
+        consumer.poll(10_000)
+        [trouble] = consumer.health().troubles
+        assert trouble == (
+            "the topic 'ordres' does not exist, or this client may not see it; check the name"
+        )
+        assert consumer.health().ready  # it reads the other one
+        assert "subscription: orders, ordres" in consumer.diagnose()
+        consumer.subscribe(["ordres"])
+        consumer.poll(10_000)
+        assert consumer.health().not_ready == (trouble,)
+        topic(simulation, "ordres", 1)
+        consumer.poll(10_000)
+        assert consumer.health().ready
+        assert consumer.health().troubles == ()

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,8 +75,53 @@ def test_its_absence_is_logged(
 ) -> None:
     monkeypatch.setattr(native, "native_available", False)
     monkeypatch.setattr(native, "_REASON", "because")
+    monkeypatch.setattr(native, "_logged", set())
+    monkeypatch.delenv("TANDEM_KAFKA_IMPL", raising=False)
     with caplog.at_level(logging.INFO):
         native.log_fallback()
-    assert [record.getMessage() for record in caplog.records] == [
-        "using the Python implementation instead of the native extension: because"
-    ]
+        native.log_fallback()
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        "using the Python implementation, which is several times slower: because; reinstall "
+        "tandem-kafka, or set TANDEM_KAFKA_IMPL=python to accept it"
+    )
+
+
+def test_its_absence_is_no_warning_if_python_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(native, "native_available", False)
+    monkeypatch.setattr(native, "_REASON", "because")
+    monkeypatch.setattr(native, "_logged", set())
+    monkeypatch.setenv("TANDEM_KAFKA_IMPL", "python")
+    with caplog.at_level(logging.INFO):
+        native.log_fallback()
+    [record] = caplog.records
+    assert (record.levelname, record.getMessage()) == (
+        "INFO",
+        "using the Python implementation instead of the native extension: because",
+    )
+
+
+@pytest.mark.parametrize("wanted", ["native", "rust"])
+def test_a_wish_that_cannot_be_met_fails_at_import(wanted: str) -> None:
+    """`import tandem_kafka` alone, which otherwise loads as little as possible."""
+    program = (
+        "import importlib.abc, sys\n"
+        "class Without(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'tandem_kafka._native': raise ImportError('not here')\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "import tandem_kafka\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TANDEM_KAFKA_IMPL": wanted},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert f"ImportError: TANDEM_KAFKA_IMPL={wanted}" in result.stderr

@@ -12,6 +12,7 @@ from tandem_kafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
     TopicAuthorizationFailedError,
+    acl_command,
     reason_of,
 )
 from tandem_kafka.types import TopicPartition
@@ -75,7 +76,7 @@ class Access:
         except TopicAuthorizationFailedError:
             yield failed(
                 Step.TOPIC, topic.name, "this user may describe the topic, but not read it",
-                _acl("topic", topic.name),
+                acl_command("Read", "topic", topic.name),
             )  # fmt: skip
         except KafkaError as error:
             yield failed(
@@ -136,12 +137,9 @@ class Access:
 
 def _forbidden(group_id: str, what: str) -> Finding:
     return failed(
-        Step.GROUP, group_id, f"this user may not {what} the group", _acl("group", group_id)
+        Step.GROUP, group_id, f"this user may not {what} the group",
+        acl_command("Read", "group", group_id),
     )  # fmt: skip
-
-
-def _acl(kind: str, name: str) -> str:
-    return f"kafka-acls.sh --add --allow-principal User:... --operation Read --{kind} {name}"
 
 
 def _missing(snapshot: ClusterSnapshot, topic: str) -> Finding:

@@ -68,7 +68,9 @@ class ReadingCalls(Owned):
         #: Iteration deserializes each record when it is due, unless an interceptor comes first.
         self._loop_deserializes = deserializers.active and not interceptors.consuming
         self.iteration = Iteration(
-            core.engine.subscription, deserializers if self._loop_deserializes else None
+            core.engine.subscription,
+            deserializers if self._loop_deserializes else None,
+            poller.note_error,
         )
 
     @guarded

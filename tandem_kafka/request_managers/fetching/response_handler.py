@@ -11,6 +11,7 @@ from tandem_kafka.errors import (
     KafkaError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
+    TopicsDeniedError,
     for_code,
 )
 from tandem_kafka.logs import client_logger
@@ -120,6 +121,7 @@ class FetchResponseHandler:
         state.log_start_offset = fetched.log_start_offset
         state.end_offset_asked = False
         state.out_of_range_at = None
+        self._context.topic_troubles.fetched(state.tp.topic, denied=False)
         self._context.metadata.confirm_leader(state.tp)
         self._follow_replica(state, fetched.preferred_read_replica)
         if fetched.records is None or not len(fetched.records):
@@ -166,6 +168,8 @@ class FetchResponseHandler:
         if reaction is Reaction.RESET:
             self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
+            if issubclass(error_type, TopicAuthorizationFailedError):
+                self._context.topic_troubles.fetched(tp.topic, denied=True)
             self._buffer_error(
                 requested, _user_error(error_type, tp, requested.offset), sticky=False
             )
@@ -217,7 +221,7 @@ class FetchResponseHandler:
 
 def _user_error(error_type: type[KafkaError], tp: TopicPartition, offset: int) -> KafkaError:
     if issubclass(error_type, TopicAuthorizationFailedError):
-        return TopicAuthorizationFailedError({tp.topic})
+        return TopicsDeniedError({tp.topic})
     if error_type is for_code(CorruptRecordError.errno):
         error = CorruptRecordError(
             f"the broker found a corrupt record in {tp.topic}-{tp.partition} at or after "

@@ -15,6 +15,7 @@ from uuid import UUID
 from tandem_kafka.errors import (
     InvalidRegularExpressionError,
     KafkaError,
+    TopicAuthorizationFailedError,
     UnsupportedVersionError,
     for_code,
 )
@@ -193,8 +194,16 @@ def error_of(message: Any) -> KafkaError:
     return error
 
 
-def with_advice(error: UnsupportedVersionError, context: ManagerContext) -> UnsupportedVersionError:
-    """Return the error for a cluster that does not support the request, with the next step."""
+def with_advice(error: Exception, context: ManagerContext) -> Exception:
+    """Return the error of a heartbeat, with the next step where the coordinator does not say it."""
+    if isinstance(error, UnsupportedVersionError):
+        return _unsupported(error, context)
+    if isinstance(error, TopicAuthorizationFailedError):  # it does not name the topics
+        return context.topic_troubles.denied(context.subscription.topics)
+    return error
+
+
+def _unsupported(error: Exception, context: ManagerContext) -> UnsupportedVersionError:
     if context.config.group_local_assignors:
         advice = (
             "the cluster does not support client-side assignors with KIP-848, and no released "

@@ -330,8 +330,7 @@ class ConsumerMembership(RequestManager):
         if self.state not in IN_GROUP:
             return  # of an earlier membership
         self._fields.forget()
-        if isinstance(error, UnsupportedVersionError):
-            error = with_advice(error, self._context)
+        error = with_advice(error, self._context)
         reaction = reaction_to(GROUP_HEARTBEAT, error)
         error, reaction = self._resolve_instance_conflict(error, reaction)
         if reaction is Reaction.REDISCOVER:

@@ -1,0 +1,36 @@
+"""Logs what `poll()` raises: an application may catch it, poll again, and tell nobody."""
+
+from __future__ import annotations
+
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.logs import ClientNames, client_logger
+
+__all__ = ["RaisedErrors"]
+
+log = client_logger(__name__)
+
+#: How often an error that is raised again and again is logged.
+INTERVAL_MS = 60_000
+
+
+class RaisedErrors:
+    """The errors of `poll()` and iteration. Writer: the reader."""
+
+    def __init__(self, client: ClientNames) -> None:
+        self._client = client
+        self._last: KafkaError | None = None
+        self._logged_ms = 0
+        self._count = 0
+
+    def note(self, error: KafkaError, now_ms: int) -> None:
+        """Log an error, unless the same one was logged a short time ago."""
+        self._count += 1
+        if error == self._last and now_ms - self._logged_ms < INTERVAL_MS:
+            return
+        log.warning(
+            "poll() raises an error, one of %d since the last such line: %s",
+            self._count,
+            error,
+            client=self._client,
+        )
+        self._last, self._logged_ms, self._count = error, now_ms, 0

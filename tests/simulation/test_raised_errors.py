@@ -1,0 +1,108 @@
+"""A `poll()` that raises is a poll: the membership lasts, and the log says what was raised."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import RecordDeserializationError
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import topic
+
+TP = TopicPartition("orders", 0)
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+WAYS = pytest.mark.parametrize("way", ["poll", "iteration"])
+
+
+def number(value: bytes | None) -> int:
+    return int(value or b"")
+
+
+def member(simulation: Simulation, protocol: str) -> Any:
+    topic(simulation, "orders", 2)
+    simulation.cluster.produce(TP, b"1", b"two", b"3")
+    return simulation.consumer(
+        "orders",
+        group_id="readers",
+        group_protocol=protocol,
+        auto_offset_reset="earliest",
+        max_poll_interval_ms=8_000,
+        value_deserializer=number,
+        **({"session_timeout_ms": 6_000} if protocol == "classic" else {}),
+    )
+
+
+def attempt(consumer: Any, way: str) -> None:
+    if way == "iteration":
+        next(consumer)
+    else:
+        consumer.poll(200)
+
+
+def until_poison(consumer: Any, way: str) -> None:
+    for _ in range(100):
+        try:
+            attempt(consumer, way)
+        except RecordDeserializationError:
+            return
+    pytest.fail("no record was poison")
+
+
+@PROTOCOLS
+@WAYS
+def test_a_loop_that_meets_a_poison_record_stays_in_the_group(
+    caplog: pytest.LogCaptureFixture, protocol: str, way: str
+) -> None:
+    with Simulation("poison") as simulation:
+        consumer = member(simulation, protocol)
+        until_poison(consumer, way)
+        before = consumer.group_metadata()
+        caplog.clear()
+        for _ in range(100):
+            simulation.sleep(200)
+            with pytest.raises(RecordDeserializationError):
+                attempt(consumer, way)
+        assert consumer.group_metadata().generation_id == before.generation_id
+        assert consumer.group_metadata().member_id == before.member_id
+        assert consumer.health().alive
+        assert not any("poll() was not called" in text for text in caplog.messages)
+
+
+@PROTOCOLS
+@WAYS
+def test_a_rebalance_is_completed_while_poll_raises(protocol: str, way: str) -> None:
+    """Positions of other partitions are looked up, and a lost member joins again."""
+    with Simulation("poison and rebalance") as simulation:
+        consumer = member(simulation, protocol)
+        until_poison(consumer, way)
+        simulation.sleep(12_000)  # too late: the member has left the group
+        for _ in range(100):
+            simulation.sleep(200)
+            try:
+                attempt(consumer, way)
+            except RecordDeserializationError:
+                continue
+        assert consumer.group_metadata().generation_id > 0
+        assert consumer.assignment() == {TP, TopicPartition("orders", 1)}
+
+
+def test_the_log_names_what_poll_raises_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "tandem_kafka.consumer.raised_errors")
+    with Simulation("log") as simulation:
+        consumer = member(simulation, "classic")
+        until_poison(consumer, "poll")
+        caplog.clear()
+        for _ in range(150 * 5):
+            simulation.sleep(200)
+            with pytest.raises(RecordDeserializationError):
+                consumer.poll(0)
+        first, second = (r.getMessage() for r in caplog.records)
+        expected = (
+            "poll() raises an error, one of 300 since the last such line: cannot deserialize the "
+            "value of orders-0 at offset 1"
+        )
+        assert expected in first
+        assert expected in second
