@@ -264,7 +264,7 @@ class Options:
         10_000, _POSITIVE_MS, "Milliseconds for the first attempt to connect."
     )
     socket_connection_setup_timeout_max_ms: int = option(
-        30_000, _POSITIVE_MS, "Maximum milliseconds to connect, after repeated failures."
+        10_000, _POSITIVE_MS, "Maximum milliseconds to connect, after repeated failures."
     )
     connections_max_idle_ms: int = option(
         540_000, _POSITIVE_MS, "Milliseconds after which an unused connection is closed."

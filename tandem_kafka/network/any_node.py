@@ -20,7 +20,7 @@ __all__ = ["AnyNodeRequests"]
 
 log = client_logger(__name__)
 
-#: After this time without a response, the request is sent to another broker as well.
+#: After this time without a response or a connection, another broker is asked as well.
 _RESEND_AFTER_MS: Final = 3_000
 
 
@@ -159,7 +159,7 @@ class AnyNodeRequests:
     def _connect_to_node(self, now_ms: int, without: Container[int] = ()) -> bool:
         """Connect to a broker; return True if all brokers were forgotten instead."""
         links = [link for link in self._main_links() if link.key[0] not in without]
-        connecting = [link for link in links if not link.ready]
+        connecting = [link for link in links if not link.ready and not _is_late(link, now_ms)]
         if connecting:
             connecting[0].for_any = True
             return False
@@ -198,8 +198,14 @@ class AnyNodeRequests:
 
     def _sendable_ms(self, now_ms: int) -> int:
         links = self._main_links()
-        if any(not link.ready for link in links):
-            return NO_DEADLINE_MS  # until the connection opens, fails or times out
+        connecting = [link for link in links if not link.ready and not _is_late(link, now_ms)]
+        if connecting:  # until one opens, fails or is late
+            return min(link.begun_ms for link in connecting) + _RESEND_AFTER_MS
         moments = [link.connection.throttled_until_ms for link in links]
         moments += [self._pool.state(node).retry_at_ms for node in self._known]
         return min((moment for moment in moments if moment > now_ms), default=NO_DEADLINE_MS)
+
+
+def _is_late(link: Link, now_ms: int) -> bool:
+    """Tell whether a connection takes so long that another broker may be faster."""
+    return now_ms - link.begun_ms >= _RESEND_AFTER_MS

@@ -121,14 +121,12 @@ class NetworkClient:
     def prepare(self, now_ms: int) -> int:
         """Send requests, fail overdue ones, and return how long `poll` may wait, in ms.
 
-        0 means that futures were completed or new nodes are known, so the managers must be polled
-        again before the thread sleeps.
+        0 means that futures were completed, or that other nodes are known or can be used, so the
+        managers must be polled again before the thread sleeps.
         """
         self._update_nodes()
         self._pool.maintain(now_ms)
-        self._nodes.unreachable = {
-            node_id for node_id, state in self._pool.states.items() if state.unreachable
-        }
+        news = self._note_unreachable()
         if self._queues or self._any_node or self._has_unused or self._pool.has_outcomes:
             self._collect_outcomes()
             self._expire(now_ms)
@@ -137,9 +135,22 @@ class NetworkClient:
             if self._has_unused and not self._any_node.queue:
                 self._has_unused = self._pool.close_unused(self._known_by_id)
             self._collect_outcomes()
-            if self._deliver() or changed:
-                return 0
+            news |= self._deliver() or changed
+        if news:
+            return 0
         return max(1, min(self._next_action_ms(now_ms) - now_ms, FOREVER_MS))
+
+    def _note_unreachable(self) -> bool:
+        """Tell the managers which brokers cannot be used; return whether that has changed.
+
+        Nothing else may wake them: if the only broker that is read from falls silent, the managers
+        wait for its response, and none of them asks for a new leader.
+        """
+        found = {node_id for node_id, state in self._pool.states.items() if state.unreachable}
+        if found == self._nodes.unreachable:
+            return False
+        self._nodes.unreachable = found
+        return True
 
     def complete(self, events: Iterable[TransportEvent], now_ms: int) -> bool:
         """Process the events of `poll` and complete the futures of their requests.

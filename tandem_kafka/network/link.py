@@ -88,6 +88,11 @@ class Link:
         return self.connection.state is ConnectionState.READY
 
     @property
+    def begun_ms(self) -> int:
+        """When the attempt to connect began."""
+        return self.setup_deadline_ms - self.setup_timeout_ms
+
+    @property
     def phase(self) -> str:
         """The current step of the setup, for a message."""
         if self.number is None:

@@ -167,7 +167,8 @@ class NodeState:
         initial_ms = self._settings.socket_connection_setup_timeout_ms
         longest_ms = self._settings.socket_connection_setup_timeout_max_ms
         plain_ms = min(initial_ms << min(self.failures, 20), longest_ms)
-        return max(1, int(plain_ms * self._random.uniform(1 - _JITTER, 1 + _JITTER)))
+        jittered_ms = int(plain_ms * self._random.uniform(1 - _JITTER, 1 + _JITTER))
+        return max(1, min(jittered_ms, longest_ms))
 
     def untried(self, purpose: Purpose) -> deque[ServerAddress]:
         """Return the addresses not tried yet; if none is left, the name must be looked up again.

@@ -48,7 +48,7 @@ def _of_links(links: Iterable[Link], now_ms: int) -> Iterator[Trouble]:
         if link.closed:
             continue
         if not link.ready:
-            took_ms = now_ms - (link.setup_deadline_ms - link.setup_timeout_ms)
+            took_ms = now_ms - link.begun_ms
             what = f"has not been ready for {took_ms / 1000:.1f} s ({link.phase})"
         else:
             took_ms = now_ms - _due_ms(link, now_ms)

@@ -116,6 +116,52 @@ def test_a_hung_broker_delays_reading_only_until_the_election(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("way", ["assign", "subscribe"])
+def test_a_hung_broker_delays_a_consumer_that_reads_from_it_alone(seed: int, way: str) -> None:
+    """No response and no heartbeat of another broker wakes the managers."""
+    with Simulation(f"only leader {seed}", brokers=3, trace_lines=2_000) as simulation:
+        topic(simulation, "orders", 1)
+        tp = PARTITIONS[0]
+        simulation.cluster.move_leader(tp, 2)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        if way == "assign":
+            consumer.assign([tp])
+        else:
+            consumer.subscribe(["orders"])
+        produce(simulation, tp, 1)
+        assert read_for(consumer, 8_000 + 100 * seed) == 1
+        simulation.cluster.pause(2)
+        assert read_for(consumer, ELECTION_MS) == 0
+        simulation.cluster.move_leader(tp, 3)
+        produce(simulation, tp, 1)
+        assert read_for(consumer, 1_500) == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_network_that_accepts_and_swallows_delays_reading_by_ten_seconds_at_most(
+    seed: int,
+) -> None:
+    with Reading(f"swallowed {seed}") as reading:
+        network = reading.simulation.network
+        network.silent = {broker.address for broker in reading.simulation.cluster.brokers.values()}
+        network.freeze(reading.consumer._core.engine.transport)
+        reading.read_for_ms(90_000 + 3_000 * seed)
+        network.silent.clear()
+        assert reading.until_all_read() < 12_500  # with the backoff, and until it is noticed
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_lookup_does_not_wait_for_a_broker_that_accepts_and_says_nothing(seed: int) -> None:
+    with Simulation(f"first contact {seed}", brokers=3, trace_lines=2_000) as simulation:
+        topic(simulation, "orders", 1)
+        simulation.cluster.pause(1 + seed % 3)
+        consumer = simulation.consumer(bootstrap_timeout_ms=0)
+        began_ms = simulation.clock.now_ms()
+        assert consumer.topics() == {"orders"}
+        assert simulation.clock.now_ms() - began_ms < 4_500
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_a_killed_leader_delays_reading_by_a_second_after_the_election(seed: int) -> None:
     with Reading(f"killed {seed}") as reading:
         lost = reading.led_by(2)

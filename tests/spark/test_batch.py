@@ -30,7 +30,6 @@ def numbered(count: int, partitions: int = 1, *, first_ms: int = 0) -> list[Reco
     ]
 
 
-@pytest.mark.every_run
 def test_schema_and_contents(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     now_ms = int(time.time()) * 1_000
     kafka.admin.produce(
@@ -142,7 +141,6 @@ def test_codecs(kafka: KafkaCluster, topic: str, tables: Tables, codec: str) -> 
     assert values(tables.read(topic)) == [b"%d" % n for n in range(2_000)]
 
 
-@pytest.mark.every_run
 def test_transactions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": kafka.bootstrap(), "transactional.id": uuid.uuid4().hex}

@@ -23,7 +23,6 @@ def rows(tables: Tables, text: str, schema: str) -> Any:
     return tables.spark.sql(f"select * from values {text} as t({schema})")  # noqa: S608
 
 
-@pytest.mark.every_run
 @pytest.mark.partitions(2)
 def test_columns_arrive(topic: str, tables: Tables) -> None:
     frame = rows(
@@ -98,7 +97,6 @@ def test_the_option_topic_overrides_the_column(topic: str, tables: Tables) -> No
     assert {int(r.value) for r in tables.read(topic).collect()} == set(range(1_000))
 
 
-@pytest.mark.every_run
 def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     target = kafka.admin.create_topic(f"{topic}-copy")
     for _ in range(2):

@@ -41,7 +41,6 @@ def forget(tables: Tables, kind: str, batch: int, name: str = "out") -> None:
         Path(file).unlink(missing_ok=True)
 
 
-@pytest.mark.every_run
 @pytest.mark.partitions(2)
 def test_restarts_and_new_partitions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(20, 2))
@@ -54,7 +53,6 @@ def test_restarts_and_new_partitions(kafka: KafkaCluster, topic: str, tables: Ta
     assert offsets_of(tables) == whole(p0=20, p1=20, p2=10)
 
 
-@pytest.mark.every_run
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
 def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -> None:

@@ -228,7 +228,6 @@ def test_200_batches_leave_no_more_resources_than_20(
     assert last.kilobytes <= first.kilobytes + max(0, started) + 16_000
 
 
-@pytest.mark.every_run
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
 def test_a_killed_worker(kafka: KafkaCluster, topic: str, tables: Tables) -> None:

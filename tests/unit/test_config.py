@@ -52,7 +52,7 @@ def test_defaults_are_those_of_kafka_python(name):
         ("retry_backoff_max_ms", 1_000),
         ("default_api_timeout_ms", 60_000),
         ("socket_connection_setup_timeout_ms", 10_000),
-        ("socket_connection_setup_timeout_max_ms", 30_000),
+        ("socket_connection_setup_timeout_max_ms", 10_000),
         ("metadata_recovery_strategy", "rebootstrap"),
         ("metadata_recovery_rebootstrap_trigger_ms", 300_000),
         ("fetch_buffer_max_bytes", 67_108_864),

@@ -81,7 +81,7 @@ def test_backoff_grows_and_starts_over_after_success() -> None:
         assert number in network.transport.addresses
         network.cut(number)
         network.request()
-        pauses.append(network.iterate())
+        pauses.append(network.iterate() or network.iterate())
         network.iterate(after_ms=pauses[-1] - 1)
         assert number + 1 not in network.transport.addresses
         network.iterate(after_ms=1)
@@ -92,7 +92,7 @@ def test_backoff_grows_and_starts_over_after_success() -> None:
     network.respond(sent, metadata_response())
     network.cut(8)
     network.request()
-    assert 80 <= network.iterate() <= 120
+    assert 80 <= (network.iterate() or network.iterate()) <= 120
 
 
 def test_several_connections_lost_together_are_one_failure() -> None:
@@ -322,7 +322,7 @@ def test_a_listener_that_requires_sasl_closes_at_the_first_request() -> None:
         network.cut(number)
         assert "set security_protocol" in str(error_of(unsent))
         network.request()
-        pauses.append(network.iterate())
+        pauses.append(network.iterate() or network.iterate())
         network.now_ms += pauses[-1]
     assert pauses[4] > 700  # a response to ApiVersions is no success
 
