@@ -61,6 +61,36 @@ def test_a_cancelled_subscribe_keeps_topics_and_listener_together(mode: str) -> 
     each_suspension(mode, run, least=1)
 
 
+@pytest.mark.parametrize("call", ["subscribe", "assign"])
+def test_a_task_that_polls_does_not_wait_for_a_cancelled_call(call: str) -> None:
+    """A call that was cancelled while it waited for the reader is no visitor any more."""
+
+    async def run(simulation: Simulation) -> None:
+        (tp,) = topic(simulation, "orders", 1)
+        async with simulation.async_consumer(auto_offset_reset="earliest") as consumer:
+            await consumer.assign([tp])
+            polling = asyncio.create_task(consumer.poll(60_000))
+            await asyncio.sleep(5)
+            change = consumer.assign([tp]) if call == "assign" else consumer.subscribe(["orders"])
+            other = asyncio.create_task(change)
+            await asyncio.sleep(0)  # it waits until poll() gives way
+            other.cancel()
+            assert await cancelled(other)
+            await asyncio.sleep(1)
+            began_s = asyncio.get_running_loop().time()
+            for _ in range(5):
+                produce(simulation, tp, 1)
+                assert (await polling).count == 1
+                polling = asyncio.create_task(consumer.poll(60_000))
+                await asyncio.sleep(0.1)
+            assert asyncio.get_running_loop().time() - began_s < 2
+            polling.cancel()
+            assert await cancelled(polling)
+
+    with Simulation("cancelled visitor") as simulation:
+        simulation.run(run(simulation))
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_cancelled_unsubscribe_is_completed_first(protocol: str, mode: str) -> None:

@@ -1,0 +1,50 @@
+"""How offsets are split into tasks, and what Spark's offset log keeps of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.types import TopicPartition
+
+from tandem_kafka.spark.offsets import beginning_in, from_json, to_json  # isort: skip - see session
+from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
+
+ENDS = {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "tasks"),
+    [
+        ([100, 100, 100, 1_000], 10, 10),  # small ones are whole, and count as a task each
+        ([10] * 30 + [5_000, 5_000], 40, 40),
+        ([1_000], 7, 7),
+        ([3], 10, 3),  # a task has a record at least
+        ([5, 0, 5], 1, 2),  # a partition without records has no task
+    ],
+)
+def test_a_batch_has_as_many_tasks_as_min_partitions(
+    sizes: list[int], wanted: int, tasks: int
+) -> None:
+    ranges = [OffsetRange("orders", number, 50, 50 + size) for number, size in enumerate(sizes)]
+    found = split(ranges, min_partitions=wanted)
+    assert len(found) == tasks
+    offsets = sorted((part.partition, part.start, part.end) for part in found)
+    for each in ranges:
+        parts = [(start, end) for number, start, end in offsets if number == each.partition]
+        assert sum(end - start for start, end in parts) == each.size
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(parts))
+
+
+@pytest.mark.parametrize("beginning", [{}, {TopicPartition("orders", 1): 3}, ENDS])
+def test_the_end_of_a_first_batch_keeps_its_beginning(beginning: dict[TopicPartition, int]) -> None:
+    """Also if there was no partition: the batch must not start again at a later end."""
+    log = to_json(ENDS, beginning)
+    assert beginning_in(log) == beginning
+    assert from_json(log) == ENDS
+
+
+def test_the_end_of_a_later_batch_has_no_beginning() -> None:
+    assert beginning_in(to_json(ENDS)) is None
