@@ -91,7 +91,7 @@ class Options:
         None, NAME, "Consumer group; None reads without a group and commits nothing."
     )
     group_instance_id: str | None = option(
-        None, NAME, "Name of a static member, which keeps its partitions across restarts."
+        None, CLIENT_NAME, "Name of a static member, which keeps its partitions across restarts."
     )
     group_protocol: Literal["classic", "consumer", "auto"] = option(
         "classic",

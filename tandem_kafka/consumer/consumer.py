@@ -13,6 +13,7 @@ from tandem_kafka.callers import Threads, run
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.iteration import Loop
+from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
 from tandem_kafka.consumer.offset_methods import OffsetMethods
 from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
@@ -30,7 +31,13 @@ __all__ = ["KafkaConsumer"]
 
 
 class KafkaConsumer(
-    PlainMethods, SubscriptionMethods, OffsetMethods, ClusterMethods, Loop, Generic[KeyT, ValueT]
+    PlainMethods,
+    SubscriptionMethods,
+    OffsetMethods,
+    ClusterMethods,
+    KafkaPythonAttributes,
+    Loop,
+    Generic[KeyT, ValueT],
 ):
     """Reads records from a Kafka cluster.
 
@@ -239,11 +246,6 @@ class KafkaConsumer(
         """
         closing = self._parts.closing
         run(closing.close(autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group))
-
-    @property
-    def _closed(self) -> bool:
-        """Whether `close()` was called; some programs read this attribute of kafka-python."""
-        return self._core.closing or self._core.closed
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""

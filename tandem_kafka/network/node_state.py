@@ -162,10 +162,12 @@ class NodeState:
         longest_ms = self._settings.request_timeout_ms
         self._silence_limits_ms[purpose] = min(2 * self.silence_limit_ms(purpose), longest_ms)
 
-    def setup_timeout_ms(self) -> int:
+    def setup_timeout_ms(self, purpose: Purpose) -> int:
         """Return the timeout of the next attempt, which doubles with each failure (KIP-601)."""
         initial_ms = self._settings.socket_connection_setup_timeout_ms
         longest_ms = self._settings.socket_connection_setup_timeout_max_ms
+        if purpose is Purpose.PROBE:  # requests wait for it, and it may be cut off as well
+            longest_ms = min(longest_ms, SILENCE_LIMIT_MS)
         plain_ms = min(initial_ms << min(self.failures, 20), longest_ms)
         jittered_ms = int(plain_ms * self._random.uniform(1 - _JITTER, 1 + _JITTER))
         return max(1, min(jittered_ms, longest_ms))

@@ -26,7 +26,7 @@ from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
 from tandem_kafka.network.logins import Logins
 from tandem_kafka.network.meter import NetworkMeter
-from tandem_kafka.network.node_state import SILENCE_LIMIT_MS, NodeState
+from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
 from tandem_kafka.network.outages import Outages
 from tandem_kafka.network.proxies import Proxy
@@ -162,9 +162,7 @@ class ConnectionPool:
         """Start to connect; the caller must check that there is no such connection."""
         self._now_ms = now_ms
         self.move(node)
-        timeout_ms = self.state(node).setup_timeout_ms()
-        if purpose is Purpose.PROBE:  # it may have been cut off, too, and requests wait for it
-            timeout_ms = min(timeout_ms, SILENCE_LIMIT_MS)
+        timeout_ms = self.state(node).setup_timeout_ms(purpose)
         key = (node.node_id, purpose)
         link = Link(
             key=key,

@@ -131,7 +131,10 @@ BEHAVIOUR = (
     (
         "Private attributes (`_client`, `_fetcher`, `_coordinator`, ...)",
         "exist",
-        "do not exist, except `_closed`",
+        (
+            "what agents and monitors read exists: `_closed`, `_subscription.subscription`, "
+            "`_coordinator._generation`, `_client.cluster` and a few more, read-only"
+        ),
         "the implementation is different",
     ),
     (

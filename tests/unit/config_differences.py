@@ -158,10 +158,15 @@ THEIRS: Final = (
     ),
     Difference(
         "A blank name. The broker rejects it for a group (kafka-python's poll() raises "
-        "InvalidGroupIdError). As `group_instance_id`, all members with it would fence each "
-        "other.",
-        ("group_id", "group_instance_id"),
+        "InvalidGroupIdError).",
+        ("group_id",),
         ("`''`", "`' '`"),
+    ),
+    Difference(
+        "A blank name: all members with it would fence each other. Empty text is no name, as in "
+        "kafka-python.",
+        ("group_instance_id",),
+        ("`' '`",),
     ),
     Difference(
         "A name is a str, an int or a UUID. kafka-python sends the `str()` of anything: "
