@@ -270,6 +270,7 @@ def _stuck(
         (state.errors_put != state.errors_taken, "poll() must raise an error of it first"),
         (state.pending_revocation, "it is being revoked"),
         (state.awaiting_callback, "on_partitions_assigned() has not been called yet"),
+        (state.unconfirmed, "another member may own it, until the coordinator responds"),
         (state.leader_id < 0, "it has no leader"),
         (unreachable, f"its leader, broker {state.leader_id}, cannot be used"),
         (state.state in _WITHOUT_POSITION, _WITHOUT_POSITION.get(state.state, "")),

@@ -133,6 +133,7 @@ class AssignedPartition(FetchProgress):
         "_paused",
         "_pending_revocation",
         "_stop_at",
+        "_unconfirmed",
         "base",
         "consumed",
         "end_offset_asked",
@@ -167,6 +168,7 @@ class AssignedPartition(FetchProgress):
         self._pending_revocation = False
         self._awaiting_callback = False
         self._dropped = False
+        self._unconfirmed = False
         self.reset_timestamp: int | None = None
         self.leader_id = -1
         self.leader_epoch = UNKNOWN_EPOCH
@@ -211,7 +213,11 @@ class AssignedPartition(FetchProgress):
     def returnable(self) -> bool:
         """True if buffered records may be returned now."""
         return not (
-            self._paused or self._pending_revocation or self._awaiting_callback or self._dropped
+            self._paused
+            or self._pending_revocation
+            or self._awaiting_callback
+            or self._dropped
+            or self._unconfirmed
         )
 
     @property
@@ -262,6 +268,16 @@ class AssignedPartition(FetchProgress):
     @dropped.setter
     def dropped(self, dropped: bool) -> None:
         self._dropped = dropped
+        self._changes.note(self)
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether another member may own it, until the coordinator responds."""
+        return self._unconfirmed
+
+    @unconfirmed.setter
+    def unconfirmed(self, unconfirmed: bool) -> None:
+        self._unconfirmed = unconfirmed
         self._changes.note(self)
 
     @property

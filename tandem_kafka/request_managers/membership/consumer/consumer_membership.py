@@ -1,8 +1,4 @@
-"""Membership in a KIP-848 group, which uses a single request: ConsumerGroupHeartbeat.
-
-States and transitions are in `consumer_states.py`, the fields of a heartbeat in
-`consumer_heartbeat.py`, and the reconciliation of a target assignment in `reconciliation.py`.
-"""
+"""Membership in a KIP-848 group, which uses a single request: ConsumerGroupHeartbeat."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
+from tandem_kafka.request_managers.membership.consumer.confirmation import Confirmation
 from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -75,6 +72,7 @@ class ConsumerMembership(RequestManager):
             context, self._callbacks, metadata, self._acknowledge, self._computation.notify_assignor
         )
         self._fields = HeartbeatFields(context, self._computation.announced)
+        self._confirmation = Confirmation(context)
         self._timer = PollTimer(context)
         self._rebalance = RebalanceTimer(context)
         self._request = context.request_state()
@@ -174,6 +172,7 @@ class ConsumerMembership(RequestManager):
         if machine.state is State.RECONCILING and not self._full_heartbeat_pending:
             self._reconciliation.step()
         unsent, wait_ms = self._send_if_due(now_ms)
+        wait_ms = min(wait_ms, self._confirmation.poll(now_ms, self._interval_ms))
         if 0 < left_ms < wait_ms:
             wait_ms = left_ms
         if self._computation.active and machine.state in TAKES_TARGETS:
@@ -294,6 +293,7 @@ class ConsumerMembership(RequestManager):
 
     def _apply_response(self, message: Any) -> None:
         """Apply the member epoch and the target of a response."""
+        self._confirmation.confirm(self._context.clock.now_ms())
         if message.member_epoch < 0:
             self._rejected_instance = None  # this member owned the instance id; join now
             return

@@ -1,0 +1,87 @@
+"""A member that was cut off for longer than its session returns no records of other members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing import Simulation
+from tests.simulation.ledger import produce, topic
+
+PARTITIONS = [TopicPartition("orders", number) for number in range(4)]
+
+
+class Pair:
+    """Two members; records arrive all the time, and each notes what it has returned."""
+
+    def __init__(self, simulation: Simulation, **options: Any) -> None:
+        self.simulation = simulation
+        topic(simulation, "orders", len(PARTITIONS))
+        self.members = [
+            simulation.consumer(
+                "orders",
+                group_id="readers",
+                group_protocol="consumer",
+                auto_offset_reset="earliest",
+                auto_commit_interval_ms=1_000,
+                **options,
+            )
+            for _ in range(2)
+        ]
+        self.read: dict[tuple[TopicPartition, int], list[KafkaConsumer]] = {}
+        while not all(len(each.assignment()) == 2 for each in self.members):
+            self.step()
+
+    def step(self, *, produced: int = 5) -> None:
+        for tp in PARTITIONS:
+            produce(self.simulation, tp, produced)
+        for member in self.members:
+            for tp, records in member.poll(50).items():
+                for record in records:
+                    self.read.setdefault((tp, record.offset), []).append(member)
+        self.simulation.sleep(100)
+
+    def run(self, duration_ms: int) -> None:
+        until_ms = self.simulation.clock.now_ms() + duration_ms
+        while self.simulation.clock.now_ms() < until_ms:
+            self.step()
+
+    def cut_off(self) -> None:
+        transport = self.members[0]._core.engine.transport
+        for broker in self.simulation.cluster.brokers.values():
+            self.simulation.network.partitions.add((transport, broker.address))
+
+    def repeated(self) -> int:
+        """Return how many records the first member has returned after the other one had."""
+        first, second = self.members
+        return sum(second in by and by[-1] is first for by in self.read.values())
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_member_that_was_fenced_meanwhile_repeats_nothing(seed: int) -> None:
+    with Simulation(f"cut off {seed}", brokers=3, trace_lines=400) as simulation:
+        pair = Pair(simulation)
+        pair.run(5_000)
+        pair.cut_off()
+        pair.run(75_000)
+        assert len(pair.members[1].assignment()) == 4
+        simulation.network.partitions.clear()
+        pair.run(20_000)
+        assert all(len(each.assignment()) == 2 for each in pair.members)
+        assert pair.repeated() == 0
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_short_outage_does_not_stop_a_member(seed: int) -> None:
+    with Simulation(f"short {seed}", brokers=3, trace_lines=400) as simulation:
+        pair = Pair(simulation)
+        pair.run(5_000)
+        pair.cut_off()
+        pair.run(3_000)
+        simulation.network.partitions.clear()
+        before = len(pair.read)
+        pair.run(12_000)
+        assert len(pair.read) > before
+        assert all(member.health().ready for member in pair.members)
