@@ -211,7 +211,7 @@ def test_reactions_to_heartbeat_errors(
                 member.done()
             assert member.send().message.member_epoch == 0
         case Reaction.RAISE:
-            assert [type(each) for each in world.raised()] == [error]
+            assert [isinstance(each, error) for each in world.raised()] == [True]
             assert member.state is before
             world.wait_and_send(member.manager)
         case _:
@@ -219,6 +219,15 @@ def test_reactions_to_heartbeat_errors(
             assert member.state is State.FATAL
             assert member.quiet(after_ms=600_000)
             assert [type(each) for each in world.raised()] == [error]
+
+
+def test_the_error_of_a_denied_topic_names_it_although_the_response_does_not() -> None:
+    member = ConsumerMember()
+    member.settle()
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.TopicAuthorizationFailedError)
+    [raised] = member.world.raised()
+    assert raised.args == ({"orders"},)
+    assert "--topic orders" in str(raised)
 
 
 @pytest.mark.behaviour(93)
