@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,17 @@ class Connection:
             yield consumer
         finally:
             consumer.close(timeout_ms=2_000)
+
+    def reader(
+        self, *, uncommitted: bool = False, **more: Any
+    ) -> AbstractContextManager[KafkaConsumer]:
+        """Open a consumer for the records of a topic.
+
+        Records of aborted and open transactions are left out, unless `uncommitted` or
+        `isolation.level` asks for them.
+        """
+        level = self.options.get("isolation_level", "read_committed")
+        return self.consumer(isolation_level="read_uncommitted" if uncommitted else level, **more)
 
     @contextmanager
     def administration(self) -> Iterator[Administration]:

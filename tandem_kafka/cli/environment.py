@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,11 +13,30 @@ from tandem_kafka.runtime import Clock, MonotonicClock, sleep_ms
 
 __all__ = ["Environment", "current"]
 
+#: How long a command tries ports that refuse connections.
+_REFUSED_MS: Final = 2_000
+
 
 def _consumer(**options: Any) -> Any:
     from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka.errors import KafkaTimeoutError
 
-    return KafkaConsumer(**options)
+    limit_ms = options.get("bootstrap_timeout_ms", 0)
+    if "api_version" in options or limit_ms <= _REFUSED_MS:
+        return KafkaConsumer(**options)
+    consumer = KafkaConsumer(**{**options, "bootstrap_timeout_ms": 0})
+    try:
+        try:
+            consumer.bootstrap(_REFUSED_MS)
+        except KafkaTimeoutError:
+            troubles = consumer.health().troubles
+            if troubles and all("refused" in each for each in troubles):
+                raise  # nothing listens there: waiting does not help a person
+            consumer.bootstrap(limit_ms - _REFUSED_MS)
+    except BaseException:
+        consumer.close(timeout_ms=0)
+        raise
+    return consumer
 
 
 def _administration(options: Mapping[str, Any]) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import category
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,16 +19,23 @@ __all__ = [
     "coloured",
     "console",
     "json_line",
+    "json_text",
     "on_terminal",
     "print_table",
     "show",
     "table",
+    "visible",
 ]
 
+#: Categories of characters without a shape of their own: control and format characters such as
+#: U+202E, halves of surrogate pairs, separators of lines and paragraphs.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: Wide enough that a table that is read by a program is never wrapped.
 _PIPE_WIDTH: Final = 100_000
 #: Tables that are wider than the terminal by more than this factor are printed as blocks.
 _FOLDED: Final = 1.5
+#: The only column of text may be folded to this width, with the space beside it.
+_NARROWEST: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,35 @@ def counted(number: int, noun: str) -> str:
 
 def json_line(row: Mapping[str, Any]) -> str:
     """Return a row as one line of JSON."""
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json_text(row)
+
+
+def json_text(content: object) -> str:
+    r"""Return JSON on one line; what has no shape on a terminal is `\uNNNN`."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text if text.isprintable() else _replaced(text, _json_escape)
+
+
+def visible(text: str, keep: str = "\t") -> str:
+    r"""Return text without effect on a terminal: what has no shape is `\xNN` or `\uNNNN`.
+
+    The characters of `keep` stay.
+    """
+    return text if text.isprintable() else _replaced(text, _escape, keep)
+
+
+def _replaced(text: str, escape: Callable[[str], str], keep: str = "") -> str:
+    return "".join(
+        escape(each) if category(each) in _UNSEEN and each not in keep else each for each in text
+    )
+
+
+def _json_escape(character: str) -> str:
+    return json.dumps(character)[1:-1]
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -122,16 +158,20 @@ def show(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], *, as_jso
         print(json_line(row))
 
 
-def _fits(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a table is readable: on a terminal, it is not much wider."""
+def _fits(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a table is readable: on a terminal, it is not much wider, or only text is folded."""
     if not on_terminal():
         return True
-    widths = [
-        max(len(column.heading), *(len(_cell(row.get(column.key))) for row in rows), 0)
+    widths = {
+        column: max(len(column.heading), *(len(_cell(row.get(column.key))) for row in rows), 0) + 2
         for column in columns
-    ]
+        if not rows or any(row.get(column.key) is not None for row in rows)
+    }
     width: int = console().width
-    return sum(widths) + 2 * len(widths) <= _FOLDED * width
+    numbers = sum(size for column, size in widths.items() if column.number)
+    texts = [size for column, size in widths.items() if not column.number]
+    folded = numbers + sum(min(size, _NARROWEST) for size in texts)
+    return sum(widths.values()) <= _FOLDED * width or (len(texts) == 1 and folded <= width)
 
 
 def _print_records(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -164,5 +204,4 @@ def _cell(value: object) -> str:
     if isinstance(value, (list, tuple, dict)):
         return json.dumps(value, ensure_ascii=False, default=str)
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    # A name from a cluster must not control the terminal.
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+    return visible(text, keep="")

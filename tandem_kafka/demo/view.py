@@ -93,7 +93,7 @@ class View:
             self._console.print(
                 "\nTry next:\n"
                 "  python -m tandem_kafka.testing serve   a cluster for your own program\n"
-                "  docs/start/first-consumer.md           read it with ten lines of code\n"
+                "  pydoc tandem_kafka.KafkaConsumer        read it with ten lines of code\n"
                 "  make test                              all tests, on a real Kafka broker"
             )
 

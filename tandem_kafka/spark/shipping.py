@@ -31,7 +31,7 @@ def _unpack(data: bytes) -> Any:
         text = (
             f"{problem} on the worker {platform.node()} for {sys.executable}: install "
             "tandem-kafka[spark] there, set PYSPARK_PYTHON to a Python that has it, or ship it "
-            "with the job (docs/reference/spark-clusters.md)"
+            "with the job (spark-submit --py-files or --archives)"
         )
         sentence = type("tandem_kafka", (Exception,), {"__module__": "builtins"})(text)
         names = {"__cause__": property(lambda _: sentence, lambda _, __: None)}

@@ -26,6 +26,7 @@ from tests.commands import Ran, Run, runner
 from tests.integration.polling import Consume
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.ports import free_ports
 from tests.kafka.security import PASSWORD
 
 HEADERS = [("trace", b"t"), ("empty", b"")]
@@ -206,6 +207,8 @@ def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) ->
     assert reset("latest", "-t", orders, "--yes") == [5, 5]
     assert reset("earliest", "--dry-run") == [5, 5]
     assert reset("earliest", given="n\n", code=1) == [5, 5]
+    silent = commands.run("offsets", "reset", "-g", name, "--to", "earliest", code=2)
+    assert "use --yes" in silent.err
     assert reset("earliest", given="y\n") == [0, 0]
     assert reset("s@150s", "--yes") == [4, 3]
     assert reset("-2", "--yes", "-t", orders, "-p", "1") == [4, 3]
@@ -268,7 +271,7 @@ def test_sql(commands: Commands, orders: str) -> None:
         {"key": "key-1", "n": 3},
         {"key": "key-2", "n": 3},
     ]
-    joined = f'SELECT count(*) n FROM {table} a JOIN {table} b USING ("partition", "offset")'  # noqa: S608
+    joined = f"SELECT count(*) n FROM {table} a JOIN {table} b USING (partition, record_offset)"  # noqa: S608
     assert commands.rows("sql", joined, "--from", "150s") == [{"n": 3}]
     wrong = commands.run("sql", f"SELECT nothing FROM {table}", code=1).err  # noqa: S608
     assert len(wrong.splitlines()) == 1
@@ -299,6 +302,14 @@ def test_a_login_from_a_file_of_java(
     assert len(wrong.splitlines()) == 1
     assert "SaslAuthenticationFailedError" in wrong
     assert PASSWORD not in commands.run("groups", *config, "--verbose", "--verbose").err
+
+
+def test_a_port_that_refuses_fails_before_the_timeout(commands: Commands) -> None:
+    """Nothing listens there; a broker that starts is waited for by programs, not by people."""
+    (port,) = free_ports(1)
+    ran = commands.run("topics", "-b", f"127.0.0.1:{port}", code=1)
+    assert "no broker responded within 2000 ms" in ran.err
+    assert "refused" in ran.err
 
 
 def test_follow_prints_what_arrives(commands: Commands, kafka: KafkaCluster, orders: str) -> None:

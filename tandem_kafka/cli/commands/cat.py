@@ -50,7 +50,7 @@ def command(
     form = files.form_of(to, output)
     if form is not None and printer.chosen:
         raise CommandError("choose one of --to and a form for text (-f, --json, --hex)", usage=True)
-    with connection.consumer() as consumer:
+    with connection.reader(uncommitted=selection.uncommitted) as consumer:
         span = selection.span(connection, consumer)
         reader = SpanReader(consumer, span, connection.environment.clock)
         with _progress(reader, span, shown=output != "-") as advance:

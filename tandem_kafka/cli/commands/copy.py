@@ -69,7 +69,7 @@ def command(
     options = {} if group_id is None else {"group_id": group_id}
     count = _partitions_of(target, destination)
     with (
-        connection.consumer(**options) as consumer,
+        connection.reader(uncommitted=selection.uncommitted, **options) as consumer,
         closing(target.producer(compression_type=given["compression"])) as producer,
     ):
         environment = connection.environment

@@ -51,7 +51,7 @@ def command(
     """
     click.get_current_context().meta["failed"] = USAGE
     matches = _condition(given)
-    with connection.consumer() as consumer:
+    with connection.reader(uncommitted=selection.uncommitted) as consumer:
         from tandem_kafka.cli.records.reading import SpanReader
 
         span = selection.span(connection, consumer)

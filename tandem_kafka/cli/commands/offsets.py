@@ -110,12 +110,25 @@ def reset(
             return
         if not given["yes"]:
             question = f"Move {counted(len(new), 'offset')} of the group {group_id!r}?"
-            if not click.confirm(question, err=True):
+            if not _confirmed(question):
                 raise CommandError("nothing is changed")
         # A member may have joined meanwhile. The coordinator rejects the commit then, too.
         _refuse_members(administration, group_id)
         consumer.commit(new)
     click.echo(f"{counted(len(new), 'offset')} of {group_id!r} committed", err=True)
+
+
+def _confirmed(question: str) -> bool:
+    """Ask; fail if nobody can answer."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort as abort:
+        if isinstance(abort.__context__, EOFError):
+            raise CommandError(
+                "stdin has no answer, so nothing is changed: use --yes to act without a question",
+                usage=True,
+            ) from None
+        raise
 
 
 def _refuse_members(administration: Administration, group_id: str) -> None:

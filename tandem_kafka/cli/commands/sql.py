@@ -29,9 +29,9 @@ def command(
 ) -> None:
     """Run QUERY, in which topics are tables: a name with a dash stands in double quotes.
 
-    Columns: topic, partition, offset, timestamp, timestamp_type, leader_epoch, headers, key and
-    value as text (NULL if they are not UTF-8), key_bytes and value_bytes. Everything in the range
-    is read before the query runs. Example: SELECT key, count(*) FROM orders GROUP BY key
+    Columns: topic, partition, record_offset, timestamp, timestamp_type, leader_epoch, headers, key
+    and value as text (NULL if they are not UTF-8), key_bytes and value_bytes. Everything in the
+    range is read before the query runs. Example: SELECT key, count(*) FROM orders GROUP BY key
     """
     for name in ("duckdb", "pyarrow"):
         if find_spec(name) is None:
@@ -39,10 +39,11 @@ def command(
     from tandem_kafka.cli.records.queries import Query
 
     with Query(query) as prepared:
-        with connection.consumer() as consumer:
-            for topic in prepared.tables:
-                span = selection_of(topic).span(connection, consumer)
-                prepared.load(topic, consumer, span, connection.environment.clock)
+        chosen = [selection_of(topic) for topic in prepared.tables]
+        with connection.reader(uncommitted=chosen[0].uncommitted) as consumer:
+            for each in chosen:
+                span = each.span(connection, consumer)
+                prepared.load(each.topic, consumer, span, connection.environment.clock)
         names, rows = prepared.result()
     columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
     show(columns, (_row(names, row) for row in rows), as_json=as_json)

@@ -49,7 +49,7 @@ def command(
         raise CommandError("choose one of --follow and --until", usage=True)
     if lines is not None and (selection.start or selection.until):
         raise CommandError("choose one of -n and a range (-o, --from, --until)", usage=True)
-    with connection.consumer() as consumer:
+    with connection.reader(uncommitted=selection.uncommitted) as consumer:
         if selection.start or selection.until:
             ends = _print_range(connection, consumer, selection, (printer, filters))
         else:

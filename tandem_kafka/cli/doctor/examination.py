@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tandem_kafka.cli.doctor.access import Access
+from tandem_kafka.cli.doctor.certificates import own_certificate
 from tandem_kafka.cli.doctor.finding import Finding, Step, Verdict, failed, passed
 from tandem_kafka.cli.doctor.login import Login
 from tandem_kafka.cli.doctor.reaching import Server, lacks_tls
@@ -89,6 +90,8 @@ class _Examination:
     def cluster(self) -> Iterator[Finding]:
         """Examine the bootstrap servers, then the brokers that one of them names."""
         direct = self._config.proxy_url is None
+        if self._context is not None and self._config.ssl_certfile is not None:
+            yield own_certificate(self._config.ssl_certfile, self._clock.wall_ms())
         if not direct:
             yield from self._proxy()
         for host, port in self._config.bootstrap_servers:

@@ -10,6 +10,7 @@ from tandem_kafka.cli.doctor.reaching import Server, speaks_tls
 from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     KafkaError,
+    KafkaTimeoutError,
     SaslAuthenticationFailedError,
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tandem_kafka.shared.metadata import ClusterSnapshot
 
 __all__ = ["Login"]
+
+#: In the text of an error if the server has refused or closed connections.
+_UNUSABLE: Final = "has been unusable"
 
 _REFUSALS: Final = {
     TlsAuthenticationError: (
@@ -102,6 +106,13 @@ class Login:
                 return failed(step, server.target, reason_of(error), advice)
         if not self._config.security_protocol.endswith("SSL") and server.offers_tls():
             return speaks_tls(server.target)
+        if isinstance(error, KafkaTimeoutError) and _UNUSABLE not in str(error):
+            return failed(
+                Step.VERSIONS, server.target,
+                f"it accepts connections, but has not responded within {self._timeout_ms} ms",
+                "the broker hangs, or this is no Kafka broker: look at its log and its threads, "
+                "and restart it",
+            )  # fmt: skip
         return failed(
             Step.VERSIONS, server.target, reason_of(error),
             "check that this is the port of a Kafka listener for clients, with this "

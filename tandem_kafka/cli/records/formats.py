@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.output import on_terminal, visible
 from tandem_kafka.cli.records.jsonlines import as_json
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.types import ConsumerRecord
@@ -20,8 +21,6 @@ Formatter: TypeAlias = Callable[[Record], bytes]
 #: A letter in place of a percent sign, an escape, or text.
 _TOKEN: Final = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)|([^%\\]+)", re.DOTALL)
 _ESCAPED: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
-#: Bytes that could control a terminal: C0 without tab, DEL; C1 is found after decoding.
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _ROW: Final = 16
 
 
@@ -53,8 +52,12 @@ _FIELDS: Final[dict[str, Formatter]] = {
 }
 
 
-def by_format(text: str) -> Formatter:
+def by_format(text: str, *, safe: bool = False) -> Formatter:
     """Return the formatter for a format string.
+
+    Args:
+        text: The format string.
+        safe: Show what could control a terminal; lines and tabs stay.
 
     Raises:
         CommandError: It has an unknown field or escape.
@@ -67,7 +70,7 @@ def by_format(text: str) -> Formatter:
         elif code is not None:
             parts.append(bytes([int(code, 16)]))
         elif field in _FIELDS:
-            parts.append(_FIELDS[field])
+            parts.append(_safe(_FIELDS[field]) if safe else _FIELDS[field])
         elif escape in _ESCAPED:
             parts.append(_ESCAPED[escape])
         else:
@@ -81,16 +84,17 @@ def by_format(text: str) -> Formatter:
     )
 
 
+def _safe(formatter: Formatter) -> Formatter:
+    def shown(record: Record) -> bytes:
+        text = formatter(record).decode("utf-8", "backslashreplace")
+        return visible(text, keep="\t\n").encode()
+
+    return shown
+
+
 def printable(content: bytes | None) -> str:
-    r"""Return content on one line, without effect on a terminal: control characters as `\xNN`."""
-    if content is None:
-        return "-"
-    text = content.decode("utf-8", "backslashreplace")
-    return _CONTROL.sub(lambda found: _shown_control(found[0]), text)
-
-
-def _shown_control(character: str) -> str:
-    return {"\n": "\\n", "\r": "\\r"}.get(character, f"\\x{ord(character):02x}")
+    r"""Return content on one line, without effect on a terminal."""
+    return "-" if content is None else visible(content.decode("utf-8", "backslashreplace"))
 
 
 def _line(record: Record) -> bytes:
@@ -139,7 +143,7 @@ def chosen(text: str | None, *, json: bool, hexadecimal: bool, colours: bool) ->
     if sum((text is not None, json, hexadecimal)) > 1:
         raise CommandError("choose one of -f, --json and --hex", usage=True)
     if text is not None:
-        return by_format(text)
+        return by_format(text, safe=on_terminal())
     if json:
         return as_json
     if hexadecimal:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any, TypeAlias
 
+from tandem_kafka.cli.output import json_text
 from tandem_kafka.types import ConsumerRecord
 
 __all__ = ["as_json", "json_bytes"]
@@ -34,4 +34,4 @@ def as_json(record: ConsumerRecord[Any, Any]) -> bytes:
         "value": json_bytes(record.value),
         "headers": [[name, json_bytes(content)] for name, content in record.headers],
     }
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return json_text(fields).encode() + b"\n"

@@ -34,7 +34,7 @@ _INSERT: Final = """
 """
 _VIEW: Final = """
     CREATE VIEW {view} AS
-    SELECT topic, "partition", "offset", "timestamp", TRY(decode(key)) AS key,
+    SELECT topic, "partition", "offset" AS record_offset, "timestamp", TRY(decode(key)) AS key,
         TRY(decode(value)) AS value, headers, timestamp_type, leader_epoch,
         key AS key_bytes, value AS value_bytes
     FROM {table}

@@ -30,6 +30,9 @@ _RANGE: Final = (
         "--from", "since", metavar="TIME", help="Begin at a time: 15m (ago), 2026-05-01T12:00."
     ),
     click.option("--until", metavar="TIME", help="End at a time; the end of the topic by default."),
+    click.option(
+        "--uncommitted", is_flag=True, help="Also records of aborted and open transactions."
+    ),
 )  # fmt: skip
 
 
@@ -42,12 +45,14 @@ class Selection:
         numbers: The partitions; empty for all.
         start: Where to begin, as for `Bounds`; None without a flag.
         until: The time to end at, as it was written.
+        uncommitted: Whether to read records of aborted and open transactions.
     """
 
     topic: str
     numbers: tuple[int, ...] = ()
     start: str | None = None
     until: str | None = None
+    uncommitted: bool = False
 
     def partitions(self, consumer: KafkaConsumer) -> list[TopicPartition]:
         """Return the partitions, in order.
@@ -81,6 +86,7 @@ def ranged(command: Callable[..., Any]) -> Callable[..., Any]:
         offset: str | None,
         since: str | None,
         until: str | None,
+        uncommitted: bool,
         **given: Any,
     ) -> Any:
         if offset is not None and since is not None:
@@ -88,7 +94,7 @@ def ranged(command: Callable[..., Any]) -> Callable[..., Any]:
         start = offset if since is None else f"s@{since}"
 
         def selection_of(topic: str) -> Selection:
-            return Selection(topic, partitions, start, until)
+            return Selection(topic, partitions, start, until, uncommitted)
 
         return command(selection_of=selection_of, **given)
 

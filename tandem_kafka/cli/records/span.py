@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.cli.times import time_ms
 from tandem_kafka.types import TopicPartition
@@ -103,4 +105,12 @@ def starts_at(
         )
     number = int(start)
     asked = {tp: ends[tp] + number if start[0] == "-" else number for tp in partitions}
+    _note_beyond(flag, start, {tp: ends[tp] for tp, at in asked.items() if at > ends[tp]})
     return {tp: min(max(beginnings[tp], at), ends[tp]) for tp, at in asked.items()}
+
+
+def _note_beyond(flag: str, start: str, ends: Mapping[TopicPartition, int]) -> None:
+    """Say that partitions end before the offset, because otherwise nothing is shown."""
+    if ends:
+        shown = ", ".join(f"{tp.topic}-{tp.partition} at {end}" for tp, end in sorted(ends.items()))
+        click.echo(f"{flag} {start} is beyond the end: {shown}; their ends are used", err=True)

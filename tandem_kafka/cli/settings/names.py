@@ -132,7 +132,11 @@ def _option(name: str, value: str) -> dict[str, Any]:
     known = PROPERTIES.get(name)
     if known is None or known.option is None:
         near = get_close_matches(name, [*PROPERTIES, *(each.replace("_", ".") for each in _FIELDS)])
-        hint = f"; did you mean {near[0]}?" if near else "; see docs/reference/options.md"
+        hint = (
+            f"; did you mean {near[0]}?"
+            if near
+            else "; `python -m pydoc tandem_kafka.ConsumerOptions` lists the options"
+        )
         raise KafkaConfigurationError(f"there is no option {name}{hint}")
     if known.words:
         value = known.words.get(value.lower(), value)

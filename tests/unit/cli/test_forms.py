@@ -75,6 +75,32 @@ def test_a_record_cannot_control_the_terminal() -> None:
         assert b"\x1b]" not in shown
 
 
+HOSTILE = "\x1b]0;t\x07\x9b2J\u202e日本語\u2028"
+
+
+def test_a_format_cannot_control_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = record(key=HOSTILE.encode(), value=f"1\t2\n{HOSTILE}".encode())
+    raw = chosen("%k %v", json=False, hexadecimal=False, colours=False)
+    assert raw(hostile) == f"{HOSTILE} 1\t2\n{HOSTILE}".encode(), "a pipe gets the bytes"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    safe = chosen("%k %v", json=False, hexadecimal=False, colours=False)
+    escaped = r"\x1b]0;t\x07\x9b2J\u202e日本語\u2028"
+    assert safe(hostile).decode() == f"{escaped} 1\t2\n{escaped}"
+    assert safe(record(value=b"\xff")).decode() == r"k \xff"
+
+
+def test_json_has_no_character_without_a_shape() -> None:
+    line = as_json(record(value=HOSTILE.encode())).decode()
+    assert line[:-1].isprintable()
+    assert "日本語" in line
+    assert json.loads(line)["value"] == HOSTILE
+
+
+def test_a_line_for_people_shows_what_turns_the_direction_of_text() -> None:
+    line = chosen(None, json=False, hexadecimal=False, colours=False)
+    assert r"\u202e日本語\u2028" in line(record(value=HOSTILE.encode())).decode()
+
+
 def test_a_dump() -> None:
     assert dumped(record(value=bytes(range(60, 80)))).decode().splitlines() == [
         "orders 3:42 2023-11-14T22:13:20.000Z",

@@ -47,9 +47,49 @@ def test_the_last_records_of_a_log_with_gaps(run: Run, cluster: SimulatedKafka) 
     transaction = cluster.cluster.transaction()
     transaction.produce(changes, *VALUES * 5)
     transaction.abort()
-    committed = ("-X", "isolation.level=read_committed")
-    ran = run("tail", "-t", "changes", "-n", "3", "-f", "%v\\n", *committed)
+    ran = run("tail", "-t", "changes", "-n", "3", "-f", "%v\\n")
     assert numbers(ran.out) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tail", "-t", "changes", "-f", "%v\\n"),
+        ("tail", "-t", "changes", "-o", "beginning", "-f", "%v\\n"),
+        ("cat", "-t", "changes", "-f", "%v\\n"),
+        ("grep", "order", "-t", "changes", "-f", "%v\\n"),
+        ("sql", "SELECT CAST(value ->> 'order' AS INT) AS \"order\" FROM changes", "-J"),
+    ],
+    ids=lambda command: " ".join(command[:1] + command[3:5]),
+)
+def test_records_of_aborted_and_open_transactions_are_left_out(
+    run: Run, cluster: SimulatedKafka, command: tuple[str, ...]
+) -> None:
+    changes = TopicPartition("changes", 0)
+    cluster.create_topic("changes")
+    for values, end in ((VALUES[:2], "commit"), (VALUES[2:4], "abort"), (VALUES[4:5], "commit")):
+        transaction = cluster.cluster.transaction()
+        transaction.produce(changes, *values)
+        getattr(transaction, end)()
+    cluster.cluster.transaction().produce(changes, VALUES[5])
+    assert numbers(run(*command).out) == [0, 1, 4]
+    assert numbers(run(*command, "--uncommitted").out) == [0, 1, 2, 3, 4, 5]
+    assert numbers(run(*command, "-X", "isolation.level=read_uncommitted").out) == [*range(6)]
+
+
+def test_a_time_without_a_later_record_is_the_end(run: Run, cluster: SimulatedKafka) -> None:
+    cluster.advance(600_000)
+    assert run("cat", "-t", "orders", "-o", "s@5m", "-f", "%v\\n").out == ""
+    cluster.produce("orders", b'{"order": 99}')
+    assert numbers(run("cat", "-t", "orders", "-o", "s@5m", "-f", "%v\\n").out) == [99]
+
+
+def test_an_offset_beyond_the_end_is_named(run: Run) -> None:
+    ran = run("cat", "-t", "orders", "-o", "99")
+    assert ran.out == ""
+    assert ran.err.splitlines() == [
+        "-o 99 is beyond the end: orders-0 at 10, orders-1 at 10; their ends are used"
+    ]
 
 
 @pytest.mark.parametrize(

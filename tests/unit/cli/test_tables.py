@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -64,15 +65,30 @@ def test_a_table_that_is_too_wide_becomes_blocks(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sys.stdout", stream)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
-    rows = [{"name": "x" * 130, "lag": number} for number in range(2)]
-    show(COLUMNS[:2], rows, as_json=False)
+    rows = [{"name": "x" * 130, "owner": str(number)} for number in range(2)]
+    show([Column("name"), Column("owner")], rows, as_json=False)
     assert stream.getvalue().splitlines() == [
-        f"NAME  {'x' * 130}",
-        "LAG   0",
+        f"NAME   {'x' * 130}",
+        "OWNER  0",
         "",
-        f"NAME  {'x' * 130}",
-        "LAG   1",
+        f"NAME   {'x' * 130}",
+        "OWNER  1",
     ]
+
+
+def test_a_long_name_is_folded_beside_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    numbers = [Column(name, number=True) for name in ("partitions", "replicas", "no leader")]
+    row = {"topic": "t" * 70, "partitions": 3, "replicas": 1, "no leader": 0}
+    show([Column("topic"), *numbers], [row], as_json=False)
+    lines = re.sub(r"\x1b\[\d*m", "", stream.getvalue()).splitlines()
+    assert lines[0].split() == ["TOPIC", "PARTITIONS", "REPLICAS", "NO", "LEADER"]
+    assert lines[1].split()[1:] == ["3", "1", "0"]
+    assert sum(line.count("t") for line in lines[1:]) == 70
+    assert max(map(len, lines)) <= 60
 
 
 def test_topics(run: Run, cluster: SimulatedKafka) -> None:
