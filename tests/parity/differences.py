@@ -54,6 +54,12 @@ BEHAVIOUR = (
         "a program that seeks in its listener works with and without a group",
     ),
     (
+        "A listener before the first join",
+        "`on_partitions_revoked(set())` is called",
+        "is not called",
+        "nothing is revoked",
+    ),
+    (
         "A listener raises",
         "the error is logged, and the listener is not called again",
         "`poll()` raises `RebalanceCallbackError`, and the next `poll()` calls the listener again",
@@ -106,6 +112,12 @@ BEHAVIOUR = (
         "undefined",
         "the second thread gets `ConcurrentModificationError`",
         "the records would be split between them in any order",
+    ),
+    (
+        "`close()` while another thread is inside `poll()`",
+        "undefined",
+        "`poll()` returns, and the consumer leaves its group",
+        "any thread, for example that of a signal handler, may close it",
     ),
     (
         "A consumer is used after a fork",
@@ -195,6 +207,12 @@ from kafka import KafkaConsumer as Installed
 print(Installed is KafkaConsumer)
 tandem_kafka.uninstall()
 ```
+
+Instrumentation for kafka-python (OpenTelemetry, Elastic APM, Datadog) patches `kafka.KafkaConsumer` only. Call
+`install()` before you activate it, or use [our own spans](../how-to/tracing.md).
+
+Names of kafka-python 2.x that 3.0 removed are not here, either. `NoBrokersAvailable` is `KafkaTimeoutError` now; it is
+raised by the constructor after `bootstrap_timeout_ms`.
 
 Other clients may be in the same group. Committed offsets stay, so you can switch back at any time.
 
