@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.hosts import advertised
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
 from tandem_kafka.types import UNKNOWN_OFFSET, Node
 
@@ -225,4 +226,4 @@ def _read_endpoint(frame: _Frame) -> Node:
     (port,) = frame.unpack(_INT32)
     rack = frame.nullable_string()
     frame.tags()
-    return Node(node_id, host, port, rack)
+    return advertised(node_id, host, port, rack)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem_kafka.types import Node
+from tandem_kafka.hosts import advertised
 from tandem_kafka.wire.messages import FetchResponse
 from tests.unit.records.making import decode_fetch_response, using
 
@@ -92,7 +92,7 @@ def test_a_response_is_decoded_as_it_was_encoded(version, content):
     assert response.throttle_time_ms == throttle
     sessions = (error, session) if version >= 7 else (0, 0)
     assert (response.error_code, response.session_id) == sessions
-    expected_nodes = tuple(Node(*node) for node in endpoints) if version >= 16 else ()
+    expected_nodes = tuple(advertised(*node) for node in endpoints) if version >= 16 else ()
     assert response.node_endpoints == expected_nodes
     flat = [(name, uuid, part) for name, uuid, parts in found for part in parts]
     assert len(response.partitions) == len(flat)
