@@ -115,11 +115,15 @@ def test_too_many_prefixes_are_cut(telemetry: Telemetry, caplog: pytest.LogCaptu
     assert "requests metrics with 2001 prefixes; only the first 1000 are used" in caplog.text
 
 
-def test_a_subscription_that_arrives_during_close_is_ignored(telemetry: Telemetry) -> None:
+def test_a_subscription_that_arrives_during_close_is_ignored(
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     asked = telemetry.world.sent(telemetry.manager)
     assert telemetry.manager.close(telemetry.world.now_ms) == IDLE
     telemetry.subscribe(asked)
     assert telemetry.ended
+    assert caplog.messages == []
 
 
 def test_the_first_pushes_are_spread() -> None:
