@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tandem_kafka.runtime import MonotonicClock
 from tests.unit.network import tls_cases
 from tests.unit.network.certificate_chains import Case, Made, Verdict
 from tests.unit.network.peers import AnyTransport, events_of, needs_extension
+from tests.unit.network.random_chains import ChainMaker
 from tests.unit.network.scripted import Settings
 from tests.unit.network.tls_server import settings
 
@@ -116,3 +118,8 @@ def test_whatever_is_stricter_has_a_reason() -> None:
     stricter = {case.name for case in cases if case.verdict is Verdict.STRICTER}
     assert stricter == set(tls_cases.REASONS_TO_BE_STRICTER)
     assert len(cases) == len({case.name for case in cases}) > 100
+
+
+def test_it_is_not_weaker_with_random_chains(tmp_path: Path) -> None:
+    found = Counter(judged(ChainMaker(seed).case(), tmp_path) for seed in range(80))
+    assert set(found) >= {Verdict.ACCEPTED, Verdict.REFUSED, Verdict.LEFT}

@@ -55,6 +55,9 @@ def chains() -> Iterator[Case]:
     yield Case("with others sent", ACCEPTED, [below, other, one], [root])
     yield Case("no intermediate", REFUSED, [below], [root])
     yield Case("intermediate in the file", ACCEPTED, [below], [root, one])
+    sent = [broker(two), two, one]
+    yield Case("nearer intermediate in the file", REFUSED, sent, [root, two])
+    yield Case("both intermediates in the file", ACCEPTED, sent, [root, one, two])
     yield Case("only the intermediate trusted", REFUSED, [below, one], [one])
     yield Case("only the intermediate trusted, not sent", REFUSED, [below], [one])
     yield Case("unknown root", REFUSED, [direct], [other])
@@ -345,6 +348,8 @@ def pinned() -> Iterator[Case]:
         yield case("", ACCEPTED, made)
         yield case("without identifiers", ACCEPTED, own(issuer_key=None))
         yield case("and another sent", REFUSED, made, trusted=[other])
+        bare, namesake = own(issuer_key=None), authority("broker")
+        yield case("beside a namesake", REFUSED, bare, trusted=[namesake, bare])
         yield case("for another host", REFUSED, own(names=dns("elsewhere.example")))
         yield case("expired", REFUSED, own(until=-DAY))
         yield case("not yet valid", REFUSED, own(since=DAY / 2))

@@ -84,7 +84,11 @@ impl Details {
         let (mine, others) = (&self.content, &other.content);
         let roots = self.is_self_signed() && other.is_self_signed();
         let same_key = mine.subject_public_key_info() == others.subject_public_key_info();
-        mine.subject() == others.subject() && mine != others && !(roots && same_key)
+        mine.subject() == others.subject() && !self.is(other) && !(roots && same_key)
+    }
+
+    pub fn is(&self, other: &Details) -> bool {
+        self.content == other.content
     }
 
     /// Whether it is the certificate of an authority. Version 1 cannot say so.

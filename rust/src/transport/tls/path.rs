@@ -2,6 +2,7 @@
 //! left to OpenSSL.
 
 use super::certificate::Details;
+use super::trust::Trusted;
 
 /// Says why a chain is not an ordinary one. `issuers` begins with the issuer of the broker's
 /// certificate and ends with the trusted authority.
@@ -10,7 +11,7 @@ pub fn oddity(
     issuers: &[&Details],
     with_revocations: bool,
 ) -> Option<&'static str> {
-    if let Some(oddity) = pinned_oddity(end_entity) {
+    if let Some(oddity) = end_entity_oddity(end_entity) {
         return Some(oddity);
     }
     let mut below = end_entity;
@@ -35,29 +36,42 @@ pub fn oddity(
     names_oddity(end_entity, issuers)
 }
 
-/// Whether OpenSSL finds the same chain. It takes the first issuer that it finds, trusted ones
-/// before those that the broker sends, and tries no other.
+/// Whether OpenSSL finds the same chain. It takes the first issuer that it finds, and tries no
+/// other: a trusted one if possible, and after a trusted one only trusted ones.
 pub fn is_the_only_one(
     end_entity: &Details,
     issuers: &[&Details],
-    trusted: &[&Details],
+    trusted: &Trusted,
     sent: &[Details],
 ) -> bool {
-    let mut below = end_entity;
-    for (position, issuer) in issuers.iter().enumerate() {
-        let is_last = position + 1 == issuers.len();
-        let sent = sent.iter().filter(|_| !is_last);
-        let mut rivals = trusted.iter().copied().chain(sent);
-        if rivals.any(|other| other.rivals(issuer) && below.may_be_signed_by(other)) {
+    let (mut below, mut below_is_trusted) = (end_entity, false);
+    for issuer in issuers {
+        let is_rival = |other: &Details| other.rivals(issuer) && below.may_be_signed_by(other);
+        let is_trusted = trusted.all().any(|known| known.is(issuer));
+        let is_certain = match is_trusted {
+            true => !trusted.all().any(is_rival),
+            false => !below_is_trusted && !trusted.all().chain(sent).any(is_rival),
+        };
+        if !is_certain {
             return false;
         }
-        below = issuer;
+        (below, below_is_trusted) = (issuer, is_trusted);
     }
     true
 }
 
-/// Says why a broker's certificate is not an ordinary one.
-pub fn pinned_oddity(end_entity: &Details) -> Option<&'static str> {
+/// Says why a self-signed certificate that is trusted itself is not an ordinary one.
+pub fn pinned_oddity(end_entity: &Details, trusted: &Trusted) -> Option<&'static str> {
+    if trusted.revocations.is_some() {
+        return Some("it is self-signed, and may have revoked itself");
+    }
+    if trusted.all().any(|other| other.rivals(end_entity)) {
+        return Some("it may have several issuers");
+    }
+    end_entity_oddity(end_entity)
+}
+
+fn end_entity_oddity(end_entity: &Details) -> Option<&'static str> {
     if !end_entity.may_be_a_server() {
         return Some("its key usage excludes servers");
     }

@@ -11,74 +11,61 @@ use x509_cert::der::Decode;
 use super::certificate::Details;
 
 /// Trusted certificates as OpenSSL uses them.
-///
-/// Invariant: only a self-signed certificate of an authority is an anchor. Anything else in
-/// `ssl_cafile` signs nothing by itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Trusted {
-    authorities: Vec<Authority>,
-    /// Authorities that need an issuer, for chains that the broker sends without them.
-    intermediates: Vec<(CertificateDer<'static>, Details)>,
-    /// Self-signed certificates, which a broker may use itself.
-    pinned: Vec<CertificateDer<'static>>,
+    certificates: Vec<Certificate>,
     /// None without `ssl_crlfile`.
     pub revocations: Option<Vec<Revocations>>,
 }
 
 #[derive(Debug)]
-pub struct Authority {
-    anchor: TrustAnchor<'static>,
+pub struct Certificate {
+    der: CertificateDer<'static>,
     pub details: Details,
+    /// Invariant: only a self-signed certificate of an authority has one. Any other certificate in
+    /// `ssl_cafile` signs nothing by itself.
+    anchor: Option<TrustAnchor<'static>>,
+}
+
+impl Certificate {
+    /// None if rustls cannot read it.
+    fn new(der: CertificateDer<'static>) -> Option<Self> {
+        let details = Details::of(&der)?;
+        let anchor = match details.is_self_signed() && details.is_authority() {
+            true => Some(anchor_from_trusted_cert(&der).ok()?.to_owned()),
+            false => None,
+        };
+        Some(Certificate { der, details, anchor })
+    }
 }
 
 impl Trusted {
-    /// Sorts certificates; those that rustls cannot read are left out.
+    /// Certificates that rustls cannot read are left out.
     pub fn new(
         certificates: Vec<CertificateDer<'static>>,
         revocations: Option<Vec<Revocations>>,
     ) -> Result<Self, String> {
         let count = certificates.len();
-        let mut trusted = Trusted { revocations, ..Trusted::default() };
-        for certificate in certificates {
-            trusted.add(certificate);
+        let certificates: Vec<_> = certificates.into_iter().filter_map(Certificate::new).collect();
+        match certificates.is_empty() {
+            true => Err(format!("rustls can read none of {count} trusted certificates")),
+            false => Ok(Trusted { certificates, revocations }),
         }
-        if trusted.authorities.is_empty() && trusted.pinned.is_empty() {
-            return Err(format!(
-                "rustls can start a chain at none of {count} trusted certificates"
-            ));
-        }
-        Ok(trusted)
-    }
-
-    fn add(&mut self, certificate: CertificateDer<'static>) {
-        let Some(details) = Details::of(&certificate) else { return };
-        if !details.is_self_signed() {
-            if details.is_authority() {
-                self.intermediates.push((certificate, details));
-            }
-            return;
-        }
-        if details.is_authority() {
-            if let Ok(anchor) = anchor_from_trusted_cert(&certificate) {
-                self.authorities.push(Authority { anchor: anchor.to_owned(), details });
-            }
-        }
-        self.pinned.push(certificate);
     }
 
     /// The authorities that are valid now: OpenSSL checks this for each connection.
-    pub fn authorities_at(&self, now: UnixTime) -> Vec<&Authority> {
-        self.authorities.iter().filter(|authority| authority.details.is_valid_at(now)).collect()
+    pub fn authorities_at(&self, now: UnixTime) -> Vec<(TrustAnchor<'_>, &Details)> {
+        let valid = self.certificates.iter().filter(|each| each.details.is_valid_at(now));
+        valid.filter_map(|each| Some((each.anchor.clone()?, &each.details))).collect()
     }
 
-    /// All trusted certificates that might have signed another.
-    pub fn issuers(&self) -> Vec<&Details> {
-        let authorities = self.authorities.iter().map(|authority| &authority.details);
-        authorities.chain(self.intermediates.iter().map(|(_, details)| details)).collect()
+    /// All of them, since OpenSSL may take any for an issuer.
+    pub fn all(&self) -> impl Iterator<Item = &Details> {
+        self.certificates.iter().map(|each| &each.details)
     }
 
-    pub fn is_pinned(&self, certificate: &CertificateDer<'_>) -> bool {
-        self.pinned.iter().any(|pinned| pinned.as_ref() == certificate.as_ref())
+    pub fn contains(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.certificates.iter().any(|each| each.der.as_ref() == certificate.as_ref())
     }
 
     /// The lists in effect; None without `ssl_crlfile`.
@@ -87,27 +74,16 @@ impl Trusted {
         Some(all.iter().filter(|each| each.is_in_effect_at(now)).map(|each| &each.list).collect())
     }
 
-    /// The certificates with which a chain may be completed.
+    /// The certificates with which a chain may be completed: those that the broker has sent, and
+    /// trusted authorities that need an issuer.
     pub fn with_intermediates<'a>(
         &'a self,
         sent: &'a [CertificateDer<'_>],
     ) -> Vec<CertificateDer<'a>> {
-        let borrowed =
-            |certificate: &'a CertificateDer<'_>| CertificateDer::from(certificate.as_ref());
-        sent.iter()
-            .map(borrowed)
-            .chain(self.intermediates.iter().map(|(der, _)| borrowed(der)))
-            .collect()
-    }
-}
-
-impl Authority {
-    pub fn anchor(&self) -> TrustAnchor<'_> {
-        self.anchor.clone()
-    }
-
-    pub fn is(&self, anchor: &TrustAnchor<'_>) -> bool {
-        self.anchor == *anchor
+        let known = self.certificates.iter();
+        let trusted = known.filter(|each| each.anchor.is_none() && each.details.is_authority());
+        let all = sent.iter().map(AsRef::as_ref).chain(trusted.map(|each| each.der.as_ref()));
+        all.map(CertificateDer::from).collect()
     }
 }
 

@@ -84,7 +84,7 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), Error> {
         let authorities = trusted.authorities_at(now);
-        let anchors: Vec<_> = authorities.iter().map(|authority| authority.anchor()).collect();
+        let anchors: Vec<_> = authorities.into_iter().map(|(anchor, _)| anchor).collect();
         let lists = trusted.revocations_at(now);
         let revocation = match &lists {
             None => None,
@@ -146,17 +146,14 @@ fn judge_pinned(
     details: &Details,
     now: UnixTime,
 ) -> Result<(), Error> {
-    if !trusted.is_pinned(certificate) {
+    if !trusted.contains(certificate) {
         let reason = OtherError(Arc::new(Reason("self-signed certificate")));
         return Err(CertificateError::Other(reason).into());
     }
     if !details.is_valid_at(now) {
         return Err(CertificateError::Expired.into());
     }
-    if trusted.revocations.is_some() {
-        return Err(undecided("it is self-signed, and may have revoked itself"));
-    }
-    path::pinned_oddity(details).map_or(Ok(()), |oddity| Err(undecided(oddity)))
+    path::pinned_oddity(details, trusted).map_or(Ok(()), |oddity| Err(undecided(oddity)))
 }
 
 /// Says why a chain is not an ordinary one. Authorities may have renewed their certificates,
@@ -175,14 +172,14 @@ fn oddity(
         return Some("a certificate of an issuer cannot be read");
     };
     let mut oddity = Some("its authority is unknown");
-    let authorities = trusted.authorities_at(now);
-    for authority in authorities.iter().filter(|each| each.is(found.anchor())) {
-        let mut issuers: Vec<&Details> = intermediates.iter().collect();
-        issuers.push(&authority.details);
+    for (anchor, authority) in trusted.authorities_at(now) {
+        if anchor != *found.anchor() {
+            continue;
+        }
+        let issuers: Vec<&Details> = intermediates.iter().chain([authority]).collect();
         oddity = path::oddity(end_entity, &issuers, trusted.revocations.is_some());
         if oddity.is_none() {
-            let known = trusted.issuers();
-            let only = path::is_the_only_one(end_entity, &issuers, &known, &sent);
+            let only = path::is_the_only_one(end_entity, &issuers, trusted, &sent);
             return (!only).then_some("it may have several issuers");
         }
     }
