@@ -19,7 +19,7 @@ from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
 from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka.config import Config
-from tandem_kafka.runtime import Clock, MonotonicClock
+from tandem_kafka.runtime import Clock, MonotonicClock, new_lock
 from tandem_kafka.sensors import (
     AGES,
     CONSUMER,
@@ -187,6 +187,8 @@ class ConsumerMetrics:
         self._registry: Any = None
         self._totals: dict[str, Any] = {}
         self._sensors: dict[str, _Sensor] = {}
+        #: Held while sensors of topics are created, by the threads that record or read metrics.
+        self._creating = new_lock()
         self._partitions: set[TopicPartition] = set()
         self._happened_ms: dict[str, int] = {}
         #: Called on any thread before the values are read: measurements not recorded yet.
@@ -243,12 +245,17 @@ class ConsumerMetrics:
         if self._registry is None:
             return None
         key = f"{sensor} of {topic}"
-        found = self._sensors.get(key)
-        if found is None:
-            _, group, statistics, meaning = SENSORS[sensor]
-            tags = {"topic": _tag(topic)}
-            found = self._sensors[key] = self._sensor(key, group, statistics, meaning, tags=tags)
-        return found
+        if key not in self._sensors:
+            with self._creating:
+                self._create_topic_sensor(key, sensor, topic)
+        return self._sensors[key]
+
+    def _create_topic_sensor(self, key: str, sensor: str, topic: str) -> None:
+        if key in self._sensors:
+            return  # another thread has created it meanwhile
+        _, group, statistics, meaning = SENSORS[sensor]
+        tags = {"topic": _tag(topic)}
+        self._sensors[key] = self._sensor(key, group, statistics, meaning, tags=tags)
 
     def _total_traffic(self) -> dict[str, Any]:
         """Create the sensors that sum up the measurements of all brokers."""

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
@@ -33,6 +33,7 @@ __all__ = [
     "Stopwatch",
     "ThreadDriver",
     "Waiter",
+    "new_lock",
     "sleep_ms",
 ]
 
@@ -323,6 +324,11 @@ class Runtime:
         """
         clock = MonotonicClock()
         return cls(clock=clock, driver=ThreadDriver(clock, native_waits=native_waits))
+
+
+def new_lock() -> AbstractContextManager[bool]:
+    """Return a lock that its holder, for instance a signal handler, may take again."""
+    return threading.RLock()
 
 
 def sleep_ms(duration_ms: float) -> None:

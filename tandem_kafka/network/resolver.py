@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.hosts import address_problem
 from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.transport import ServerAddress
@@ -41,8 +42,12 @@ class Resolver:
     def resolve(self, host: str, port: int, done: Resolved, *, canonical: bool = False) -> None:
         """Call `done` on the network thread with all addresses or an error.
 
-        A numeric host needs no lookup: `done` is called immediately.
+        A numeric host needs no lookup: `done` is called immediately, as for an invalid host.
         """
+        problem = address_problem(host, port)
+        if problem is not None:
+            done(KafkaConnectionError(f"not connecting to {host}:{port}: {problem}"))
+            return
         if self._proxy is None:
             self._resolve(host, port, done, canonical=canonical)
             return

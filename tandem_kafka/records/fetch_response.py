@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.hosts import advertised
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
 from tandem_kafka.types import UNKNOWN_OFFSET, Node
 
@@ -36,6 +37,12 @@ _PARTITION: Final = Struct(">ihqqq")
 _ABORTED: Final = Struct(">qq")
 _EPOCH_AND_OFFSET: Final = Struct(">iq")
 _LEADER_AND_EPOCH: Final = Struct(">ii")
+
+#: The fewest bytes of a topic, a partition, an aborted transaction and a node.
+_TOPIC_BYTES: Final = 2
+_PARTITION_BYTES: Final = 24
+_ABORTED_BYTES: Final = 16
+_NODE_BYTES: Final = 10
 
 _DIVERGING_EPOCH_TAG: Final = 0
 _CURRENT_LEADER_TAG: Final = 1
@@ -119,9 +126,19 @@ class _Frame:
         length = self.length(_INT16)
         return None if length == -1 else str(self.take(length), "utf-8")
 
-    def array(self, read: Callable[[_Frame], T], *, nullable: bool = False) -> tuple[T, ...]:
-        """Read an array; elements have at least one byte, so a wrong count ends with the frame."""
+    def array(
+        self, least: int, read: Callable[[_Frame], T], *, nullable: bool = False
+    ) -> tuple[T, ...]:
+        """Read an array; the bytes that follow bound its count.
+
+        Args:
+            least: The smallest size of an element.
+            read: Reads an element.
+            nullable: Whether null stands for an empty array.
+        """
         count = self.length()
+        if count > (len(self.body) - self.pos) // least:
+            raise ValueError(f"an array of {count} elements does not fit")
         if count > 0:
             return tuple([read(self) for _ in range(count)])
         if count < 0 and not (nullable and count == -1):
@@ -148,14 +165,14 @@ def _read_response(frame: _Frame) -> FetchedResponse:
     error_code, session_id = 0, 0
     if frame.version >= _SESSIONS_FROM:
         error_code, session_id = frame.unpack(_ERROR_AND_SESSION)
-    topics = frame.array(_read_topic)
+    topics = frame.array(_TOPIC_BYTES, _read_topic)
     endpoints = frame.tags().get(_NODE_ENDPOINTS_TAG)
     return FetchedResponse(
         throttle_time_ms=throttle_time_ms,
         error_code=error_code,
         session_id=session_id,
         partitions=tuple([partition for topic in topics for partition in topic]),
-        node_endpoints=() if endpoints is None else endpoints.array(_read_endpoint),
+        node_endpoints=() if endpoints is None else endpoints.array(_NODE_BYTES, _read_endpoint),
     )
 
 
@@ -166,7 +183,9 @@ def _read_topic(frame: _Frame) -> tuple[FetchedPartition, ...]:
         topic_id = UUID(bytes=bytes(frame.take(16)))
     else:
         topic = frame.string()
-    partitions = frame.array(lambda inner: _read_partition(inner, topic, topic_id))
+    partitions = frame.array(
+        _PARTITION_BYTES, lambda inner: _read_partition(inner, topic, topic_id)
+    )
     frame.tags()
     return partitions
 
@@ -177,7 +196,7 @@ def _read_partition(frame: _Frame, topic: str | None, topic_id: UUID | None) -> 
         partition, error_code, high, stable, log_start_offset = frame.unpack(_PARTITION)
     else:
         partition, error_code, high, stable = frame.unpack(_PARTITION_V4)
-    aborted = frame.array(_read_aborted, nullable=True)
+    aborted = frame.array(_ABORTED_BYTES, _read_aborted, nullable=True)
     if frame.version >= _PREFERRED_REPLICA_FROM:
         (preferred_read_replica,) = frame.unpack(_INT32)
     records = _read_records(frame)
@@ -225,4 +244,4 @@ def _read_endpoint(frame: _Frame) -> Node:
     (port,) = frame.unpack(_INT32)
     rack = frame.nullable_string()
     frame.tags()
-    return Node(node_id, host, port, rack)
+    return advertised(node_id, host, port, rack)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.hosts import advertised
 from tandem_kafka.records.decoder import (
     FetchedPartition,
     FetchedResponse,
@@ -21,7 +22,7 @@ from tandem_kafka.records.decoder import (
     TakenRecords,
 )
 from tandem_kafka.records.python import PythonRecordReader, chain_records
-from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord, Node
+from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
 if TYPE_CHECKING:
     from tandem_kafka import _native
@@ -50,7 +51,7 @@ def decode_fetch_response(body: memoryview, version: int) -> FetchedResponse:
         error_code,
         session_id,
         tuple([_partition(*fetched) for fetched in partitions]),
-        tuple([Node(*node) for node in nodes]),
+        tuple([advertised(*node) for node in nodes]),
     )
 
 

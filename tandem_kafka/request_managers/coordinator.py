@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.errors import for_code
+from tandem_kafka.hosts import advertised
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.outages import Outage
@@ -111,7 +112,7 @@ class CoordinatorManager(RequestManager):
         found = _coordinator_of(response)
         if found.error_code:
             raise for_code(found.error_code)(found.error_message or self._group_id)
-        self._found(Node(found.node_id, found.host, found.port))
+        self._found(advertised(found.node_id, found.host, found.port))
 
     def _handle_error(self, error: Exception) -> None:
         self._context.group.coordinator_missing = True

@@ -18,6 +18,7 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import Completion
+from tandem_kafka.hosts import advertised
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
@@ -27,7 +28,7 @@ from tandem_kafka.request_managers.opening import log_opening
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import UNKNOWN_EPOCH, Node
+from tandem_kafka.types import UNKNOWN_EPOCH
 from tandem_kafka.wire.messages import MetadataRequest
 
 __all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]
@@ -85,7 +86,7 @@ def read_topics(response: Any) -> Described:
 def snapshot_of(response: Any) -> ClusterSnapshot:
     """Convert a metadata response."""
     topics, errors = read_topics(response)
-    nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+    nodes = {b.node_id: advertised(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
     return ClusterSnapshot(
         cluster_id=response.cluster_id, nodes=nodes, topics=topics, topic_errors=errors
     )

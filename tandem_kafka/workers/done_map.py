@@ -100,6 +100,9 @@ def decode(tp: TopicPartition, base: int, metadata: str) -> DoneMap:
     payload = checked[_CRC_BYTES:]
     if checked[:_CRC_BYTES] != _checksum(tp, base, payload):
         raise ForeignMetadataError("its checksum is not that of this partition and offset")
+    # A checksum proves nothing: anyone who may commit can compute it.
+    if payload[:1] not in {bytes([RUNS]), bytes([BITS])}:
+        raise ForeignMetadataError("its kind is unknown")
     epoch, at = _read_varint(payload, 1)
     body = payload[at:]
     ranges = _from_bits(base, body) if payload[0] == BITS else _from_runs(base, body)
@@ -153,6 +156,8 @@ def _from_runs(base: int, body: bytes) -> Iterator[tuple[int, int]]:
     while at < len(body):
         undone, at = _read_varint(body, at)
         done, at = _read_varint(body, at)
+        if not done or (not undone and offset != base):
+            raise ForeignMetadataError("one of its runs is empty")
         offset += undone
         yield offset, offset + done
         offset += done
@@ -185,11 +190,13 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, 63, 7):  # no offset and no epoch needs more
+        if at >= len(data):
+            raise ForeignMetadataError("it is incomplete")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-        shift += 7
+    raise ForeignMetadataError("one of its numbers is too large")

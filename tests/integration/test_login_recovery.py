@@ -89,6 +89,36 @@ def test_a_token_endpoint_that_comes_back(
     assert len(server.requests) == 1, "all connections share a token"
 
 
+def test_a_token_endpoint_that_is_not_ready_at_first(
+    guarded: KafkaCluster,
+    name: str,
+    consume: Consume,
+    server: TokenServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = server.answer
+
+    def at_last(*request: Any) -> tuple[int, bytes]:
+        response = answer(*request)
+        return response if len(server.requests) == 4 else (503, b"starting")
+
+    monkeypatch.setattr(server, "answer", at_last)
+    consumer = consume(name, group_id=name, **from_endpoint(guarded, server))
+    wait_until(lambda: bool(consumer.poll(1_000)))  # no error is raised
+    assert len(server.requests) == 4
+
+
+def test_a_token_endpoint_that_hangs_is_named(
+    guarded: KafkaCluster, name: str, consume: Consume, server: TokenServer
+) -> None:
+    server.released.clear()
+    options = {"socket_connection_setup_timeout_ms": 2_000}
+    consumer = consume(name, group_id=name, **from_endpoint(guarded, server), **options)
+    url = server.url.partition("?")[0]
+    with pytest.raises(SaslAuthenticationFailedError, match=f"{url}: timed out after 1400 ms"):
+        consumer.poll(20_000)
+
+
 def by_assertion(server: TokenServer, folder: Path) -> Options:
     """Return the options of a client with a key instead of a secret (JWT bearer, RFC 7523)."""
     server.client_key = key = RSAKey.generate_key(2048)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from itertools import count
 from math import isfinite
@@ -54,6 +55,30 @@ def test_a_batch_equals_its_measurements(mine, other) -> None:
         for value in MEASURED:
             single.record(CONFIG, value, now_ms)
         assert many.measure(CONFIG, now_ms + 7) == pytest.approx(single.measure(CONFIG, now_ms + 7))
+
+
+def test_two_threads_meet_a_new_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of poll() and any that reads metrics, which collects standing fetches."""
+    metrics = ConsumerMetrics(Config.from_options({}), Time())
+    registry = metrics._registry
+    remove = registry.remove_metric
+    sizes = (2, 30, 20)
+    other = threading.Thread(target=lambda: metrics.record_all("fetch-size", sizes, "orders"))
+    met: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", met.append)
+
+    def meet(name: object) -> None:
+        remove(name)
+        if not other.ident:
+            other.start()
+            other.join(0.2)  # it cannot end before this thread has created the sensor
+
+    monkeypatch.setattr(registry, "remove_metric", meet)
+    metrics.record_all("fetch-size", sizes, "orders")
+    other.join(10)
+    assert met == []
+    values = metrics.values() or {}
+    assert values["consumer-fetch-manager-metrics.topic-orders"]["fetch-size-avg"] == 15
 
 
 def test_occurrences_are_counted_whatever_is_measured() -> None:

@@ -93,9 +93,17 @@ impl<'a> Cursor<'a> {
         self.nullable_string()?.ok_or_else(|| "a string is null".to_owned())
     }
 
-    /// An array; no memory is reserved for its claimed count.
-    pub fn array<T>(&mut self, mut read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+    /// An array; no memory is reserved for its claimed count. `least` is the smallest size of an
+    /// element: the bytes that follow bound the count.
+    pub fn array<T>(
+        &mut self,
+        least: usize,
+        mut read: impl FnMut(&mut Self) -> Read<T>,
+    ) -> Read<Vec<T>> {
         let count = self.count()?;
+        if count > (self.end - self.at) / least {
+            return Err(format!("an array of {count} elements does not fit"));
+        }
         let mut items = Vec::new();
         for _ in 0..count {
             items.push(read(self)?);
@@ -104,13 +112,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// An array for which null means empty.
-    pub fn nullable_array<T>(&mut self, read: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+    pub fn nullable_array<T>(
+        &mut self,
+        least: usize,
+        read: impl FnMut(&mut Self) -> Read<T>,
+    ) -> Read<Vec<T>> {
         let mut ahead = Cursor { data: self.data, flexible: self.flexible, ..*self };
         if ahead.length()? == -1 {
             self.at = ahead.at;
             return Ok(Vec::new());
         }
-        self.array(read)
+        self.array(least, read)
     }
 
     /// The number of elements of the array that follows.

@@ -27,10 +27,16 @@ pub struct Response {
     pub nodes: Vec<NodeEndpoint>,
 }
 
-/// A topic is identified by name, and from version 13 on by id.
+/// The fewest bytes of a topic, a partition, an aborted transaction and a node.
+const TOPIC_BYTES: usize = 2;
+const PARTITION_BYTES: usize = 24;
+const ABORTED_BYTES: usize = 16;
+const NODE_BYTES: usize = 10;
+
+/// A topic is identified by name, and from version 13 on by id. Its partitions share the name.
 #[derive(Clone)]
 pub enum Topic {
-    Name(String),
+    Name(Arc<str>),
     Id([u8; 16]),
 }
 
@@ -46,7 +52,8 @@ pub struct Partition {
     pub preferred_read_replica: i32,
     pub current_leader: Option<(i32, i32)>,
     pub diverging_epoch: Option<(i32, i64)>,
-    pub batches: Option<Batches>,
+    /// Boxed, because most partitions of a large response have none.
+    pub batches: Option<Box<Batches>>,
 }
 
 /// The address of a broker that became a leader (KIP-951).
@@ -105,7 +112,7 @@ pub fn read_head(cursor: &mut Cursor<'_>, version: i16) -> Read<(i32, i16, i32)>
 pub fn read_topic_name(cursor: &mut Cursor<'_>, version: i16) -> Read<Topic> {
     match version >= TOPIC_IDS_FROM {
         true => cursor.uuid().map(Topic::Id),
-        false => cursor.string().map(Topic::Name),
+        false => cursor.string().map(|name| Topic::Name(name.into())),
     }
 }
 
@@ -126,7 +133,7 @@ pub fn read_partition_head(cursor: &mut Cursor<'_>, version: i16) -> Read<Partit
     let high_watermark = cursor.int64()?;
     let last_stable_offset = cursor.int64()?;
     let log_start_offset = if version >= LOG_START_FROM { cursor.int64()? } else { -1 };
-    let aborted = cursor.nullable_array(|cursor| {
+    let aborted = cursor.nullable_array(ABORTED_BYTES, |cursor| {
         let pair = (cursor.int64()?, cursor.int64()?);
         cursor.skip_tags()?;
         Ok(pair)
@@ -147,23 +154,29 @@ pub fn read_partition_head(cursor: &mut Cursor<'_>, version: i16) -> Read<Partit
 pub fn read(cursor: &mut Cursor<'_>, source: &mut Source<'_>) -> Read<Response> {
     check_version(source.version)?;
     let (throttle_time_ms, error_code, session_id) = read_head(cursor, source.version)?;
-    let topics = cursor.array(|cursor| read_topic(cursor, source))?;
+    let mut partitions = Vec::new();
+    cursor.array(TOPIC_BYTES, |cursor| read_topic(cursor, source, &mut partitions))?;
     let mut nodes = Vec::new();
     cursor.tags(|tag, inner| {
         if tag == NODE_ENDPOINTS_TAG {
-            nodes = inner.array(read_endpoint)?;
+            nodes = inner.array(NODE_BYTES, read_endpoint)?;
         }
         Ok(())
     })?;
-    let partitions = topics.into_iter().flatten().collect();
     Ok(Response { throttle_time_ms, error_code, session_id, partitions, nodes })
 }
 
-fn read_topic(cursor: &mut Cursor<'_>, source: &mut Source<'_>) -> Read<Vec<Partition>> {
+fn read_topic(
+    cursor: &mut Cursor<'_>,
+    source: &mut Source<'_>,
+    partitions: &mut Vec<Partition>,
+) -> Read<()> {
     let topic = read_topic_name(cursor, source.version)?;
-    let partitions = cursor.array(|cursor| read_partition(cursor, source, &topic))?;
-    cursor.skip_tags()?;
-    Ok(partitions)
+    cursor.array(PARTITION_BYTES, |cursor| {
+        partitions.push(read_partition(cursor, source, &topic)?);
+        Ok(())
+    })?;
+    cursor.skip_tags()
 }
 
 fn read_partition(
@@ -188,7 +201,8 @@ fn read_partition(
         }
         inner.skip_tags()
     })?;
-    let batches = records.map(|records| Batches::new(&records, &head.aborted, head.high_watermark));
+    let batches =
+        records.map(|records| Box::new(Batches::new(&records, &head.aborted, head.high_watermark)));
     Ok(Partition {
         topic: topic.clone(),
         partition: head.partition,
@@ -213,4 +227,36 @@ fn read_endpoint(cursor: &mut Cursor<'_>) -> Read<NodeEndpoint> {
     };
     cursor.skip_tags()?;
     Ok(endpoint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_share_the_name_of_their_topic() {
+        let (count, name) = (100_u32, [b't'; 30_000]);
+        let mut body = [0_u8; 4].to_vec();
+        body.extend(1_u32.to_be_bytes());
+        body.extend((name.len() as u16).to_be_bytes());
+        body.extend(name);
+        body.extend(count.to_be_bytes());
+        for _ in 0..count {
+            body.extend([0; 4 + 2 + 16]);
+            body.extend([0xFF; 8]);
+        }
+        let frame = Arc::new(Buffer::new(body));
+        let mut source = Source { version: 4, frame: &frame, blocks: &[], blocks_used: 0 };
+        let response = read(&mut Cursor::new(&frame, 0, false), &mut source).unwrap();
+        let names: Vec<*const u8> = response
+            .partitions
+            .iter()
+            .map(|partition| match &partition.topic {
+                Topic::Name(name) => name.as_ptr(),
+                Topic::Id(_) => panic!("a name is expected"),
+            })
+            .collect();
+        assert_eq!(names.len(), 100);
+        assert!(names.iter().all(|name| *name == names[0]));
+    }
 }

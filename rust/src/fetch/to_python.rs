@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::buffer::{self, Buffer};
 use crate::fetch::response::{NodeEndpoint, Partition, Response, Topic};
@@ -38,17 +38,40 @@ pub fn decode_fetch_response<'py>(
 }
 
 fn response_to_python(py: Python<'_>, response: Response) -> PyResult<Bound<'_, PyTuple>> {
-    let partitions = response.partitions.into_iter().map(|each| partition_to_python(py, each));
+    let mut names = Names::default();
+    let partitions =
+        response.partitions.into_iter().map(|each| partition_to_python(py, each, &mut names));
     let partitions = PyTuple::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
     let nodes = PyTuple::new(py, response.nodes.into_iter().map(node_to_python))?;
     (response.throttle_time_ms, response.error_code, response.session_id, partitions, nodes)
         .into_pyobject(py)
 }
 
-fn partition_to_python(py: Python<'_>, partition: Partition) -> PyResult<Bound<'_, PyTuple>> {
-    let (topic, topic_id) = match partition.topic {
-        Topic::Name(name) => (Some(name), None),
-        Topic::Id(id) => (None, Some(PyBytes::new(py, &id))),
+/// The name of the last topic: the partitions of a topic follow each other, and share it.
+#[derive(Default)]
+struct Names<'py>(Option<(Arc<str>, Bound<'py, PyString>)>);
+
+impl<'py> Names<'py> {
+    fn of(&mut self, py: Python<'py>, name: &Arc<str>) -> Bound<'py, PyString> {
+        if let Some((known, text)) = &self.0
+            && Arc::ptr_eq(known, name)
+        {
+            return text.clone();
+        }
+        let text = PyString::new(py, name);
+        self.0 = Some((name.clone(), text.clone()));
+        text
+    }
+}
+
+fn partition_to_python<'py>(
+    py: Python<'py>,
+    partition: Partition,
+    names: &mut Names<'py>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let (topic, topic_id) = match &partition.topic {
+        Topic::Name(name) => (Some(names.of(py, name)), None),
+        Topic::Id(id) => (None, Some(PyBytes::new(py, id))),
     };
     let aborted = PyTuple::new(py, partition.aborted)?;
     (
@@ -63,7 +86,7 @@ fn partition_to_python(py: Python<'_>, partition: Partition) -> PyResult<Bound<'
         partition.preferred_read_replica,
         partition.current_leader,
         partition.diverging_epoch,
-        partition.batches,
+        partition.batches.map(|batches| *batches),
     )
         .into_pyobject(py)
 }

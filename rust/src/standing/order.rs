@@ -233,7 +233,7 @@ impl Order {
         self.targets.iter().position(|target| {
             target.partition == partition.partition
                 && match &partition.topic {
-                    Topic::Name(name) => *name == target.topic,
+                    Topic::Name(name) => **name == target.topic,
                     Topic::Id(id) => *id == target.topic_id,
                 }
         })
@@ -270,7 +270,7 @@ impl Order {
                 fetch_offset: target.offset,
                 leader_epoch: target.leader_epoch,
                 size: CHUNK_BYTES + step.bytes,
-                batches,
+                batches: *batches,
                 options: *options,
             });
             target.learn(got, took, self.smallest_bytes, self.largest_bytes);

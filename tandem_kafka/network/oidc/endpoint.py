@@ -13,13 +13,21 @@ from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
 from tandem_kafka.errors import KafkaConfigurationError, SaslAuthenticationFailedError
+from tandem_kafka.network.oidc.echoes import readable
+from tandem_kafka.network.oidc.exchange import LimitedConnection, TimeLimit
 from tandem_kafka.network.secret import Secret
-from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime import Clock, sleep_ms
 
 __all__ = ["TokenEndpoint", "TokenRequest", "basic_authorization"]
 
 _LONGEST_RESPONSE: Final = 1 << 20
-_SHOWN: Final = 300
+#: The request ends before the connection that waits for it (`NodeState.setup_timeout_ms`), so that
+#: the error names the endpoint.
+_SHARE_OF_SETUP: Final = 0.7
+#: Statuses after which the same request may succeed.
+_TEMPORARY: Final = frozenset({429, *range(500, 600)})
+_FIRST_PAUSE_MS: Final = 100
+_LONGEST_PAUSE_MS: Final = 1_000
 
 
 def basic_authorization(client_id: str, client_secret: Secret[str]) -> Secret[str]:
@@ -53,17 +61,17 @@ class TokenEndpoint:
     Args:
         url: The URL; https, except for this machine.
         cafile: File with trusted authorities; None for those of the system.
-        timeout_ms: The limit of a request.
+        setup_timeout_ms: The limit of a connection that waits for the token.
         clock: The clock.
 
     Raises:
         KafkaConfigurationError: The file cannot be used.
     """
 
-    def __init__(self, url: str, cafile: str | None, timeout_ms: int, clock: Clock) -> None:
+    def __init__(self, url: str, cafile: str | None, setup_timeout_ms: int, clock: Clock) -> None:
         self._url: SplitResult = urlsplit(url)
         self._where = self._url._replace(query="").geturl()
-        self._timeout_ms = timeout_ms
+        self._limit_ms = int(setup_timeout_ms * _SHARE_OF_SETUP)
         self._clock = clock
         self._cafile = cafile
         self._context()  # fail early
@@ -84,17 +92,19 @@ class TokenEndpoint:
     def post(self, request: TokenRequest) -> Secret[dict[str, Any]]:
         """Send a request; return the fields of the JSON response.
 
+        An endpoint whose servers are not ready is asked again until the limit.
+
         Raises:
             SaslAuthenticationFailedError: The endpoint cannot be reached or rejects the request.
         """
-        try:
-            with closing(self._connect()) as connection:
-                status, body = self._exchange(connection, request)
-        except (OSError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
-            raise SaslAuthenticationFailedError(
-                f"SASL OAUTHBEARER: no response from the token endpoint {self._where}: {reason}"
-            ) from error
+        limit = TimeLimit(self._clock, self._limit_ms)
+        pause_ms = _FIRST_PAUSE_MS
+        while True:
+            status, body = self._attempt(request, limit)
+            if status not in _TEMPORARY or limit.left_ms() <= pause_ms:
+                break
+            sleep_ms(pause_ms)
+            pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
         fields = _parse(body)
         if status != http.client.OK:
             raise SaslAuthenticationFailedError(
@@ -108,17 +118,25 @@ class TokenEndpoint:
             )
         return fields
 
-    def _connect(self) -> http.client.HTTPConnection:
-        host, port, timeout_s = self._url.hostname or "", self._url.port, self._timeout_ms / 1000
-        context = self._context()
-        if context is None:
-            return http.client.HTTPConnection(host, port, timeout=timeout_s)
-        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+    def _attempt(self, request: TokenRequest, limit: TimeLimit) -> tuple[int, Secret[bytes]]:
+        host, port = self._url.hostname or "", self._url.port
+        connection = LimitedConnection(host, port, self._context(), limit)
+        try:
+            return self._exchange(connection, request)
+        except TimeoutError:
+            reason = f"timed out after {self._limit_ms} ms"
+        except (OSError, http.client.HTTPException) as error:
+            # Not the cause of the new error: its text may be the endpoint's, with the secret.
+            reason = readable(Secret(str(error) or type(error).__name__), request.secrets)
+        finally:
+            connection.shut()
+        raise SaslAuthenticationFailedError(
+            f"SASL OAUTHBEARER: no response from the token endpoint {self._where}: {reason}"
+        )
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, request: TokenRequest
+        self, connection: LimitedConnection, request: TokenRequest
     ) -> tuple[int, Secret[bytes]]:
-        deadline_ms = self._clock.now_ms() + self._timeout_ms
         target = self._url._replace(scheme="", netloc="", fragment="").geturl() or "/"
         connection.putrequest("POST", target)
         connection.putheader("Accept", "application/json")
@@ -129,19 +147,14 @@ class TokenEndpoint:
             connection.putheader("Authorization", request.authorization.reveal())
         connection.endheaders(body.reveal())
         with closing(connection.getresponse()) as response:
-            return response.status, self._read(response, deadline_ms)
+            return response.status, _read(response)
 
-    def _read(self, response: http.client.HTTPResponse, deadline_ms: int) -> Secret[bytes]:
-        body = Secret(bytearray())
-        while True:
-            received = len(body.reveal())
-            body.reveal().extend(response.read1(65_536))
-            if len(body.reveal()) == received:
-                return Secret(bytes(body.reveal()))
-            if len(body.reveal()) > _LONGEST_RESPONSE:
-                raise http.client.HTTPException(f"more than {_LONGEST_RESPONSE} bytes")
-            if self._clock.now_ms() >= deadline_ms:
-                raise TimeoutError(f"incomplete after {self._timeout_ms} ms")
+
+def _read(response: http.client.HTTPResponse) -> Secret[bytes]:
+    body = Secret(response.read(_LONGEST_RESPONSE + 1))
+    if len(body.reveal()) > _LONGEST_RESPONSE:
+        raise http.client.HTTPException(f"more than {_LONGEST_RESPONSE} bytes")
+    return body
 
 
 def _parse(body: Secret[bytes]) -> Secret[dict[str, Any]] | None:
@@ -158,7 +171,5 @@ def _reason(fields: Secret[dict[str, Any]] | None, request: TokenRequest) -> str
         return ""
     given = (fields.reveal().get(name) for name in ("error", "error_description"))
     text = Secret(": ".join(str(each) for each in given if each))
-    for secret in request.secrets:
-        text = Secret(text.reveal().replace(secret.reveal(), "<hidden>"))
-    shown = text.reveal()[:_SHOWN]
+    shown = readable(text, request.secrets)
     return f": {shown}" if shown else ""

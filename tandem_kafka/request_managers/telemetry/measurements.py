@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tandem_kafka.metrics import ConsumerMetrics
@@ -19,9 +19,9 @@ _NS_PER_MS: Final = 1_000_000
 _LEFT_OUT: Final = "client-id"
 
 
-def is_requested(name: str, prefixes: Sequence[str]) -> bool:
+def is_requested(name: str, prefixes: tuple[str, ...]) -> bool:
     """Tell whether a name has one of the prefixes; "*" alone stands for all names."""
-    return list(prefixes) == ["*"] or name.startswith(tuple(prefixes))
+    return prefixes == ("*",) or name.startswith(prefixes)
 
 
 class Measurements:
@@ -44,7 +44,7 @@ class Measurements:
         """Begin differences anew, because the temporality has changed."""
         self._last.clear()
 
-    def points(self, prefixes: Sequence[str], *, delta: bool) -> Iterator[Point]:
+    def points(self, prefixes: tuple[str, ...], *, delta: bool) -> Iterator[Point]:
         """Yield the requested metrics.
 
         Args:

@@ -22,7 +22,13 @@ from tandem_kafka.request_managers.telemetry.states import TRANSITIONS, State
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
-__all__ = ["DEFAULT_INTERVAL_MS", "Offers", "TelemetryManager"]
+__all__ = [
+    "DEFAULT_INTERVAL_MS",
+    "MOST_PREFIXES",
+    "SHORTEST_INTERVAL_MS",
+    "Offers",
+    "TelemetryManager",
+]
 
 log = client_logger(__name__)
 
@@ -30,6 +36,10 @@ log = client_logger(__name__)
 Offers = Callable[[int], bool]
 
 DEFAULT_INTERVAL_MS: Final = 300_000
+#: A shorter interval would keep the network thread busy.
+SHORTEST_INTERVAL_MS: Final = 1_000
+#: Each metric is compared with each prefix; there are fewer metrics than this.
+MOST_PREFIXES: Final = 1_000
 _NO_ID: Final = UUID(int=0)
 #: The first push comes after this share of the interval, so that clients that start together do
 #: not push together.
@@ -59,14 +69,24 @@ class _Subscription:
         if message.client_instance_id in (None, _NO_ID):
             raise UnexpectedResponseError("GetTelemetrySubscriptions: no client instance id")
         interval_ms = message.push_interval_ms
+        prefixes = message.requested_metrics or ()
+        if len(prefixes) > MOST_PREFIXES:
+            log.warning(
+                "%s requests metrics with %d prefixes; only the first %d are used",
+                response.node,
+                len(prefixes),
+                MOST_PREFIXES,
+            )
         return cls(
             node=response.node,
             client_instance_id=message.client_instance_id,
             number=message.subscription_id,
-            interval_ms=interval_ms if interval_ms > 0 else DEFAULT_INTERVAL_MS,
+            interval_ms=max(interval_ms, SHORTEST_INTERVAL_MS)
+            if interval_ms > 0
+            else DEFAULT_INTERVAL_MS,
             accepted=tuple(message.accepted_compression_types or ()),
             delta=bool(message.delta_temporality),
-            prefixes=tuple(message.requested_metrics or ()),
+            prefixes=tuple(prefixes[:MOST_PREFIXES]),
         )
 
 

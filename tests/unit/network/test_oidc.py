@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from joserfc.jwk import RSAKey
 
 from tandem_kafka.errors import KafkaConfigurationError, KafkaError, SaslAuthenticationFailedError
-from tandem_kafka.network.oidc import OidcTokens
+from tandem_kafka.network.oidc import OidcTokens, endpoint
 from tests.kafka.token_server import CLIENT, SECRET, TokenServer
 from tests.kafka.tokens import TokenIssuer
 from tests.unit.network.scripted import Settings
@@ -53,6 +53,9 @@ class Clock:
     def wall_ms(self) -> int:
         return self.wall_start_ms + self.ms
 
+    def sleep_ms(self, duration_ms: float) -> None:
+        self.ms += int(duration_ms)
+
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
@@ -72,8 +75,10 @@ def server(issuer: TokenIssuer, authority: trustme.CA) -> Iterator[TokenServer]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(endpoint, "sleep_ms", clock.sleep_ms)
+    return clock
 
 
 @pytest.fixture
@@ -137,6 +142,80 @@ def test_the_lifetime_is_that_of_the_response_or_of_the_token(
     assert tokens.token() != first
 
 
+def test_the_lifetime_begins_when_the_token_is_requested(
+    make: Make, server: TokenServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a slow endpoint would make tokens look valid longer than they are."""
+    answer = server.answer
+
+    def slowly(*request: Any) -> tuple[int, bytes]:
+        clock.ms += 5_000
+        return answer(*request)
+
+    monkeypatch.setattr(server, "answer", slowly)
+    begin_ms = clock.ms
+    tokens = make()
+    first = tokens.token()
+    clock.ms = begin_ms + 479_999
+    assert tokens.token() == first
+    clock.ms += 1
+    assert tokens.token() != first
+
+
+def test_the_end_of_a_token_is_counted_from_its_request_too(
+    make: Make, server: TokenServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = server.answer
+
+    def slowly(*request: Any) -> tuple[int, bytes]:
+        clock.ms += 5_000
+        return answer(*request)
+
+    monkeypatch.setattr(server, "answer", slowly)
+    begin_ms = clock.ms
+    tokens = make()
+    first = tokens.token()
+    server.stop()
+    clock.ms = begin_ms + 599_999
+    assert tokens.token() == first
+    clock.ms += 1
+    with pytest.raises(SaslAuthenticationFailedError):
+        tokens.token()
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_an_endpoint_that_is_not_ready_is_asked_again(
+    make: Make, server: TokenServer, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    answer = server.answer
+
+    def at_last(*request: Any) -> tuple[int, bytes]:
+        response = answer(*request)
+        return response if len(server.requests) == 4 else (status, b"not ready")
+
+    monkeypatch.setattr(server, "answer", at_last)
+    assert make().token().count(".") == 2
+    assert len(server.requests) == 4
+
+
+def test_an_endpoint_that_stays_unready_is_given_up(
+    make: Make, server: TokenServer, clock: Clock
+) -> None:
+    server.response = 503, b"not ready"
+    begin_ms = clock.ms
+    with pytest.raises(SaslAuthenticationFailedError, match="responded with status 503"):
+        make().token()
+    assert 6_000 < clock.ms - begin_ms <= 7_000
+    assert len(server.requests) < 15
+
+
+def test_a_rejection_is_not_repeated(make: Make, server: TokenServer) -> None:
+    server.response = 400, b"{}"
+    with pytest.raises(SaslAuthenticationFailedError, match="status 400"):
+        make().token()
+    assert len(server.requests) == 1
+
+
 def test_a_token_of_unknown_lifetime_is_used_once(make: Make, server: TokenServer) -> None:
     server.response = 200, b'{"access_token": "opaque"}'
     tokens = make()
@@ -164,7 +243,7 @@ FAILURES: dict[str, tuple[dict[str, Any], tuple[int, bytes] | None, str]] = {
     "wrong secret": (
         {"client_secret": "not" + SECRET},
         None,
-        "status 401: invalid_client: not a known client:  <hidden>",
+        "status 401: invalid_client: not a known client: Basic <hidden>",
     ),
     "secret sent back": ({}, (400, json.dumps({"error": SECRET}).encode()), "status 400: <hidden>"),
     "error of the server": ({}, (500, b"<html>"), "responded with status 500$"),

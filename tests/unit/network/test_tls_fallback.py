@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from tandem_kafka.network.transport import (
 )
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import MonotonicClock
+from tests.unit.network import certificate_chains
 from tests.unit.network.certificates import DAY, LOCALHOST, Issued, issue
 from tests.unit.network.peers import Peer, closed, events_of, frame, needs_extension, spins
 from tests.unit.network.tls_server import Server, settings
@@ -194,6 +196,27 @@ def test_a_definite_error_is_not_retried(
         serve(issued)
         transport.connect(peer.address)
         assert isinstance(closed(transport), TlsAuthenticationError)  # type: ignore[arg-type]
+
+
+def test_a_new_list_that_only_openssl_can_use_replaces_the_old(
+    serve: Serve, opened: Open, peer: Peer, tmp_path: Path
+) -> None:
+    root = certificate_chains.authority()
+    ca, listed = tmp_path / "ca.pem", tmp_path / "crl.pem"
+    first = certificate_chains.revocations(root)
+    listed.write_bytes(first)
+    transport = opened(ssl_crlfile=str(listed))
+    ca.write_bytes(root.pem)
+    broker = certificate_chains.broker(root)
+    issued = Issued(broker.certificate, broker.key)
+    serve(issued)
+    number = transport.connect(peer.address)
+    assert events_of(transport) == [ConnectionOpened(number)]
+    newer = certificate_chains.revocations(root, broker, since=-DAY, number=2)
+    listed.write_bytes(first + newer)
+    serve(issued, connections=2)
+    transport.connect(peer.address)
+    assert "certificate revoked" in str(closed(transport))  # type: ignore[arg-type]
 
 
 def test_earlier_connections_are_reopened(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem_kafka.types import Node
+from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.hosts import advertised
 from tandem_kafka.wire.messages import FetchResponse
 from tests.unit.records.making import decode_fetch_response, using
 
@@ -92,7 +93,7 @@ def test_a_response_is_decoded_as_it_was_encoded(version, content):
     assert response.throttle_time_ms == throttle
     sessions = (error, session) if version >= 7 else (0, 0)
     assert (response.error_code, response.session_id) == sessions
-    expected_nodes = tuple(Node(*node) for node in endpoints) if version >= 16 else ()
+    expected_nodes = tuple(advertised(*node) for node in endpoints) if version >= 16 else ()
     assert response.node_endpoints == expected_nodes
     flat = [(name, uuid, part) for name, uuid, parts in found for part in parts]
     assert len(response.partitions) == len(flat)
@@ -157,3 +158,26 @@ def test_an_unknown_leader_is_none():
     body += b"\x00" + b"\x01\x01\x09" + unknown + b"\x00\x00"
     [partition] = decode_fetch_response(memoryview(body), 13).partitions
     assert partition.current_leader is None
+
+
+def many(name: bytes, count: int, claimed: int | None = None) -> memoryview:
+    """A response of version 4 with so many empty partitions of a topic."""
+    partition = bytes(4 + 2 + 16) + b"\xff" * 8  # no aborted transactions, no records
+    topic = len(name).to_bytes(2, "big") + name
+    claimed = count if claimed is None else claimed
+    head = bytes(4) + (1).to_bytes(4, "big") + topic + claimed.to_bytes(4, "big")
+    return memoryview(head + partition * count)
+
+
+def test_partitions_share_the_name_of_their_topic():
+    """Otherwise a small response could fill the memory with copies of a long name."""
+    found = decode_fetch_response(many(b"n" * 30_000, 500), 4).partitions
+    assert len(found) == 500
+    assert len({id(each.topic) for each in found}) == 1
+
+
+@pytest.mark.parametrize("claimed", [500 * 30 // 24 + 1, 2**31 - 1])
+def test_a_count_beyond_the_bytes_is_rejected_at_once(claimed):
+    text = f"an array of {claimed} elements does not fit"
+    with pytest.raises(KafkaProtocolError, match=text):
+        decode_fetch_response(many(b"n", 500, claimed), 4)

@@ -128,3 +128,57 @@ def test_damaged_metadata_marks_nothing(data: bytes) -> None:
     text = "tkw1:" + base64.urlsafe_b64encode(data).decode().rstrip("=")
     with pytest.raises(ForeignMetadataError):
         decode(TP, 7, text)
+
+
+def signed(base: int, payload: bytes) -> str:
+    """Metadata with a good checksum."""
+    checksum = zlib.crc32(payload, zlib.crc32(f"orders/3/{base}/".encode()))
+    content = checksum.to_bytes(4, "big") + payload
+    return "tkw1:" + base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", "its kind is unknown"),
+        (b"\x02\x01", "its kind is unknown"),
+        (b"\x00", "it is incomplete"),
+        (b"\x01", "it is incomplete"),
+        (b"\x00\x01\x05", "it is incomplete"),
+        (b"\x00\x01\x05\x80", "it is incomplete"),
+        (b"\x00\x01\x05\x00", "one of its runs is empty"),
+        (b"\x00\x01\x05\x01\x00\x01", "one of its runs is empty"),
+        (b"\x00" + b"\xff" * 10, "one of its numbers is too large"),
+    ],
+)
+def test_a_damaged_map_with_a_good_checksum_is_foreign(payload: bytes, reason: str) -> None:
+    with pytest.raises(ForeignMetadataError, match=reason):
+        decode(TP, 5, signed(5, payload))
+
+
+@given(st.binary(max_size=60))
+def test_no_map_raises_anything_else(payload: bytes) -> None:
+    try:
+        ranges = decode(TP, 5, signed(5, payload)).ranges
+    except ForeignMetadataError:
+        return
+    ends = [5, *(offset for each in ranges for offset in each)]
+    assert ends == sorted(ends)
+
+
+@given(maps(), st.data())
+def test_a_truncated_map_marks_nothing_that_is_not_done(
+    case: tuple[int, DoneMap], data: st.DataObject
+) -> None:
+    base, done = case
+    text = encode(TP, base, done, LIMIT)[0]
+    encoded = text.removeprefix("tkw1:")
+    payload = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))[4:]
+    kept = payload[: data.draw(st.integers(0, len(payload)))]
+    checksum = zlib.crc32(kept, zlib.crc32(f"orders/3/{base}/".encode()))
+    short = "tkw1:" + base64.urlsafe_b64encode(checksum.to_bytes(4, "big") + kept).decode()
+    try:
+        found = decode(TP, base, short.rstrip("="))
+    except ForeignMetadataError:
+        return
+    assert all(any(a <= start and end <= b for a, b in done.ranges) for start, end in found.ranges)

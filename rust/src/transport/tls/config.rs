@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rustls::client::WebPkiServerVerifier;
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
-use rustls::{ClientConfig, RootCertStore};
 
+use super::trust::Trusted;
 use super::verify::Verifier;
-use super::{ciphers, key};
+use super::{ciphers, key, trust};
 
 /// TLS for all connections of a consumer. A `ValueError` names settings that rustls does not
-/// support. OpenSSL has already checked that the options are valid.
+/// support. OpenSSL has already checked that the options are valid. It decides about brokers if
+/// rustls cannot read whom the user trusts.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct TlsConfig(pub Arc<ClientConfig>);
 
@@ -33,10 +34,15 @@ impl TlsConfig {
         check_hostname: bool,
         ciphers: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let trusted = match authorities {
-            Some(pem) => certificates("ssl_cafile", &pem),
+        // OpenSSL also uses the lists in `ssl_cafile`.
+        let files: Vec<&[u8]> = revoked.iter().chain(&authorities).map(Vec::as_slice).collect();
+        let revocations = revoked.is_some().then(|| trust::revocations(&files)).transpose();
+        let trusted = match &authorities {
+            Some(pem) => certificates("ssl_cafile", pem),
             None => Ok(rustls_native_certs::load_native_certs().certs),
         };
+        // Not an error: the files may have changed, and the old content must not stay in use.
+        let trusted = trusted.and_then(|trusted| Trusted::new(trusted, revocations?));
         let identity = match (chain, key) {
             (Some(chain), Some(key)) => certificates("ssl_certfile", &chain).and_then(|chain| {
                 key::read(&key, password.as_deref()).map(|key| Some((chain, key)))
@@ -48,20 +54,12 @@ impl TlsConfig {
             if let Some(names) = ciphers {
                 ciphers::restrict(&mut provider, &names)?;
             }
+            let verifier = Arc::new(Verifier {
+                algorithms: provider.signature_verification_algorithms,
+                trusted,
+                check_hostname,
+            });
             let provider = Arc::new(provider);
-            let trusted = trusted?;
-            let mut chain = WebPkiServerVerifier::builder_with_provider(
-                Arc::new(roots(&trusted)?),
-                Arc::clone(&provider),
-            );
-            if let Some(pem) = revoked {
-                chain = chain
-                    .with_crls(revocations(&pem)?)
-                    .only_check_end_entity_revocation()
-                    .enforce_revocation_expiration();
-            }
-            let chain = chain.build().map_err(|error| error.to_string())?;
-            let verifier = Arc::new(Verifier { chain, check_hostname, trusted });
             let builder = ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .map_err(|error| error.to_string())?
@@ -85,19 +83,4 @@ fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
         return Err(format!("{option} has no certificate in a format that rustls supports"));
     }
     Ok(found)
-}
-
-fn revocations(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
-    found.map_err(|error| format!("ssl_crlfile cannot be read by rustls: {error}"))
-}
-
-/// The certificate authorities; rustls ignores those that it cannot read.
-fn roots(trusted: &[CertificateDer<'static>]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let (known, unknown) = roots.add_parsable_certificates(trusted.iter().cloned());
-    if known == 0 {
-        return Err(format!("rustls supports none of the {unknown} certificate authorities"));
-    }
-    Ok(roots)
 }

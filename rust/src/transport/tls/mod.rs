@@ -5,6 +5,8 @@ pub mod certificate;
 pub mod ciphers;
 pub mod config;
 pub mod key;
+pub mod path;
 pub mod problem;
 pub mod session;
+pub mod trust;
 pub mod verify;

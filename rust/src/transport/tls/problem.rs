@@ -4,7 +4,7 @@ use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
-use super::verify::Reason;
+use super::verify::{Reason, Undecided};
 use crate::transport::failure::{Failure, reason};
 
 #[derive(Debug)]
@@ -130,7 +130,11 @@ fn describe_certificate(error: &CertificateError) -> String {
             let others = if presented.is_empty() { "no name" } else { &presented.join(", ") };
             format!("Hostname mismatch, certificate is not valid for '{name}', but for {others}")
         }
-        CertificateError::Other(OtherError(reason)) if reason.is::<Reason>() => reason.to_string(),
+        CertificateError::Other(OtherError(reason))
+            if reason.is::<Reason>() || reason.is::<Undecided>() =>
+        {
+            reason.to_string()
+        }
         other => Error::InvalidCertificate(other.clone()).to_string(),
     }
 }

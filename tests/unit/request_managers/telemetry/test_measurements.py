@@ -70,7 +70,7 @@ def test_names_are_those_of_the_java_client(prefix: str) -> None:
 def test_tags_of_a_topic() -> None:
     measured = Measured()
     measured.metrics.record_topic("records", "orders", 5)
-    found = list(measured.measurements.points([CONSUMED], delta=False))
+    found = list(measured.measurements.points((CONSUMED,), delta=False))
     assert [(dict(each.attributes), each.value) for each in found] == [
         ({}, 0.0),
         ({"topic": "orders"}, 5.0),

@@ -14,6 +14,8 @@ from tandem_kafka.request_managers.base import IDLE
 from tandem_kafka.request_managers.telemetry.states import TRANSITIONS, State
 from tandem_kafka.request_managers.telemetry.telemetry_manager import (
     DEFAULT_INTERVAL_MS,
+    MOST_PREFIXES,
+    SHORTEST_INTERVAL_MS,
     TelemetryManager,
 )
 from tandem_kafka.wire.messages import (
@@ -93,6 +95,35 @@ def test_subscription_then_pushes(telemetry: Telemetry) -> None:
         assert message.compression_type == 0
         assert b"org.apache.kafka.consumer.coordinator.commit.total" in bytes(message.metrics)
         telemetry.respond(unsent)
+
+
+@pytest.mark.parametrize("asked_ms", [1, 100, 999])
+def test_a_short_interval_is_made_longer(telemetry: Telemetry, asked_ms: int) -> None:
+    telemetry.subscribe(push_interval_ms=asked_ms)
+    telemetry.respond(telemetry.push()[1])
+    for _ in range(3):
+        waited_ms, unsent = telemetry.push()
+        assert waited_ms == SHORTEST_INTERVAL_MS
+        telemetry.respond(unsent)
+
+
+def test_too_many_prefixes_are_cut(telemetry: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
+    """Each push would compare each metric with a million of them, on the network thread."""
+    prefixes = [f"none.{number}" for number in range(2 * MOST_PREFIXES)]
+    telemetry.subscribe(requested_metrics=[*prefixes, "org.apache.kafka."])
+    assert telemetry.push()[1].message.metrics.count(b"org.apache.kafka.") == 0
+    assert "requests metrics with 2001 prefixes; only the first 1000 are used" in caplog.text
+
+
+def test_a_subscription_that_arrives_during_close_is_ignored(
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    asked = telemetry.world.sent(telemetry.manager)
+    assert telemetry.manager.close(telemetry.world.now_ms) == IDLE
+    telemetry.subscribe(asked)
+    assert telemetry.ended
+    assert caplog.messages == []
 
 
 def test_the_first_pushes_are_spread() -> None:
