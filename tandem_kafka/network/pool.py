@@ -395,16 +395,14 @@ class ConnectionPool:
         state.move(node)
 
     def close_unused(self, keep: Container[int]) -> bool:
-        """Close idle connections to unused bootstrap servers; return whether busy ones remain."""
-        unwanted = [key for key in self._links if key[0] < 0 and key[0] not in keep]
-        busy = False
-        for key in unwanted:
-            link = self._links[key]
-            if link.ready and not link.connection.in_flight:
+        """Close connections to unused bootstrap servers; return whether busy ones remain."""
+        unused = {key: link for key, link in self._links.items() if key[0] < 0}
+        unused = {key: link for key, link in unused.items() if key[0] not in keep}
+        busy = [link for link in unused.values() if link.ready and link.connection.in_flight]
+        for link in unused.values():
+            if link not in busy:  # no request waits for one that is being set up
                 self._remove(link)
-            else:
-                busy = True
-        return busy
+        return bool(busy)
 
     def disconnect(self, node_id: int, reason: str) -> None:
         """Close all connections to a broker."""
