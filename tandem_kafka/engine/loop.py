@@ -108,7 +108,7 @@ class NetworkLoop:
         managers_ms = self._close_managers(now_ms) if closing else self._ask_managers(now_ms)
         client_ms = self._client.prepare(now_ms)
         self._needs_poll |= client_ms == 0
-        self._managers.fetch.end_changed_orders()
+        self._end_changed_orders()
         self._context.metrics.collect(now_ms)
         self._notify_application()
         if self._queue:
@@ -232,6 +232,12 @@ class NetworkLoop:
         wait_ms = min(waits_ms)
         self._due_ms = now_ms + wait_ms
         return wait_ms
+
+    def _end_changed_orders(self) -> None:
+        try:
+            self._managers.fetch.end_changed_orders()
+        except Exception as error:  # noqa: BLE001 - a defect must not end this thread
+            self._report_defect(error)
 
     def _report_defect(self, error: Exception) -> None:
         log.error(

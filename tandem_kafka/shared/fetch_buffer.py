@@ -83,12 +83,16 @@ class ChunkQueue(Protocol):
 
     @property
     def reserved_bytes(self) -> int:
-        """The bytes that standing fetches may bring next."""
+        """The bytes that all fetches in flight may bring."""
         ...
 
     @property
     def repeated(self) -> tuple[int, int, int]:
         """The number of repeated fetches, and the bytes received and sent for them."""
+        ...
+
+    def reserve(self, size: int) -> None:
+        """Count what a fetch in flight may bring; a negative number for less than before."""
         ...
 
     @property
@@ -124,6 +128,10 @@ class PythonChunkQueue:
         self.released_bytes = 0
         self.reserved_bytes = 0
         self.repeated = (0, 0, 0)
+
+    def reserve(self, size: int) -> None:
+        """Count what a fetch in flight may bring; a negative number for less than before."""
+        self.reserved_bytes += size
 
     def append(self, chunk: FetchedChunk, size: int) -> None:
         """Append a chunk."""
@@ -173,7 +181,7 @@ class FetchBuffer:
 
     @property
     def reserved_bytes(self) -> int:
-        """The bytes that standing fetches may bring next."""
+        """The bytes that all fetches in flight may bring, of standing fetches and of others."""
         return self.queue.reserved_bytes
 
     @property

@@ -103,18 +103,23 @@ impl StandingFetch {
     }
 
     /// Takes a response frame as the transport does, and returns the next request; None if Python
-    /// must handle it. The tests compare this with the Python implementation.
-    fn respond(&self, py: Python<'_>, frame: &[u8]) -> Option<Py<PyBytes>> {
+    /// must handle it. For tests, which may say how long the response took.
+    #[pyo3(signature = (frame, took_ms=None))]
+    fn respond(&self, py: Python<'_>, frame: &[u8], took_ms: Option<u64>) -> Option<Py<PyBytes>> {
         let options = DecodeOptions {
             read_committed: false,
             check_crcs: true,
             max_decompressed_batch_bytes: 1 << 30,
             max_record_headers: 1 << 20,
         };
-        let version = self.0.order().template.version;
+        let (version, sent) = {
+            let order = self.0.order();
+            (order.template.version, order.sent)
+        };
+        let now = took_ms.map_or_else(Instant::now, |took| sent + Duration::from_millis(took));
         let frame = Arc::new(Buffer::new(frame.to_vec()));
         let response = decode_frame(&frame, &[], version).ok()?;
-        let absorbed = self.0.absorb(response, frame.len() + 4, &options).ok()?;
+        let absorbed = self.0.absorb(response, frame.len() + 4, &options, now).ok()?;
         self.0.deliver(absorbed.fetched, &options, &Budget::new(1 << 20));
         Some(PyBytes::new(py, &absorbed.frame).unbind())
     }

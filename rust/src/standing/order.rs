@@ -64,7 +64,7 @@ pub struct Order {
     pub smallest_bytes: i32,
     /// Limit of a whole response.
     pub response_bytes: i64,
-    /// Limit of the buffer, less what Python expects on other connections.
+    /// Limit of the buffer.
     pub room: i64,
     /// The expected size of the response in flight, which the queue counts as reserved.
     pub expected: i64,
@@ -114,9 +114,9 @@ impl Standing {
         response: Response,
         bytes: usize,
         options: &DecodeOptions,
+        now: Instant,
     ) -> Result<Absorbed, Response> {
         let mut order = self.order();
-        let now = Instant::now();
         match order.check(&response, now) {
             Some(steps) if order.has_room(&steps, &response, &self.queue) => {
                 let absorbed = order.apply(response, &steps, bytes, options, now);
@@ -220,7 +220,8 @@ impl Order {
         };
         let end_offset = batches.last_offset()? + 1;
         let bytes = batches.held_bytes();
-        let usual = batches.is_plain()
+        let usual = target.is_current()
+            && batches.is_plain()
             && batches.check_beginning(target.offset).is_none()
             && end_offset > target.offset
             && end_offset < target.stop_at
@@ -311,6 +312,12 @@ impl Order {
 }
 
 impl Target {
+    /// True unless Python has moved the partition since, by a seek for example. Invariant: an order
+    /// moves `read_ahead` only from its own offset.
+    fn is_current(&self) -> bool {
+        self.progress.read_ahead.load(SeqCst) == self.offset
+    }
+
     /// True unless the end of the log was reached.
     fn is_behind(&self) -> bool {
         self.progress.high_watermark.load(SeqCst) != self.offset

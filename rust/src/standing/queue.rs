@@ -55,7 +55,7 @@ pub struct Shared {
     repeated: [AtomicU64; 3],
     /// The bytes that the application has released. Writer: the application thread.
     released_bytes: AtomicI64,
-    /// What the fetches of all orders may bring.
+    /// What all fetches in flight may bring, of orders and of Python.
     reserved_bytes: AtomicI64,
 }
 
@@ -136,10 +136,15 @@ impl ChunkQueue {
         self.shared.released_bytes.store(bytes, SeqCst);
     }
 
-    /// The bytes that the fetches in flight of all orders may bring.
+    /// The bytes that all fetches in flight may bring.
     #[getter]
     fn reserved_bytes(&self) -> i64 {
         self.shared.reserved()
+    }
+
+    /// Counts what a fetch in flight may bring; a negative number for less than before.
+    fn reserve(&self, bytes: i64) {
+        self.shared.reserve(bytes);
     }
 
     /// The number of all fetches that were repeated, and the bytes received and sent for them.
@@ -159,28 +164,26 @@ impl ChunkQueue {
     /// of the same reader.
     fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if let Some(fetched) = self.take_fetched() {
-            let Fetched {
-                origin,
-                partition,
-                fetch_offset,
-                leader_epoch,
-                batches,
-                options,
-                size,
-                ..
-            } = *fetched;
-            let topic = origin.topic.clone_ref(py);
             let reader = RecordReader::open(
-                topic,
-                partition,
-                fetch_offset,
-                &batches,
-                leader_epoch,
-                &options,
+                fetched.origin.topic.clone_ref(py),
+                fetched.partition,
+                fetched.fetch_offset,
+                &fetched.batches,
+                fetched.leader_epoch,
+                &fetched.options,
             );
-            // An allocation that fails is the only possible error.
-            let reader = Py::new(py, reader)?;
-            self.shared.items().push_front(Item::Opened { origin, reader, size });
+            // An allocation that fails is the only possible error; then the next call tries again.
+            let (item, error) = match Py::new(py, reader) {
+                Ok(reader) => {
+                    let Fetched { origin, size, .. } = *fetched;
+                    (Item::Opened { origin, reader, size }, None)
+                }
+                Err(error) => (Item::Fetched(fetched), Some(error)),
+            };
+            self.shared.items().push_front(item);
+            if let Some(error) = error {
+                return Err(error);
+            }
         }
         let (origin, reader, size) = match self.shared.items().front() {
             None => return Ok(None),

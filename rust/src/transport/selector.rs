@@ -109,13 +109,15 @@ impl Selector {
             let size = bytes.len() + block_bytes + 4;
             decoded = match decoded {
                 Err(problem) => Err(problem),
-                Ok(response) => match standing.absorb(response, size, &self.options) {
-                    Err(response) => Ok(response),
-                    Ok(absorbed) => {
-                        self.repeat(connection, &standing, absorbed);
-                        return None;
+                Ok(response) => {
+                    match standing.absorb(response, size, &self.options, Instant::now()) {
+                        Err(response) => Ok(response),
+                        Ok(absorbed) => {
+                            self.repeat(connection, &standing, absorbed);
+                            return None;
+                        }
                     }
-                },
+                }
             };
             self.orders().remove(&connection);
         }
@@ -247,7 +249,8 @@ impl Selector {
         let (outcome, ended) = py.detach(|| (self.poll_detached(timeout), Instant::now()));
         let mut outcomes = outcome.map_err(failed)?;
         if ended.elapsed() >= LONG_GIL_WAIT {
-            outcomes.extend(self.poll_detached(Duration::ZERO).map_err(failed)?);
+            // If this fails, so does the next call; the outcomes of the first poll are not lost.
+            outcomes.extend(self.poll_detached(Duration::ZERO).unwrap_or_default());
         }
         outcomes.into_iter().map(|outcomes| tuple(py, outcomes)).collect()
     }

@@ -72,8 +72,8 @@ class FetchManager(RequestManager):
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
         self._placement = FetchPlacement(context, metadata, self._follow)
-        self._orders = StandingOrders(context, self._handler.sizing)
-        #: The versions for which the orders were given.
+        self._orders = StandingOrders(context, self._handler.sizing, self._take_over)
+        #: The versions for which all orders were made.
         self._order_versions: tuple[int, int, int] | None = None
         #: Partitions that may have read-ahead data in the buffer.
         self._holding: dict[AssignedPartition, None] = {}
@@ -96,21 +96,31 @@ class FetchManager(RequestManager):
         return result
 
     def end_changed_orders(self) -> None:
-        """End the standing fetches if anything has changed; call this before each wait."""
-        if self._order_versions is not None and self._order_versions != self._current_versions():
-            self._order_versions = None
-            for slot in self._placement.slots.values():
-                if slot.standing is not None:
-                    self._end_order(slot)
-                    self._expect(slot)
+        """End the standing fetches if anything has changed; call this before each wait.
 
-    def _end_order(self, slot: FetchSlot) -> None:
-        """End the standing fetch of a slot, and take over what it has brought."""
-        brought = self._orders.end(slot)
+        Raises:
+            Exception: The first error; the other orders have ended all the same.
+        """
+        versions = self._current_versions()
+        if versions == self._order_versions:
+            return
+        errors = []
+        for slot in self._placement.slots.values():
+            try:
+                slot.end_order()
+            except Exception as error:  # noqa: BLE001 - the others must not stand any longer
+                errors.append(error)
+        self._order_versions = versions
+        if errors:
+            raise errors[0]
+
+    def _take_over(self, slot: FetchSlot, brought: Iterable[AssignedPartition]) -> None:
+        """Note what a standing fetch has brought, and what its fetch in flight may bring."""
         for state in brought:
             self._holding[state] = None
             slot.note(state)
         slot.active.update(brought)
+        slot.expect(self._context.config.fetch_max_bytes)
 
     def _fill_slots(self, now_ms: int) -> PollResult:
         self._placement.update(now_ms)
@@ -162,7 +172,7 @@ class FetchManager(RequestManager):
         """End the fetch sessions, to free their memory in the brokers."""
         nodes = self._context.metadata.snapshot.nodes
         for slot in self._placement.slots.values():
-            self._end_order(slot)
+            slot.end_order()
         unsent = [
             self._context.request(
                 self._message(slot.session.close(), 0),
@@ -185,11 +195,8 @@ class FetchManager(RequestManager):
         """Tell whether there is room for one more response."""
         limit = self._context.config.fetch_buffer_max_bytes
         buffer = self._context.buffer
-        taken = buffer.held_bytes + self._reserved_bytes() + buffer.reserved_bytes
+        taken = buffer.held_bytes + buffer.reserved_bytes
         return taken < limit or taken < limit + min(self._unavailable_bytes(), limit // 2)
-
-    def _reserved_bytes(self) -> int:
-        return sum(slot.reserved_bytes for slot in self._placement.slots.values())
 
     def _check_partitions(self, slot: FetchSlot, now_ms: int) -> int:
         """Include or exclude the partitions to check; return when to check again, in ms.
@@ -201,7 +208,7 @@ class FetchManager(RequestManager):
         for state in tuple(slot.to_check):
             pause_ms = self._pause_ms(slot, state, limit, now_ms)
             if pause_ms <= 0:
-                del slot.to_check[state]
+                slot.checked(state)
                 self._include(slot, state)
             else:
                 wait_ms = min(wait_ms, pause_ms)
@@ -247,7 +254,7 @@ class FetchManager(RequestManager):
             if state.waits_for_application:
                 self._starved = True
             else:
-                del slot.to_check[state]
+                slot.checked(state)
         elif state.held_bytes >= limit:
             self._starved = True
         else:
@@ -299,8 +306,8 @@ class FetchManager(RequestManager):
     def _send(self, slot: FetchSlot, node: Node, now_ms: int) -> UnsentRequest:
         self._sent_count += 1
         slot.sent_count = self._sent_count
-        wait_ms = self._wait_ms(slot, behind=self._expect(slot))
-        message = self._message(slot.session.build(), wait_ms)
+        wait_ms = self._wait_ms(slot, behind=slot.expect(self._context.config.fetch_max_bytes))
+        message = self._message(slot.next_request(), wait_ms)
         request = self._context.request(
             message,
             ToNode(node, slot.purpose),
@@ -311,40 +318,19 @@ class FetchManager(RequestManager):
             held_ms=wait_ms,
         )
         if self._orders.allowed(slot):
-            request.standing = partial(self._stand, slot, wait_ms, self._current_versions())
+            request.standing = partial(self._stand, slot, wait_ms)
         return request
 
-    def _stand(
-        self,
-        slot: FetchSlot,
-        wait_ms: int,
-        versions: tuple[int, int, int],
-        sent: SentRequest,
-    ) -> StandingFetch | None:
-        """Make the order to repeat the fetch of a slot, which has just been sent."""
-        if versions != self._current_versions() or self._order_versions not in {None, versions}:
-            return None  # something has changed since the request was made
-        slot.reserved_bytes = 0  # the order reserves it
-        config = self._context.config
-        order = self._orders.make(
-            slot,
-            sent,
-            wait_ms,
-            config.fetch_buffer_max_bytes - self._reserved_bytes(),
-            self._partition_limit(),
-        )
-        self._order_versions = versions
-        return order
+    def _stand(self, slot: FetchSlot, wait_ms: int, sent: SentRequest) -> StandingFetch | None:
+        """Make the order to repeat the fetch of a slot, which has just been sent.
 
-    def _expect(self, slot: FetchSlot) -> bool:
-        """Note what the fetch of a slot may bring; return whether a partition is behind."""
-        # No data is expected from quiet partitions.
-        quiet = slot.purpose is Purpose.FETCH_QUIET
-        behind = [] if quiet else [each for each in slot.requested.values() if each.behind]
-        expected = sum(requested.max_bytes for requested in behind)
-        slot.reserved_bytes = min(self._context.config.fetch_max_bytes, expected)
-        slot.parked = not behind and slot.purpose is not Purpose.FETCH_BYPASS
-        return bool(behind)
+        While the bypass holds partitions, the next fetch of this slot is for Python, which takes
+        them back.
+        """
+        changed = self._order_versions != self._current_versions()
+        if changed or self._placement.can_take_from_bypass(slot) or not self._orders.allowed(slot):
+            return None
+        return self._orders.make(slot, sent, wait_ms, self._partition_limit())
 
     def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
         """Return how long a broker may park the request; a new record ends this immediately."""
@@ -388,8 +374,7 @@ class FetchManager(RequestManager):
     def _handle_response(self, slot: FetchSlot, sent_ms: int, reply: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         self._seen_versions = None
-        self._end_order(slot)
-        slot.reserved_bytes, slot.parked, slot.steady = 0, False, False
+        slot.arrived()
         response = reply.message
         self._measure(reply)
         if not slot.session.handle_response(response.session_id, response.error_code):
@@ -427,8 +412,7 @@ class FetchManager(RequestManager):
 
     def _handle_error(self, slot: FetchSlot, error: Exception) -> None:
         self._seen_versions = None
-        self._end_order(slot)
-        slot.reserved_bytes, slot.parked, slot.steady = 0, False, False
+        slot.arrived()
         slot.session.restart()
         for requested in slot.requested.values():
             if requested.state.preferred_replica is not None:

@@ -77,8 +77,9 @@ class FetchPlacement:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
         versions = (subscription.version, snapshot.version)
         if versions != self._seen_versions or now_ms >= self.lease_ends_ms:
-            self._seen_versions = versions
+            self._seen_versions = (-1, -1)  # until all are placed
             self._place_all(now_ms)
+            self._seen_versions = versions
         changed = subscription.changes.states
         while changed:
             state, _ = changed.popitem()
@@ -131,11 +132,12 @@ class FetchPlacement:
         index = min((0, 1), key=lambda i: (targets[i].parked, len(targets[i].partitions)))
         self._move(state, slot, targets[index], index)
 
-    def bypass(self, slot: FetchSlot, state: AssignedPartition) -> FetchSlot:
-        """Move a partition away from a parked fetch; return its new slot."""
-        target = self._slot(slot.node_id, Purpose.FETCH_BYPASS)
-        self._move(state, slot, target, _BYPASS)
-        return target
+    def bypass(self, slot: FetchSlot, state: AssignedPartition) -> None:
+        """Move a partition away from a parked fetch."""
+        for purpose in _BUSY:
+            # Only their next requests take it back; see `can_take_from_bypass`.
+            self._slot(slot.node_id, purpose).end_order()
+        self._move(state, slot, self._slot(slot.node_id, Purpose.FETCH_BYPASS), _BYPASS)
 
     def can_take_from_bypass(self, slot: FetchSlot) -> bool:
         """Tell whether this slot may take partitions from the bypass."""
@@ -238,5 +240,11 @@ class FetchPlacement:
         if key not in self.slots:
             incremental = self._context.config.enable_incremental_fetch_sessions
             session = FetchSession(incremental=incremental)
-            self.slots[key] = FetchSlot(node_id, purpose, session, self._context.request_state())
+            self.slots[key] = FetchSlot(
+                node_id,
+                purpose,
+                session,
+                self._context.request_state(),
+                self._context.buffer.queue.reserve,
+            )
         return self.slots[key]

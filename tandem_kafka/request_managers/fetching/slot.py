@@ -7,45 +7,35 @@ the fetch session or excluded from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
-from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
+from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget, SessionRequest
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 
-if TYPE_CHECKING:
-    from tandem_kafka._native import StandingFetch
-
-__all__ = ["FetchSlot", "StandingOrder"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StandingOrder:
-    """The order by which the transport repeats the fetch of a slot.
-
-    Attributes:
-        native: The transport's part.
-        requested: The partitions, in the order of the native indexes.
-        collect: Records what was measured since the last call; for any thread.
-    """
-
-    native: StandingFetch
-    requested: list[RequestedPartition]
-    collect: Callable[[], None]
+__all__ = ["FetchSlot"]
 
 
 class FetchSlot:
     """A connection and a fetch session, with the partitions that are fetched through them.
 
+    Invariant: while the transport repeats the fetch of this slot by an order, nothing that the
+    order depends on changes. Each method that changes the partitions of the slot, of its session or
+    those to check therefore ends the order first.
+
+    Args:
+        node_id: The broker.
+        purpose: The connection.
+        session: The fetch session.
+        state: Whether a fetch is in flight, and the backoff after a failure.
+        reserve: Adds to the bytes that all fetches in flight may bring.
+
     Attributes:
-        partitions: The partitions of this slot, requested or not; `placement` moves them.
-        to_check: Partitions to check before the next request.
-        requested: Partitions of the request in flight or of the next one.
         reserved_bytes: The expected maximum size of the response in flight.
         sent_count: The number of the slot's last fetch among all fetches.
         pause_until_ms: When the next request may be sent.
@@ -54,19 +44,26 @@ class FetchSlot:
         parked: Whether the broker is expected to park the request in flight, because it has no
             data for the requested partitions.
         steady: Whether the last response was on time and without an error.
-        standing: The order by which the transport repeats the fetch in flight.
+        settled: Whether nothing has changed since the request in flight was made.
     """
 
     def __init__(
-        self, node_id: int, purpose: Purpose, session: FetchSession, state: RequestState
+        self,
+        node_id: int,
+        purpose: Purpose,
+        session: FetchSession,
+        state: RequestState,
+        reserve: Callable[[int], None],
     ) -> None:
         self.node_id = node_id
         self.purpose = purpose
         self.session = session
         self.state = state
-        self.partitions: set[AssignedPartition] = set()
-        self.to_check: dict[AssignedPartition, None] = {}
-        self.requested: dict[TopicPartition, RequestedPartition] = {}
+        self._reserve = reserve
+        self._partitions: set[AssignedPartition] = set()
+        self._to_check: dict[AssignedPartition, None] = {}
+        self._requested: dict[TopicPartition, RequestedPartition] = {}
+        self._order: Callable[[], None] | None = None
         self.reserved_bytes = 0
         self.sent_count = 0
         self.pause_until_ms = 0
@@ -74,38 +71,138 @@ class FetchSlot:
         self.sorted_ms = 0
         self.parked = False
         self.steady = False
-        self.standing: StandingOrder | None = None
+        self.settled = False
+
+    @property
+    def partitions(self) -> AbstractSet[AssignedPartition]:
+        """The partitions of this slot, requested or not; `placement` moves them."""
+        return self._partitions
+
+    @property
+    def to_check(self) -> Mapping[AssignedPartition, None]:
+        """Partitions to check before the next request; empty while an order stands."""
+        return self._to_check
+
+    @property
+    def requested(self) -> Mapping[TopicPartition, RequestedPartition]:
+        """Partitions of the request in flight or of the next one.
+
+        Their offsets are those from before an order that stands.
+        """
+        return self._requested
+
+    # --- the order -------------------------------------------------------------------------------
+
+    @property
+    def standing(self) -> bool:
+        """Whether the transport repeats the fetch in flight."""
+        return self._order is not None
+
+    def stand(self, end: Callable[[], None]) -> None:
+        """Note that the transport repeats the fetch in flight until `end` is called."""
+        self._order = end
+
+    def end_order(self) -> None:
+        """End the order, if there is one, and let none be made for the request in flight."""
+        self.settled = False
+        end, self._order = self._order, None
+        if end is not None:
+            end()
+
+    def repeated(
+        self, epoch: int, repetitions: Iterable[tuple[RequestedPartition, int, int]]
+    ) -> list[AssignedPartition]:
+        """Take over what an order has requested, and return its partitions.
+
+        Args:
+            epoch: The session's epoch of the request in flight.
+            repetitions: Each partition as it was when the order was made, and the offset and size
+                of its last request.
+        """
+        targets, brought = {}, []
+        for before, offset, max_bytes in repetitions:
+            tp = before.state.tp
+            if self._requested.get(tp) is before:
+                known = self.session.target(tp)
+                self._requested[tp] = replace(before, offset=offset, max_bytes=max_bytes)
+                targets[tp] = replace(known, offset=offset, max_bytes=max_bytes)
+                brought.append(before.state)
+        self.session.repeated(epoch, targets)
+        return brought
+
+    # --- the partitions --------------------------------------------------------------------------
 
     def place(self, states: Iterable[AssignedPartition]) -> None:
         """Replace the partitions of this slot, and check all of them."""
-        self.to_check = dict.fromkeys(states)
-        self.partitions = set(self.to_check)
-        for tp, requested in tuple(self.requested.items()):
-            if requested.state not in self.partitions:
+        self.end_order()
+        self._to_check = dict.fromkeys(states)
+        self._partitions = set(self._to_check)
+        for tp, requested in tuple(self._requested.items()):
+            if requested.state not in self._partitions:
                 self.exclude(tp)
 
     def add(self, state: AssignedPartition) -> None:
         """Add a partition."""
-        self.partitions.add(state)
-        self.to_check[state] = None
+        self.end_order()
+        self._partitions.add(state)
+        self._to_check[state] = None
 
     def remove(self, state: AssignedPartition) -> None:
         """Remove a partition, for another slot."""
-        self.partitions.discard(state)
-        self.to_check.pop(state, None)
+        self.end_order()
+        self._partitions.discard(state)
+        self._to_check.pop(state, None)
         self.exclude(state.tp)
 
     def note(self, state: AssignedPartition) -> None:
         """Check a partition before the next request."""
-        if state in self.partitions:
-            self.to_check[state] = None
+        if state in self._partitions:
+            self.end_order()
+            self._to_check[state] = None
+
+    def checked(self, state: AssignedPartition) -> None:
+        """Check a partition no more until something about it changes."""
+        self._to_check.pop(state, None)
 
     def include(self, requested: RequestedPartition, target: FetchTarget) -> None:
         """Fetch a partition from the next request on."""
-        self.requested[requested.state.tp] = requested
+        self.end_order()
+        self._requested[requested.state.tp] = requested
         self.session.include(requested.state.tp, target)
 
     def exclude(self, tp: TopicPartition) -> None:
         """Stop fetching a partition."""
-        if self.requested.pop(tp, None) is not None:
+        self.end_order()
+        if self._requested.pop(tp, None) is not None:
             self.session.exclude(tp)
+
+    # --- the request -----------------------------------------------------------------------------
+
+    def next_request(self) -> SessionRequest:
+        """Return the session's part of the next request, which is sent soon."""
+        self.settled = True
+        return self.session.build()
+
+    def expect(self, most_bytes: int) -> bool:
+        """Note what the fetch in flight may bring; return whether a partition is behind.
+
+        Args:
+            most_bytes: The limit of a response.
+        """
+        # No data is expected from quiet partitions.
+        quiet = self.purpose is Purpose.FETCH_QUIET
+        behind = [] if quiet else [each for each in self._requested.values() if each.behind]
+        self.reserve(min(most_bytes, sum(requested.max_bytes for requested in behind)))
+        self.parked = not behind and self.purpose is not Purpose.FETCH_BYPASS
+        return bool(behind)
+
+    def reserve(self, size: int) -> None:
+        """Count these bytes as those that the fetch in flight may bring."""
+        self._reserve(size - self.reserved_bytes)
+        self.reserved_bytes = size
+
+    def arrived(self) -> None:
+        """Note that no fetch is in flight any more."""
+        self.end_order()
+        self.reserve(0)
+        self.parked = self.steady = False

@@ -1,12 +1,15 @@
 """Lets the native transport repeat the fetches of a slot, and takes over what it has done.
 
 The order stands while nothing changes that Python has decided: every change ends it, and so does
-every response with anything unusual (rust/src/standing/order.rs). The transport only works inside
-`Transport.poll`, on this thread, so nothing happens between a change and the end of the order.
+every response with anything unusual (rust/src/standing/order.rs). A slot ends its order before its
+partitions change (`FetchSlot`). Changes of positions, assignment and metadata end all orders
+(`FetchManager.end_changed_orders`). The transport only works inside `Transport.poll`, on this
+thread, so nothing happens between such a change and the end of the orders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +21,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
-from tandem_kafka.request_managers.fetching.slot import FetchSlot, StandingOrder
+from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.shared.partition import AssignedPartition
 
 if TYPE_CHECKING:
@@ -39,17 +42,25 @@ class StandingOrders:
     Args:
         context: Its `bell` is None if no order can wake the application.
         sizing: The limits of a partition's fetch size.
+        brought: Called with a slot whose order has ended, and its partitions that have new data.
     """
 
-    def __init__(self, context: ManagerContext, sizing: FetchSizing) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        sizing: FetchSizing,
+        brought: Callable[[FetchSlot, Iterable[AssignedPartition]], None],
+    ) -> None:
         self._context = context
         self._sizing = sizing
+        self._brought = brought
 
     def allowed(self, slot: FetchSlot) -> bool:
         """Tell whether the next fetch of a slot may be repeated without Python."""
         return (
             self._context.bell is not None
             and native is not None
+            and slot.settled
             and slot.steady
             and slot.purpose in {Purpose.FETCH_0, Purpose.FETCH_1}
             and slot.session.open
@@ -66,7 +77,6 @@ class StandingOrders:
         slot: FetchSlot,
         sent: SentRequest,
         wait_ms: int,
-        room: int,
         limit: int,
     ) -> StandingFetch | None:
         """Make the order for a slot, after its request was sent.
@@ -75,13 +85,13 @@ class StandingOrders:
             slot: The slot.
             sent: How the request was sent.
             wait_ms: How long the broker may park a fetch.
-            room: The limit of the buffer, less what other fetches may bring.
             limit: How many bytes one partition may hold.
         """
         config, bell = self._context.config, self._context.bell
         if native is None or bell is None:
             return None
         requested = list(slot.requested.values())
+        slot.reserve(0)  # the order reserves it
         order: StandingFetch = native.StandingFetch(
             queue=self._context.buffer.queue,
             bell=bell,
@@ -100,38 +110,34 @@ class StandingOrders:
             ],
             smallest_bytes=self._sizing.first,
             largest_bytes=self._sizing.limit,
-            room=room,
+            room=config.fetch_buffer_max_bytes,
             lasts_ms=max(0, min(_LASTS_MS, sent.usable_ms)),
         )
         collect = partial(_collect, order, self._context.metrics, sent.traffic)
-        slot.standing = StandingOrder(order, requested, collect)
         self._context.metrics.sources.append(collect)
+        slot.stand(partial(self._end, slot, order, requested, collect))
         return order
 
-    def end(self, slot: FetchSlot) -> list[AssignedPartition]:
-        """End the order of a slot, if any; return the partitions that have new data."""
-        standing, slot.standing = slot.standing, None
-        if standing is None:
-            return []
-        epoch, moves = standing.native.end()
-        targets, brought = {}, []
-        for index, offset, max_bytes, resized in moves:
-            before = standing.requested[index]
-            state, tp = before.state, before.state.tp
-            known = slot.session.target(tp)
-            targets[tp] = FetchTarget(known.topic_id, offset, known.leader_epoch, max_bytes)
-            slot.requested[tp] = RequestedPartition(
-                state, before.base, offset, max_bytes, before.from_replica, before.read_committed
-            )
+    def _end(
+        self,
+        slot: FetchSlot,
+        order: StandingFetch,
+        requested: list[RequestedPartition],
+        collect: Callable[[], None],
+    ) -> None:
+        """End an order and take over what it has brought, from here on without it."""
+        epoch, moves = order.end()
+        self._context.metrics.sources.remove(collect)
+        for index, _, max_bytes, resized in moves:
             if resized:
-                state.fetch_bytes = max_bytes
+                requested[index].state.fetch_bytes = max_bytes
+        repetitions = ((requested[index], offset, size) for index, offset, size, _ in moves)
+        brought = slot.repeated(epoch, repetitions)
+        for state in brought:
             state.out_of_range_at, state.end_offset_asked = None, False
-            self._context.metadata.confirm_leader(tp)
-            brought.append(state)
-        slot.session.repeated(epoch, targets)
-        standing.collect()
-        self._context.metrics.sources.remove(standing.collect)
-        return brought
+            self._context.metadata.confirm_leader(state.tp)
+        self._brought(slot, brought)
+        collect()  # last: nothing else depends on the measurements
 
 
 def _target(
