@@ -1,0 +1,76 @@
+"""A simulation whose transports repeat fetches by themselves, as the native one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tandem_kafka.native import native
+from tandem_kafka.network.transport import FrameReceived, TransportEvent
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.driver import SteppedDriver
+from tandem_kafka.testing.network import SimNetwork, SimTransport
+
+if TYPE_CHECKING:
+    from tandem_kafka._native import StandingFetch
+
+__all__ = ["StandingSimulation", "StandingTransport"]
+
+
+class StandingTransport(SimTransport):
+    """Gives the responses of a connection to its standing fetch, and sends what it requests next.
+
+    Attributes:
+        repeated: The number of repeated fetches.
+        look: Called before each event of the network, while the loop of the consumer is parked.
+    """
+
+    def __init__(self, network: SimNetwork) -> None:
+        super().__init__(network)
+        #: The orders by connection, and when each sent its last request.
+        self._orders: dict[int, tuple[StandingFetch, int]] = {}
+        self.repeated = 0
+        self.look: Callable[[], None] = lambda: None
+
+    def repeat_fetches(self, connection: int, standing: StandingFetch) -> bool:
+        """Repeat the fetch in flight on a connection."""
+        self._orders[connection] = standing, self._network.clock.now_ms()
+        return True
+
+    def disconnect(self, connection: int) -> None:
+        """Close a connection and forget its order."""
+        self._orders.pop(connection, None)
+        super().disconnect(connection)
+
+    def arrived(self, event: TransportEvent) -> None:
+        """Let an order take a response, or queue it for Python."""
+        self.look()
+        if not (isinstance(event, FrameReceived) and self._repeats(event)):
+            super().arrived(event)
+
+    def _repeats(self, event: FrameReceived) -> bool:
+        order, sent_ms = self._orders.pop(event.connection, (None, 0))
+        if order is None:
+            return False
+        now_ms = self._network.clock.now_ms()
+        request = order.respond(bytes(event.frame), now_ms - sent_ms)
+        if request is None:
+            return False
+        self._orders[event.connection] = order, now_ms
+        self.repeated += 1
+        self.send(event.connection, request)
+        return True
+
+
+class StandingSimulation(Simulation):
+    """A `Simulation` with such transports, and a bell that no thread waits for."""
+
+    def _environment(self) -> tuple[Runtime, SimTransport]:
+        assert native is not None
+        number = len(self.drivers) + 1
+        transport = StandingTransport(self.network)
+        driver = SteppedDriver(self._scheduler, transport, self._random_for(f"driver {number}"))
+        driver.bell = native.Bell()
+        self.drivers.append(driver)
+        return Runtime(self.clock, driver, self._random_for(f"consumer {number}")), transport

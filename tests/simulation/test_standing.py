@@ -1,0 +1,254 @@
+"""Random histories of consumers whose transport repeats fetches: what each partition goes through.
+
+Leases of followers, seeks, pauses, new leaders, bursts over all partitions and full buffers move
+partitions into slots whose fetches stand, and out of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.native import native
+from tandem_kafka.runtime import Random
+from tandem_kafka.shared.partition import AssignedPartition
+from tests.simulation.ledger import produce, topic, value_of
+from tests.simulation.standing import StandingSimulation, StandingTransport
+
+pytestmark = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
+
+SEEDS = range(15)
+STEPS = 150
+#: Steps until partitions without records have become quiet.
+QUIET_STEPS = 30
+@dataclass(frozen=True)
+class Kind:
+    """What a history is about.
+
+    Attributes:
+        partitions: The numbers of partitions to choose from.
+        brokers: The number of brokers.
+        racks: Whether the consumer reads from a follower in its rack.
+        events: What happens, and how likely it is beside nothing at all, which has 40.
+    """
+
+    partitions: Sequence[int]
+    brokers: int
+    racks: bool
+    events: Mapping[str, int]
+
+
+KINDS = {
+    "bursts": Kind((120, 240), 1, False, {"wake": 12, "burst": 2, "backlog": 3}),
+    "leases": Kind((4, 7), 2, True, {"seek": 4}),
+    "moves": Kind((3, 8, 60), 2, False, {"wake": 4, "seek": 4, "move": 1, "swap": 2}),
+    "all": Kind(
+        (3, 8, 120),
+        2,
+        True,
+        {
+            **{"wake": 12, "burst": 2, "seek": 6, "pause": 6, "resume": 6},
+            **{"move": 2, "sleep": 4, "swap": 2, "backlog": 3},
+        },
+    ),
+}
+#: The longest round trip.
+ROUND_TRIP_MS = 10
+#: How long a partition with data at its leader may wait until a fetch of it is sent: for the bypass,
+#: on which a fetch is parked for 10 ms, or for a fetch in flight, which has other data.
+SOON_MS = 20
+#: As long, what depends on metadata, on a lease or on a new connection takes longer.
+CHANGING_MS = 2_500
+
+
+class History:
+    """One consumer without a group, and what happens to its partitions.
+
+    Attributes:
+        expected: The offset of the next record, by partition.
+        worst_ms: The longest wait of a partition with data at its leader.
+    """
+
+    def __init__(self, simulation: StandingSimulation, kind: Kind) -> None:
+        self.simulation = simulation
+        self.kind = kind
+        self.random = random = Random(f"{simulation.seed}/history")
+        self.partitions = topic(simulation, "orders", random.choice(kind.partitions))
+        if kind.racks:  # a lease for one partition in four
+            for number, tp in enumerate(self.partitions):
+                simulation.cluster.move_leader(tp, 2 if number % 4 else 1)
+        self.expected = dict.fromkeys(self.partitions, 0)
+        self.busy = random.sample(self.partitions, 3)
+        self.dozing = random.sample(self.partitions, 3)
+        self.consumer = self._consumer()
+        self._transport = self._standing_transport()
+        self._transport.look = self.look
+        self._waits: dict[AssignedPartition, tuple[int, int]] = {}
+        self._changing_until_ms = dict.fromkeys(self.partitions, CHANGING_MS)
+        self.worst_ms = 0
+
+    def _consumer(self) -> KafkaConsumer:
+        random = self.random
+        fetched, buffered = random.choice([(2_000, 40_000), (2_000, 1 << 26), (1 << 20, 1 << 26)])
+        self.options: dict[str, Any] = {
+            "auto_offset_reset": "earliest",
+            "fetch_max_wait_ms": random.choice([100, 500]),
+            "metadata_max_age_ms": random.choice([1_000, 300_000]),
+            "max_partition_fetch_bytes": fetched,
+            "fetch_buffer_max_bytes": buffered,
+            "client_rack": "a" if self.kind.racks else "",
+        }
+        consumer = self.simulation.consumer(**self.options)
+        consumer.assign(self.partitions)
+        return consumer
+
+    def _standing_transport(self) -> StandingTransport:
+        transport = self.consumer._core.engine.transport
+        assert isinstance(transport, StandingTransport)
+        return transport
+
+    @property
+    def repeated(self) -> int:
+        return self._transport.repeated
+
+    # --- what happens ----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        for number in range(STEPS):
+            self.trickle()
+            if number > QUIET_STEPS:
+                self.happen()
+            self.look()
+            self.poll(self.random.choice([0, 5, 20, 60]))
+            self.simulation.sleep(self.random.choice([0, 10, 80]))
+        self.consumer.resume(*self.consumer.assignment())
+        until_ms = self.now_ms + 60_000
+        while any(self.expected[tp] < self.end_of(tp) for tp in self.partitions):
+            assert self.now_ms < until_ms, "records do not arrive"
+            self.poll(200)
+
+    def trickle(self) -> None:
+        for tp in self.busy:
+            if self.random.random() < 0.7:
+                produce(self.simulation, tp, self.random.randrange(1, 4))
+
+    def happen(self) -> None:
+        events = {"nothing": 40, **self.kind.events}
+        (event,) = self.random.choices(list(events), list(events.values()))
+        if event != "nothing":
+            getattr(self, event)(self.random.choice(self.partitions))
+
+    def wake(self, _: TopicPartition) -> None:
+        produce(self.simulation, self.random.choice(self.dozing), 1)
+
+    def burst(self, _: TopicPartition) -> None:
+        for tp in self.partitions:
+            produce(self.simulation, tp, 1)
+
+    def backlog(self, _: TopicPartition) -> None:
+        """Produce what takes many fetches; an order that is made meanwhile expects data."""
+        tp, other = self.random.sample(self.busy, 2)
+        for _ in range(60):
+            produce(self.simulation, tp, 20)
+        self.simulation.sleep(20)
+        self.consumer.pause(other)
+        self.consumer.resume(other)
+
+    def seek(self, tp: TopicPartition) -> None:
+        self.expected[tp] = self.random.randrange(self.expected[tp] + 1)
+        self.consumer.seek(tp, self.expected[tp])
+        self._changing(tp)
+
+    def pause(self, tp: TopicPartition) -> None:
+        self.consumer.pause(tp)
+
+    def resume(self, tp: TopicPartition) -> None:
+        self.consumer.resume(tp)
+
+    def move(self, tp: TopicPartition) -> None:
+        self.simulation.cluster.move_leader(tp, self.random.randrange(self.kind.brokers) + 1)
+        self._changing(*self.partitions)
+
+    def sleep(self, _: TopicPartition) -> None:
+        self.simulation.sleep(self.random.choice([50, 300, 1_500]))
+
+    def swap(self, tp: TopicPartition) -> None:
+        self.busy[self.random.randrange(len(self.busy))] = tp
+
+    def poll(self, timeout_ms: int) -> None:
+        for tp, records in self.consumer.poll(timeout_ms).items():
+            for record in records:
+                assert record.offset == self.expected[tp], f"{tp}: {self.expected[tp]} is next"
+                assert record.value == value_of(tp, record.offset)
+                self.expected[tp] = record.offset + 1
+            assert self.consumer.position(tp) == self.expected[tp]
+        self.look()
+
+    # --- what must hold --------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        return self.simulation.clock.now_ms()
+
+    def end_of(self, tp: TopicPartition) -> int:
+        return self.simulation.cluster.at(tp).log.end_offset
+
+    def _changing(self, *partitions: TopicPartition) -> None:
+        for tp in partitions:
+            self._changing_until_ms[tp] = self.now_ms + CHANGING_MS
+
+    def look(self) -> None:
+        """Check all that must hold whenever the network thread sleeps."""
+        engine = self.consumer._core.engine
+        for slot in engine.loop._managers.fetch._placement.slots.values():
+            if slot.standing:
+                assert not slot.to_check
+                assert {each.state for each in slot.requested.values()} <= slot.partitions
+        connected = all(link.ready for link in engine.loop._client._pool.links())
+        for state in engine.subscription.assigned.values():
+            self._check_wait(state, connected)
+
+    def _check_wait(self, state: AssignedPartition, connected: bool) -> None:
+        """Check that a partition with data at its leader does not wait."""
+        buffer = self.consumer._core.engine.buffer
+        tp, limit = state.tp, self.options["fetch_buffer_max_bytes"]
+        due = (
+            connected
+            and state.fetchable
+            and state.read_ahead < self.end_of(tp)
+            and state.held_bytes == 0
+            and buffer.held_bytes + buffer.reserved_bytes < limit
+            and self.now_ms >= max(state.retry_at_ms, self._changing_until_ms[tp])
+            and state.preferred_replica is None
+        )
+        if not due:
+            self._waits.pop(state, None)
+            return
+        offset, since_ms = self._waits.get(state, (-1, 0))
+        if offset != state.read_ahead:
+            self._waits[state] = state.read_ahead, self.now_ms
+            return
+        wait_ms = self.now_ms - since_ms
+        self.worst_ms = max(self.worst_ms, wait_ms)
+        assert wait_ms <= SOON_MS + ROUND_TRIP_MS, f"{state} waits {wait_ms} ms"
+
+
+@contextmanager
+def history(kind: str, seed: int) -> Iterator[History]:
+    chosen = KINDS[kind]
+    racks = ["b", "a"] if chosen.racks else []
+    name = f"standing {kind} {seed}"
+    with StandingSimulation(name, brokers=chosen.brokers, racks=racks) as simulation:
+        yield History(simulation, chosen)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_arrive_once_in_order_and_soon(kind: str, seed: int) -> None:
+    with history(kind, seed) as played:
+        played.run()
