@@ -7,14 +7,20 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
+from tandem_kafka.native import native
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
+from tests.simulation.standing import StandingSimulation
 
 LAGGING = TopicPartition("orders", 0)
 RECORDS = 6_000
 #: The longest round trip; the application thread may notice 5 ms late, twice.
 ROUND_TRIP_MS = 10
 NOTICED_MS = 10
+#: The same holds whether or not the transport repeats fetches.
+each_transport = pytest.mark.parametrize(
+    "simulated", [Simulation] + [StandingSimulation] * (native is not None)
+)
 
 
 def reader(simulation: Simulation, caught_up: int, **options: Any) -> Any:
@@ -61,24 +67,28 @@ def longest_pause_ms(
     return longest_ms
 
 
+@each_transport
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("trickle", [False, True])
 @pytest.mark.parametrize("caught_up", [2, 7, 120])
 @pytest.mark.parametrize("handler_ms", [0, 5, 20])
 def test_a_lagging_partition_does_not_wait_for_an_empty_fetch(
-    handler_ms: int, caught_up: int, trickle: bool, seed: int
+    simulated: type[Simulation], handler_ms: int, caught_up: int, trickle: bool, seed: int
 ) -> None:
     name = f"{handler_ms} {caught_up} {trickle} {seed}"
-    with Simulation(name, trace_lines=400) as simulation:
+    with simulated(name, trace_lines=400) as simulation:
         consumer = reader(simulation, caught_up)
         others = caught_up if trickle else 0
         pause_ms = longest_pause_ms(simulation, consumer, others, handler_ms)
         assert pause_ms <= ROUND_TRIP_MS + NOTICED_MS
 
 
+@each_transport
 @pytest.mark.parametrize("seed", range(4))
-def test_a_partition_that_is_resumed_is_fetched_at_once(seed: int) -> None:
-    with Simulation(f"resumed {seed}", trace_lines=400) as simulation:
+def test_a_partition_that_is_resumed_is_fetched_at_once(
+    simulated: type[Simulation], seed: int
+) -> None:
+    with simulated(f"resumed {seed}", trace_lines=400) as simulation:
         consumer = reader(simulation, 7)
         began_ms = simulation.clock.now_ms()
         assert LAGGING in consumer.poll(1_000)
@@ -87,9 +97,12 @@ def test_a_partition_that_is_resumed_is_fetched_at_once(seed: int) -> None:
         )
 
 
+@each_transport
 @pytest.mark.parametrize("seed", range(4))
-def test_a_partition_that_is_sought_is_fetched_at_once(seed: int) -> None:
-    with Simulation(f"sought {seed}", trace_lines=400) as simulation:
+def test_a_partition_that_is_sought_is_fetched_at_once(
+    simulated: type[Simulation], seed: int
+) -> None:
+    with simulated(f"sought {seed}", trace_lines=400) as simulation:
         consumer = reader(simulation, 7)
         longest_pause_ms(simulation, consumer, 0)
         simulation.sleep(2_000)
@@ -101,9 +114,12 @@ def test_a_partition_that_is_sought_is_fetched_at_once(seed: int) -> None:
             simulation.sleep(2_000)
 
 
+@each_transport
 @pytest.mark.parametrize("caught_up", [2, 7, 120])
-def test_a_consumer_that_has_caught_up_does_not_fetch_more_often(caught_up: int) -> None:
-    with Simulation(f"idle {caught_up}", trace_lines=400) as simulation:
+def test_a_consumer_that_has_caught_up_does_not_fetch_more_often(
+    simulated: type[Simulation], caught_up: int
+) -> None:
+    with simulated(f"idle {caught_up}", trace_lines=400) as simulation:
         consumer = reader(simulation, caught_up)
         longest_pause_ms(simulation, consumer, caught_up)
         simulation.sleep(2_000)
@@ -125,9 +141,12 @@ def test_read_committed_parks_at_an_open_transaction(seed: int) -> None:
         assert longest_pause_ms(simulation, consumer, 0) <= ROUND_TRIP_MS + NOTICED_MS
 
 
+@each_transport
 @pytest.mark.parametrize("seed", range(4))
-def test_a_paused_partition_is_not_fetched_from_before_its_seek(seed: int) -> None:
-    with Simulation(f"paused and sought {seed}", trace_lines=400) as simulation:
+def test_a_paused_partition_is_not_fetched_from_before_its_seek(
+    simulated: type[Simulation], seed: int
+) -> None:
+    with simulated(f"paused and sought {seed}", trace_lines=400) as simulation:
         consumer = reader(simulation, 3)
         longest_pause_ms(simulation, consumer, 0)
         simulation.sleep(2_000)

@@ -26,6 +26,8 @@ SEEDS = range(15)
 STEPS = 150
 #: Steps until partitions without records have become quiet.
 QUIET_STEPS = 30
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a history is about.
@@ -51,16 +53,14 @@ KINDS = {
         (3, 8, 120),
         2,
         True,
-        {
-            **{"wake": 12, "burst": 2, "seek": 6, "pause": 6, "resume": 6},
-            **{"move": 2, "sleep": 4, "swap": 2, "backlog": 3},
-        },
+        {"wake": 12, "burst": 2, "backlog": 3, "seek": 6, "pause": 6, "resume": 6, "move": 2}
+        | {"sleep": 4, "swap": 2},
     ),
 }
 #: The longest round trip.
 ROUND_TRIP_MS = 10
-#: How long a partition with data at its leader may wait until a fetch of it is sent: for the bypass,
-#: on which a fetch is parked for 10 ms, or for a fetch in flight, which has other data.
+#: How long a partition with data at its leader may wait until a fetch of it is sent: for a fetch in
+#: flight that brings other data, or on the bypass, where a fetch is parked for 10 ms.
 SOON_MS = 20
 #: As long, what depends on metadata, on a lease or on a new connection takes longer.
 CHANGING_MS = 2_500

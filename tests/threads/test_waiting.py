@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from itertools import count
 
@@ -13,9 +15,13 @@ from tandem_kafka.events.application import Poll
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
+from tandem_kafka.native import native
 from tandem_kafka.runtime import ThreadDriver
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
+
+#: Longer than any wakeup takes; only a thread that sleeps on waits as long.
+LONG_S = 20.0
 
 
 class Ticking:
@@ -178,3 +184,26 @@ def test_each_background_error_is_raised_once(seed: int) -> None:
     lockstep.run(network=network, application=application)
     assert [name for name in raised if name != "a"] == ["b", "c"]
     assert 1 <= raised.count("a") <= 2
+
+
+@pytest.mark.skipif(native is None, reason="the bell is native")
+@pytest.mark.parametrize("threads", [2, 5])
+def test_the_bell_wakes_every_thread(threads: int) -> None:
+    """One thread may wait in `poll()`, another one in `commit()`; either may be meant."""
+    assert native is not None
+    for _ in range(20):
+        bell = native.Bell()
+        seen = bell.count
+        waiting = [
+            threading.Thread(target=bell.wait, args=(seen, LONG_S), daemon=True)
+            for _ in range(threads)
+        ]
+        for thread in waiting:
+            thread.start()
+        while bell.waiting < threads:
+            pass
+        time.sleep(0.001)  # they may still be on their way to sleep
+        assert bell.ring()
+        for thread in waiting:
+            thread.join(LONG_S / 2)
+        assert not any(thread.is_alive() for thread in waiting)

@@ -111,6 +111,19 @@ def test_a_manager_that_raises_does_not_stop_the_others(
 
 
 @pytest.mark.behaviour(42)
+def test_an_order_that_fails_to_end_does_not_end_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Looped()
+    monkeypatch.setattr(world.managers.fetch, "_current_versions", lambda: Broken().poll(0))
+    world.iterate()
+    monkeypatch.undo()
+    world.iterate()
+    assert world.loop.running
+    errors = world.raised()
+    assert errors
+    assert all(isinstance(error.__cause__, ZeroDivisionError) for error in errors)
+
+
+@pytest.mark.behaviour(42)
 def test_an_event_that_fails_unexpectedly_does_not_end_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
