@@ -17,6 +17,7 @@ from tandem_kafka.errors import KafkaProtocolError, WakeupError
 from tandem_kafka.native import native_available
 from tandem_kafka.runtime import Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
+from tandem_kafka.testing.cluster import SimCluster
 from tests.integration.loopbacks import Loopback
 from tests.integration.test_loopback import (
     PARTITIONS,
@@ -34,6 +35,8 @@ pytestmark = pytest.mark.skipif(not native_available, reason="the native transpo
 
 SEEDS = range(4)
 STEP = PARTITIONS * 2
+#: A topic whose many partitions are quiet, but for bursts.
+DOZING, MANY = "dozing", 240
 
 
 def buffer_of(reader: KafkaConsumer) -> FetchBuffer:
@@ -162,18 +165,57 @@ def test_paused_partitions_bring_nothing_and_go_on_where_they_were() -> None:
         assert read == expected
 
 
+def create_dozing(cluster: SimCluster) -> None:
+    cluster.create_topic(DOZING, MANY)
+
+
+def burst(cluster: SimCluster) -> None:
+    for number in range(MANY):
+        tp = TopicPartition(DOZING, number)
+        cluster.produce(tp, b"%d" % cluster.at(tp).log.end_offset)
+
+
+def spread(cluster: SimCluster) -> None:
+    """Give each broker a rack; one partition is then read from a follower, by a lease."""
+    cluster.racks = ("here", "there")
+    for broker, rack in zip(cluster.brokers.values(), cluster.racks, strict=True):
+        broker.rack = rack
+    for number in range(PARTITIONS):
+        cluster.move_leader(TopicPartition(TOPIC, number), 1 if number else 2)
+
+
+#: What the consumer is like, beside the faults.
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "leases": {"client_rack": "here", "metadata_max_age_ms": 500},
+    "bursts": {"max_partition_fetch_bytes": 5_000, "fetch_buffer_max_bytes": 100_000},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(seed: int) -> None:
+def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(
+    seed: int, kind: str
+) -> None:
     """After a seek, records are read again from there; the others come exactly once."""
     random = Random(seed)
+    bursts = 0
     with Loopback(seed, brokers=2) as loopback:
         loopback.perform(create)
+        if kind == "leases":
+            loopback.perform(spread)
         faults = Faults(seed, brokers=2)
-        with consumer(loopback, group_id=None) as reader:
+        with consumer(loopback, group_id=None, **KINDS[kind]) as reader:
+            if kind == "bursts":
+                loopback.perform(create_dozing)
+                reader.subscribe([TOPIC, DOZING])
             follower = Follower(reader)
             for at in range(0, ROUNDS * RECORDS, STEP):
                 if random.random() < 0.1:
                     loopback.perform(faults.strike)
+                if kind == "bursts" and random.random() < 0.05:
+                    loopback.perform(burst)
+                    bursts += 1
                 loopback.perform(lambda cluster, at=at: produce(cluster, at, at + STEP))
                 follower.follow(20)
                 if random.random() < 0.2:
@@ -181,7 +223,7 @@ def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(see
             loopback.perform(lambda cluster: cluster.network.heal())
             reader.resume(*reader.assignment())
             until = time.monotonic() + TIMEOUT_S
-            while sum(follower.next.values()) < ROUNDS * RECORDS:
+            while sum(follower.next.values()) < ROUNDS * RECORDS + bursts * MANY:
                 assert time.monotonic() < until, follower.next
                 follower.follow(100)
 
@@ -204,7 +246,8 @@ class Follower:
             first = self.next[tp]
             assert [record.offset for record in records] == list(range(first, first + len(records)))
             assert [int(record.value or b"") for record in records] == [
-                record.offset * PARTITIONS + tp.partition for record in records
+                record.offset * PARTITIONS + tp.partition if tp.topic == TOPIC else record.offset
+                for record in records
             ]
             assert not self._reader.paused() & {tp}
             self.next[tp] = first + len(records)
