@@ -144,9 +144,12 @@ impl Standing {
         if fetched.is_empty() {
             return;
         }
-        let mut room = AHEAD_BYTES;
+        // What is decoded ahead must fit into the buffer, too; the reader decodes the rest.
+        let size: usize = fetched.iter().map(|each| each.size).sum();
+        let left = self.order().room - self.queue.held() - size as i64;
+        let mut ahead = AHEAD_BYTES.min(usize::try_from(left).unwrap_or(0));
         for mut each in fetched {
-            each.size += each.batches.decode_ahead(options, &mut room, budget);
+            each.size += each.batches.decode_ahead(options, &mut ahead, budget);
             {
                 let mut order = self.order();
                 let size = each.size as i64;

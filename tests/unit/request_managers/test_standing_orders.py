@@ -17,8 +17,10 @@ from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.fetch_request import HIGHEST_VERSION
+from tests.unit.records.making import GZIP, Rec, batch
 from tests.unit.request_managers.fetching import (
     Found,
+    chunks,
     fetch_response,
     forgotten,
     records,
@@ -296,3 +298,17 @@ def test_what_python_reserves_later_counts_for_an_order() -> None:
     slots = standing.world.managers.fetch._placement.slots
     slots[1, Purpose.FETCH_1].reserve(standing.world.config.fetch_buffer_max_bytes)
     assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
+
+
+@needs_native
+def test_what_an_order_decodes_ahead_fits_into_the_buffer() -> None:
+    standing = Standing(**SMALL)
+    order = standing.order(Purpose.FETCH_0)
+    data = batch([Rec(value=b"v" * 5 * ROOM)], END, codec=GZIP, epoch=3)
+    found = {ALL[0]: Found(data, high_watermark=END + 1)}
+    assert standing.respond(order, Purpose.FETCH_0, found) is not None
+    assert standing.world.buffer.held_bytes < ROOM
+    (chunk,) = chunks(standing.world)
+    assert chunk.reader is not None
+    (record,) = chunk.reader.take(1)
+    assert record.value == b"v" * 5 * ROOM
