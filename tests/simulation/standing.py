@@ -66,7 +66,7 @@ class StandingTransport(SimTransport):
 class StandingSimulation(Simulation):
     """A `Simulation` with such transports, and a bell that no thread waits for."""
 
-    def _environment(self) -> tuple[Runtime, SimTransport]:
+    def _environment(self) -> tuple[Runtime, StandingTransport]:
         assert native is not None
         number = len(self.drivers) + 1
         transport = StandingTransport(self.network)

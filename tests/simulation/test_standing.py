@@ -15,8 +15,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.native import native
-from tandem_kafka.runtime import Random
+from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.testing import Simulation
+from tests.scenarios import run_seed
+from tests.scenarios.runner import silence
 from tests.simulation.ledger import produce, topic, value_of
 from tests.simulation.standing import StandingSimulation, StandingTransport
 
@@ -252,3 +255,21 @@ def history(kind: str, seed: int) -> Iterator[History]:
 def test_records_arrive_once_in_order_and_soon(kind: str, seed: int) -> None:
     with history(kind, seed) as played:
         played.run()
+        assert played.repeated or kind in {"leases", "all"}
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_groups_keep_all_invariants(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios of groups under faults, whose members' transports repeat fetches."""
+    transports = []
+
+    def environment(simulation: Simulation) -> tuple[Runtime, StandingTransport]:
+        runtime, transport = StandingSimulation._environment(simulation)
+        transports.append(transport)
+        return runtime, transport
+
+    monkeypatch.setattr(Simulation, "_environment", environment)
+    with silence():
+        outcomes = [run_seed(seed) for seed in range(first, first + 10)]
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    assert sum(transport.repeated for transport in transports) > 50

@@ -1,0 +1,41 @@
+"""Partitions that move into a slot whose fetch stands, on a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_kafka.native import native_available
+from tests.integration.polling import Clock, Consume, partitions_of, read_all
+from tests.kafka.admin import Record
+from tests.kafka.broker import KafkaCluster
+
+pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
+
+PARTITIONS = 110
+BACKLOG = 1_500
+#: Long for a record that has been produced; short beside the minute that an order may stand.
+SOON_S = 10
+
+
+@pytest.mark.partitions(PARTITIONS)
+def test_a_partition_that_wakes_up_is_read_while_the_fetches_of_others_stand(
+    kafka: KafkaCluster, topic: str, consume: Consume
+) -> None:
+    """The orders are made during the backlog, so that they expect data and not a parked fetch."""
+    first, second, woken = (partitions_of(topic, PARTITIONS)[number] for number in (0, 1, 77))
+    busy = [first.partition, second.partition]
+    backlog = [Record(b"z" * 4_000, partition=part) for _ in range(BACKLOG) for part in busy]
+    kafka.admin.produce(topic, backlog, {"batch.size": 4_500})
+    consumer = consume(max_partition_fetch_bytes=5_000)
+    consumer.assign(partitions_of(topic, PARTITIONS))
+    read_all(consumer, len(backlog))
+    buffer = consumer._core.engine.buffer
+    for number in range(4):
+        kafka.admin.produce(topic, [Record(b"t", partition=part) for part in busy])
+        read_all(consumer, 2)
+        kafka.admin.produce(topic, [Record(b"woken", partition=woken.partition)])
+        clock = Clock()
+        while woken not in (polled := consumer.poll(timeout_ms=100)):
+            assert clock.seconds < SOON_S, f"record {number} does not arrive"
+        assert [record.offset for record in polled[woken]] == [number]
+    assert buffer.repeated[0] > 100, "the fetches stood"
