@@ -167,10 +167,12 @@ def test_a_partition_on_the_bypass_ends_all_orders_of_its_broker() -> None:
     orders = [standing.order(purpose) for purpose in BOTH]
     assert all(orders)
     assert standing.standing == BOTH
-    world.managers.positions.seek(ALL[0], 3, -1)
+    fetch = world.managers.fetch
+    fetch._seen_versions, placement = None, fetch._placement
+    placement.bypass(placement.slots[1, Purpose.FETCH_0], world.subscription.get(ALL[0]))
+    assert standing.standing == []
     (beside,) = by_purpose(send(world))
     assert beside is Purpose.FETCH_BYPASS
-    assert standing.standing == []
     world.respond(standing.sent[Purpose.FETCH_1], fetch_response({}, session_id=71))
     standing.sent |= by_purpose(send(world, after_ms=1_000))
     assert standing.order(Purpose.FETCH_1) is None, "the bypass still has a partition"
