@@ -188,6 +188,30 @@ def test_a_change_between_a_request_and_its_sending_prevents_an_order() -> None:
 
 
 @needs_native
+def test_no_partition_waits_for_a_fetch_that_an_order_has_parked() -> None:
+    """The order was made when there was more to fetch, and has caught up since."""
+    standing = Standing(high_watermark=END + 1)
+    order = standing.order(Purpose.FETCH_0)
+    found = of((0, END, 5), (2, END, 5))
+    assert standing.respond(order, Purpose.FETCH_0, found) is not None
+    standing.world.managers.positions.seek(ALL[2], 3, -1)
+    (beside,) = send(standing.world)
+    assert requested_offsets(beside) == {2: 3}
+
+
+@needs_native
+def test_what_a_fetch_in_flight_may_bring_stays_reserved_after_its_order() -> None:
+    standing = Standing(high_watermark=END + 1)
+    reserved = standing.world.buffer.reserved_bytes
+    assert standing.order(Purpose.FETCH_0) is not None
+    assert standing.world.buffer.reserved_bytes == reserved > 0
+    standing.world.subscription.get(ALL[1]).paused = True
+    standing.world.managers.fetch.end_changed_orders()
+    assert standing.standing == []
+    assert standing.world.buffer.reserved_bytes == reserved
+
+
+@needs_native
 def test_an_order_that_fails_to_end_keeps_no_other_standing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
