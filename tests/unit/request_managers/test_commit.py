@@ -119,7 +119,7 @@ def test_reactions_of_a_sync_commit(
         rebalancing = error is errors.RebalanceInProgressError
         assert isinstance(future.error, errors.RebalanceInProgressError) is rebalancing
     else:
-        assert type(future.error) is error
+        assert isinstance(future.error, error)
     assert not world.poll(world.group.commit).unsent
 
 
@@ -137,7 +137,7 @@ def test_reactions_of_an_async_commit(
     elif reaction is Reaction.FENCED:
         assert isinstance(future.error, CommitFailedError)
     else:
-        assert type(future.error) is error
+        assert isinstance(future.error, error)
     assert not world.poll(world.group.commit, after_ms=10_000).unsent
 
 
