@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from confluent_kafka import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.assignors import (
@@ -14,9 +14,7 @@ from tandem_kafka.assignors import (
     RangePartitionAssignor,
     RoundRobinPartitionAssignor,
 )
-from tandem_kafka.confluent.codes import Codes
-from tandem_kafka.confluent.errors import failure
-from tandem_kafka.confluent.properties import (
+from tandem_kafka.config.librdkafka import (
     CALLBACKS,
     IGNORED,
     NEVER_CALLED,
@@ -24,10 +22,12 @@ from tandem_kafka.confluent.properties import (
     PROPERTIES,
     REJECTED,
     Property,
+    ssl_context_of,
 )
+from tandem_kafka.confluent.errors import failure, raising
 from tandem_kafka.logs import ClientNames, client_logger
 
-__all__ = ["Settings", "settings_from", "ssl_context_of"]
+__all__ = ["Settings", "settings_from"]
 
 log = client_logger(__name__)
 
@@ -125,7 +125,14 @@ def settings_from(config: Any, more: Mapping[str, Any]) -> Settings:
     for name, value in given.items():
         _add_value(name, value, values)
     _check_combinations(values)
-    options = {**OWN_DEFAULTS, "enable_auto_commit": False, "bootstrap_timeout_ms": 0}
+    options = {
+        **OWN_DEFAULTS,
+        "enable_auto_commit": False,
+        "bootstrap_timeout_ms": 0,
+        # Iteration waits for nothing, and rarely looks for records of another partition.
+        "consumer_timeout_ms": 0,
+        "max_poll_records": 1_000,
+    }
     for name, value in values.items():
         option = PROPERTIES[name].option
         if option is not None:
@@ -148,7 +155,7 @@ def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         if callback is None or callable(callback):
             continue
         if name == "on_commit":
-            raise failure(Codes._INVALID_ARG, "on_commit requires a callable object")
+            raise failure(KafkaError._INVALID_ARG, "on_commit requires a callable object")
         msg = f"expected {name} property as a callable function"
         raise TypeError(msg)
     return {name: callback for name, callback in found.items() if callback is not None}
@@ -160,9 +167,9 @@ def _add_value(name: Any, value: Any, values: dict[str, Any]) -> None:
         values[name] = _value(name, value, known)
     elif name in REJECTED:
         reason = f'Configuration property "{name}" is not supported: {REJECTED[name]}'
-        raise failure(Codes._INVALID_ARG, reason)
+        raise failure(KafkaError._INVALID_ARG, reason)
     elif name not in IGNORED:
-        raise failure(Codes._INVALID_ARG, f'No such configuration property: "{name}"')
+        raise failure(KafkaError._INVALID_ARG, f'No such configuration property: "{name}"')
     else:
         _warn(name, "has no effect here")
 
@@ -184,7 +191,7 @@ def _value(name: str, value: Any, known: Property) -> Any:
         found = next((word for word in known.words if word == text.lower()), None)
         if found is None:
             reason = f'Invalid value "{text}" for configuration property "{name}"'
-            raise failure(Codes._INVALID_ARG, reason)
+            raise failure(KafkaError._INVALID_ARG, reason)
         text = found
     return known.words[text] if known.words else text
 
@@ -195,13 +202,13 @@ def _flag(name: str, text: str) -> bool:
     if text.lower() in _FALSE:
         return False
     reason = f'Expected bool value for "{name}": true or false'
-    raise failure(Codes._INVALID_ARG, reason)
+    raise failure(KafkaError._INVALID_ARG, reason)
 
 
 def _number(name: str, text: str, known: Property) -> int:
     if not text:
         reason = f'Integer configuration property "{name}" cannot be set to empty value'
-        raise failure(Codes._INVALID_ARG, reason)
+        raise failure(KafkaError._INVALID_ARG, reason)
     try:
         number = int(text, 0)
     except ValueError:
@@ -211,7 +218,7 @@ def _number(name: str, text: str, known: Property) -> int:
         reason = (
             f'Configuration property "{name}" value {number} is outside allowed range {low}..{high}'
         )
-        raise failure(Codes._INVALID_ARG, reason)
+        raise failure(KafkaError._INVALID_ARG, reason)
     return number
 
 
@@ -221,7 +228,7 @@ def _leading_number(name: str, text: str) -> int:
         return int(float(text))
     except (ValueError, OverflowError):
         reason = f'Invalid value for configuration property "{name}"'
-        raise failure(Codes._INVALID_ARG, reason) from None
+        raise failure(KafkaError._INVALID_ARG, reason) from None
 
 
 def _check_combinations(values: Mapping[str, Any]) -> None:
@@ -232,13 +239,14 @@ def _check_combinations(values: Mapping[str, Any]) -> None:
                     f"`{name}` is not supported for `group.protocol=consumer`: "
                     "it is set in the broker's configuration"
                 )
+        return  # the session timeout is the broker's
     session_ms = values.get("session.timeout.ms", 45_000)
     if values.get("max.poll.interval.ms", 300_000) < session_ms:
         _fail("`max.poll.interval.ms`must be >= `session.timeout.ms`")
 
 
 def _fail(reason: str) -> None:
-    raise failure(Codes._INVALID_ARG, f"Failed to create consumer: {reason}")
+    raise failure(KafkaError._INVALID_ARG, f"Failed to create consumer: {reason}")
 
 
 def _adjusted(
@@ -251,6 +259,7 @@ def _adjusted(
         if options.get(name) in (0, -1):
             options[name] = _NEVER_MS
     _adjust_limits(options)
+    options["group_id"] = options["group_id"] or None
     if values.get("group.protocol") != "consumer":
         options.pop("group_remote_assignor", None)
     for name in ("group_instance_id", "group_remote_assignor", "ssl_crlfile", "ssl_ciphers"):
@@ -309,7 +318,8 @@ def _adjust_security(
     if protocol.startswith("SASL"):
         _adjust_login(options, values, callbacks)
     if protocol.endswith("SSL") and _needs_context(values):
-        options["ssl_context"] = ssl_context_of(options, values)
+        with raising("Failed to create consumer"):
+            options["ssl_context"] = ssl_context_of(options, values)
 
 
 def _adjust_login(
@@ -329,35 +339,3 @@ def _adjust_login(
 
 def _needs_context(values: Mapping[str, Any]) -> bool:
     return "ssl.ca.pem" in values or not values.get("enable.ssl.certificate.verification", True)
-
-
-def ssl_context_of(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return an SSL context for settings that our options do not support.
-
-    Args:
-        options: Our options; those that the context replaces are removed.
-        values: `ssl.ca.pem` and `enable.ssl.certificate.verification`, if they are given.
-
-    Raises:
-        KafkaException: A file cannot be read, or two settings exclude each other.
-    """
-    try:
-        context = ssl.create_default_context(
-            cafile=options.pop("ssl_cafile", None), cadata=values.get("ssl.ca.pem")
-        )
-        if options.pop("ssl_crlfile", None) is not None:
-            _fail("ssl.crl.location needs ssl.ca.location and verified certificates")
-        certificate, key = options.pop("ssl_certfile", None), options.pop("ssl_keyfile", None)
-        if certificate is not None:
-            context.load_cert_chain(certificate, key, options.pop("ssl_password", None))
-    except (OSError, ValueError) as error:
-        raise failure(Codes._INVALID_ARG, f"Failed to create consumer: {error}") from error
-    if not options.pop("ssl_check_hostname", True):
-        context.check_hostname = False
-    if not values.get("enable.ssl.certificate.verification", True):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    ciphers = options.pop("ssl_ciphers", None)
-    if ciphers is not None:
-        context.set_ciphers(ciphers)
-    return context

@@ -6,30 +6,28 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tandem_kafka.confluent.codes import Codes
+from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
+
 from tandem_kafka.confluent.configuration import Settings, settings_from
-from tandem_kafka.confluent.errors import KafkaError, KafkaException, failure, kafka_error
+from tandem_kafka.confluent.errors import failure, raising, words
 from tandem_kafka.confluent.events import Events
-from tandem_kafka.confluent.lookups import ClusterMetadata, Lookups, group_bytes, raising
+from tandem_kafka.confluent.lookups import Lookups, group_bytes
+from tandem_kafka.confluent.messages import message_of
 from tandem_kafka.confluent.offsets import Offsets
-from tandem_kafka.confluent.partitions import Assigned, Part
-from tandem_kafka.confluent.reader import Callbacks, Reader
-from tandem_kafka.confluent.rebalancing import Assignment, Callback, check_partitions
-from tandem_kafka.confluent.statistics import Statistics
-from tandem_kafka.confluent.values import (
-    OFFSET_INVALID,
-    OFFSET_STORED,
-    Message,
-    TopicPartition,
-    message_of,
-)
-from tandem_kafka.confluent.waiting import Time
+from tandem_kafka.confluent.partitions import Part, check_partitions, described
+from tandem_kafka.confluent.reader import Reader
+from tandem_kafka.confluent.rebalancing import Assignment, Callback
+from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
+from tandem_kafka.runtime import Runtime
 
 __all__ = ["Consumer"]
 
 _MAX_MESSAGES: Final = 1_000_000
+#: Messages that are kept after they were returned; they are forgotten together.
+_KEPT: Final = 500
 
 
 class Consumer:
@@ -43,49 +41,37 @@ class Consumer:
     Callbacks run inside `poll()`, `consume()`, `unsubscribe()` and `close()`; these methods raise
     the exceptions of callbacks.
 
+    Positions and stored offsets move when `poll()` or `consume()` returns. If an interrupt (Ctrl-C)
+    ends a call before, the next one returns the same messages.
+
     Raises:
         KafkaException: A property is unknown, or its value is not allowed (`_INVALID_ARG`).
         ValueError: `group.id` is missing.
         TypeError: The configuration is not a dict, or a callback is not callable.
     """
 
+    _closed = True  # until `_begin`, also if a subclass does not call `__init__`
+
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, **more: Any) -> None:
         settings = settings_from(config, {**more, "logger": logger})
-        if settings.options.get("group_id") == "":
-            settings.options["group_id"] = None
-        try:
-            self._kafka = KafkaConsumer(**settings.options)
-        except OurKafkaError as error:
-            reason = f"Failed to create consumer: {error}"
-            raise KafkaException(KafkaError(Codes._INVALID_ARG, reason)) from error
-        self._begin(settings)
+        with raising("Failed to create consumer"):
+            kafka = KafkaConsumer(**settings.options)
+        self._begin(kafka, settings, Runtime.threaded())
 
-    def _begin(self, settings: Settings) -> None:
-        kafka, assigned = self._kafka, Assigned()
-        time, callbacks = Time(kafka), Callbacks(settings.log_names)
+    def _begin(self, kafka: KafkaConsumer[Any, Any], settings: Settings, runtime: Runtime) -> None:
+        shared = Shared(kafka, settings, runtime)
+        self._kafka, self._assigned, self._taken = kafka, shared.assigned, shared.taken
+        self._callbacks, self._now_ms = shared.callbacks, shared.clock.now_ms
+        self._offsets = Offsets(shared)
+        self._assignment = Assignment(shared, self._offsets, self)
+        self._events = Events(shared, self._assignment)
+        self._lookups = Lookups(shared)
+        self._reader = Reader(shared, self._assignment, self._events, self._offsets)
         self._closed = False
-        self._assigned = assigned
-        self._callbacks = callbacks
-        self._now_ms = time.now_ms
-        self._offsets = Offsets(kafka, assigned, settings, callbacks.run, time)
-        self._assignment = Assignment(kafka, assigned, self._offsets, callbacks.run, self, time)
-        self._events = Events(kafka, assigned, self._assignment, settings, callbacks.run, time)
-        self._lookups = Lookups(kafka, assigned, time)
-        statistics = Statistics(kafka, assigned, self._assignment, self._offsets, settings, time)
-        self._reader = Reader(
-            kafka,
-            assigned,
-            self._assignment,
-            self._events,
-            self._offsets,
-            statistics,
-            callbacks,
-            time,
-        )
 
     # --- reading -------------------------------------------------------------------------------
 
-    def poll(self, timeout: float | None = None) -> Message | None:
+    def poll(self, timeout: float | None = None) -> Message[bytes, bytes] | None:
         """Return the next message or event, or None after the timeout.
 
         Args:
@@ -95,16 +81,32 @@ class Consumer:
             RuntimeError: The consumer is closed, or another thread is polling.
             KafkaException: The consumer cannot continue.
         """
+        if self._closed:
+            self._check_open()
         # Fast path: return the next record. All other work is done every 100 ms.
-        run = self._assigned.run
-        if run is not None and self._now_ms() < self._reader.serve_ms:
-            for record in run.records:
-                run.part.last = record
-                return message_of(record)
-        self._check_open()
-        return self._reader.next(_seconds(timeout))
+        hand, at_hand = self._taken.hand, False
+        if self._now_ms() < self._reader.serve_ms:
+            if hand.given == len(hand.items):
+                if hand.given >= _KEPT:
+                    hand = self._reader.begin()
+                try:
+                    next(hand.one_more, None)
+                except OurKafkaError as error:
+                    self._events.failed(error, 0)
+            at_hand = hand.given < len(hand.items)
+        if not at_hand:
+            hand = self._reader.collect(1, _wait_ms(timeout))
+        given = hand.given
+        if given == len(hand.items):
+            return None
+        message = message_of(hand.items[given])
+        # This store moves the position. It must directly precede the return; see `Hand`.
+        hand.given = given + 1
+        return message
 
-    def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
+    def consume(
+        self, num_messages: int = 1, timeout: float | None = -1
+    ) -> list[Message[bytes, bytes]]:
         """Return up to `num_messages` messages and events; fewer after the timeout.
 
         Raises:
@@ -115,15 +117,12 @@ class Consumer:
         if not 0 <= num_messages <= _MAX_MESSAGES:
             msg = "num_messages must be between 0 and 1000000 (1M)"
             raise ValueError(msg)
-        end_ms = self._now_ms() + _seconds(timeout) * 1000
-        found: list[Message] = []
-        while len(found) < num_messages:
-            message = self.poll(max(0.0, end_ms - self._now_ms()) / 1000)
-            if message is None:
-                break
-            found.append(message)
-            found += self._reader.more(num_messages - len(found))
-        return found
+        hand = self._reader.collect(num_messages, _wait_ms(timeout))
+        given = hand.given
+        end = min(given + num_messages, len(hand.items))
+        messages = list(map(message_of, hand.items[given:end]))
+        hand.given = end  # as in `poll()`
+        return messages
 
     # --- the assignment ------------------------------------------------------------------------
 
@@ -159,8 +158,8 @@ class Consumer:
             msg = "expected list of topic unicode strings"
             raise TypeError(msg)
         if not topics or not all(topics):
-            words = KafkaError(Codes._INVALID_ARG).str()
-            raise failure(Codes._INVALID_ARG, f"Failed to set subscription: {words}")
+            code = KafkaError._INVALID_ARG
+            raise failure(code, f"Failed to set subscription: {words(code)}")
         with raising("Failed to set subscription"):
             self._assignment.subscribe(topics, callbacks)
         self._events.subscribed(topics)
@@ -204,20 +203,16 @@ class Consumer:
         """Return the partitions that are read, with the offsets they were assigned with."""
         self._check_open()
         return [
-            TopicPartition(
-                part.tp.topic,
-                part.tp.partition,
-                OFFSET_STORED if part.start == OFFSET_INVALID else part.start,
-            )
+            TopicPartition(*part.tp, OFFSET_STORED if part.start == OFFSET_INVALID else part.start)
             for part in sorted(self._assigned, key=lambda part: part.tp)
-            if not part.muted
+            if "muted" not in part.inactive
         ]
 
     # --- offsets -------------------------------------------------------------------------------
 
     def commit(
         self,
-        message: Message | None = None,
+        message: Message[Any, Any] | None = None,
         offsets: list[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
@@ -236,7 +231,7 @@ class Consumer:
         return found
 
     def store_offsets(
-        self, message: Message | None = None, offsets: list[TopicPartition] | None = None
+        self, message: Message[Any, Any] | None = None, offsets: list[TopicPartition] | None = None
     ) -> None:
         """Store offsets for the next commit; requires `enable.auto.offset.store=False`.
 
@@ -255,21 +250,16 @@ class Consumer:
     ) -> list[TopicPartition]:
         """Return committed offsets; `OFFSET_INVALID` for partitions without one."""
         self._check_open()
-        return self._lookups.committed(check_partitions(partitions), _milliseconds(timeout))
+        return self._lookups.committed(check_partitions(partitions), _limit_ms(timeout))
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return offsets after the last returned messages; `OFFSET_INVALID` before the first."""
         self._check_open()
-        found = []
-        for each in check_partitions(partitions):
-            part = self._assigned.get(each.key)
-            position = None if part is None else part.position
-            result = TopicPartition(each.topic, each.partition)
-            if position is not None:
-                epoch = position.leader_epoch
-                result = TopicPartition(each.topic, each.partition, position.offset, None, epoch)
-            found.append(result)
-        return found
+        self._taken.settle()
+        parts = {each.key: self._assigned.get(each.key) for each in check_partitions(partitions)}
+        return [
+            described(key, None if part is None else part.position) for key, part in parts.items()
+        ]
 
     def seek(self, partition: TopicPartition) -> None:
         """Continue from the partition's offset, for example `OFFSET_BEGINNING`.
@@ -282,11 +272,11 @@ class Consumer:
         what = f"Failed to seek to offset {each.offset}"
         part = self._assigned.get(each.key)
         if part is None:
-            known = any(other.tp.topic == each.topic for other in self._assigned)
-            code = Codes._STATE if known else Codes._UNKNOWN_PARTITION
-            raise failure(code, f"{what}: {KafkaError(code).str()}")
+            known = any(other.tp.topic == each.key.topic for other in self._assigned)
+            code = KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION
+            raise failure(code, f"{what}: {words(code)}")
         with raising(what):
-            self._assignment.seek(part, each.offset, each.leader_epoch)
+            self._assignment.seek(part, self._assignment.sought(each.offset), each.leader_epoch)
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         """Return no messages of these partitions; partitions that are not assigned are ignored."""
@@ -314,21 +304,21 @@ class Consumer:
         (each,) = check_partitions([partition])
         if cached:
             return self._lookups.known_watermarks(each)
-        return self._lookups.watermarks(each, _milliseconds(timeout))
+        return self._lookups.watermarks(each, _limit_ms(timeout))
 
     def offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float | None = None
     ) -> list[TopicPartition]:
         """Return the first offsets at or after the times (ms) given in place of offsets."""
         self._check_open()
-        return self._lookups.times(check_partitions(partitions), _milliseconds(timeout))
+        return self._lookups.times(check_partitions(partitions), _limit_ms(timeout))
 
     # --- the group and the cluster -------------------------------------------------------------
 
     def list_topics(self, topic: str | None = None, timeout: float | None = -1) -> ClusterMetadata:
         """Describe the cluster: brokers, topics, partitions."""
         self._check_open("Handle has been closed")
-        return self._lookups.topics(topic, _milliseconds(timeout))
+        return self._lookups.topics(topic, _limit_ms(timeout))
 
     def cluster_id(self, timeout: float | None = -1) -> str | None:
         """Return the id of the cluster."""
@@ -352,7 +342,7 @@ class Consumer:
         """
         self._check_open()
         reason = f"credentials cannot be changed: create a new consumer for the user {username}"
-        raise failure(Codes._NOT_IMPLEMENTED, reason)
+        raise failure(KafkaError._NOT_IMPLEMENTED, reason)
 
     # --- closing -------------------------------------------------------------------------------
 
@@ -361,15 +351,12 @@ class Consumer:
         if self._closed:
             return
         try:
-            if not self._assignment.subscribed:
-                self._offsets.commit_before_revocation(self._assigned)
-            self._kafka.close(autocommit=False)
-        except OurKafkaError as error:
-            raise KafkaException(kafka_error(error)) from error
+            with raising("Failed to close consumer"):
+                if not self._assignment.subscribed:
+                    self._offsets.commit_before_revocation(self._assigned)
+                self._kafka.close(autocommit=False)
         finally:
             self._closed = True
-            self._assigned.remove(list(self._assigned.parts))
-            self._assigned.run = None
         self._callbacks.raise_error()
 
     def __enter__(self) -> Self:
@@ -390,15 +377,15 @@ class Consumer:
             raise RuntimeError(text)
 
 
-def _seconds(timeout: float | None) -> float:
-    """Return a timeout in seconds; None and negative values become 32 years."""
+def _wait_ms(timeout: float | None) -> float:
+    """Return a timeout in milliseconds; None and negative values become 32 years."""
     if timeout is None:
-        return 1e9
+        return 1e12
     if not isinstance(timeout, int | float):
         msg = f"must be real number, not {type(timeout).__name__}"
         raise TypeError(msg)
-    return 1e9 if timeout < 0 else float(timeout)
+    return 1e12 if timeout < 0 else timeout * 1000
 
 
-def _milliseconds(timeout: float | None) -> float | None:
+def _limit_ms(timeout: float | None) -> float | None:
     return None if timeout is None or timeout < 0 else timeout * 1000

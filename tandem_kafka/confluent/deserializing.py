@@ -5,72 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tandem_kafka.confluent.consumer import Consumer
-from tandem_kafka.confluent.errors import KafkaError, KafkaException
-from tandem_kafka.confluent.serialization import (
-    MessageField,
-    SerializationContext,
-    SerializationError,
+from confluent_kafka import Message
+from confluent_kafka.error import (
+    ConsumeError,
+    KeyDeserializationError,
+    ValueDeserializationError,
 )
-from tandem_kafka.confluent.values import Message
+from confluent_kafka.serialization import MessageField, SerializationContext
 
-__all__ = [
-    "ConsumeError",
-    "DeserializingConsumer",
-    "KeyDeserializationError",
-    "ValueDeserializationError",
-]
+from tandem_kafka.confluent.consumer import Consumer
+
+__all__ = ["DeserializingConsumer"]
 
 Deserializer = Callable[[Any, SerializationContext], Any]
-
-
-class ConsumeError(KafkaException):
-    """`poll()` received an event, or a message that could not be deserialized.
-
-    Attributes:
-        exception: The exception of the deserializer, if it raised one.
-        kafka_message: The message.
-    """
-
-    def __init__(
-        self,
-        kafka_error: KafkaError,
-        exception: Exception | None = None,
-        kafka_message: Message | None = None,
-    ) -> None:
-        super().__init__(kafka_error)
-        self.exception = exception
-        self.kafka_message = kafka_message
-
-    @property
-    def code(self) -> int:
-        """The error's code."""
-        return self.args[0].code()  # type: ignore[no-any-return]
-
-    @property
-    def name(self) -> str:
-        """The name of the error's code."""
-        return self.args[0].name()  # type: ignore[no-any-return]
-
-
-class KeyDeserializationError(ConsumeError, SerializationError):
-    """The key's deserializer raised an exception."""
-
-    def __init__(
-        self, exception: Exception | None = None, kafka_message: Message | None = None
-    ) -> None:
-        error = KafkaError(KafkaError._KEY_DESERIALIZATION, str(exception))
-        super().__init__(error, exception, kafka_message)
-
-
-class ValueDeserializationError(ConsumeError, SerializationError):
-    """The value's deserializer raised an exception."""
-
-    def __init__(
-        self, exception: Exception | None = None, kafka_message: Message | None = None
-    ) -> None:
-        error = KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception))
-        super().__init__(error, exception, kafka_message)
 
 
 class DeserializingConsumer(Consumer):
@@ -87,14 +34,14 @@ class DeserializingConsumer(Consumer):
         self._value_deserializer: Deserializer | None = given.pop("value.deserializer", None)
         super().__init__(given)
 
-    def poll(self, timeout: float | None = -1) -> Message | None:
+    def poll(self, timeout: float | None = -1) -> Message[Any, Any] | None:
         """Return the next message, deserialized, or None after the timeout.
 
         Raises:
             KeyDeserializationError, ValueDeserializationError: A deserializer failed.
             ConsumeError: An event occurred.
         """
-        message = super().poll(timeout)
+        message: Message[Any, Any] | None = super().poll(timeout)
         if message is None:
             return None
         error = message.error()
@@ -114,7 +61,7 @@ class DeserializingConsumer(Consumer):
                 raise ValueDeserializationError(raised, message) from raised
         return message
 
-    def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
+    def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message[Any, Any]]:
         """Raise an error: this class has no such method, like `confluent_kafka`'s.
 
         Raises:

@@ -2,171 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from tandem_kafka.confluent.codes import Codes
-from tandem_kafka.confluent.errors import KafkaError, KafkaException, failure, kafka_error
-from tandem_kafka.confluent.partitions import Assigned
-from tandem_kafka.confluent.values import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    OFFSET_INVALID,
-    TopicPartition,
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
 )
-from tandem_kafka.confluent.waiting import Time
-from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.errors import KafkaError as OurKafkaError
+
+from tandem_kafka.confluent.errors import failure, raising, words
+from tandem_kafka.confluent.partitions import Given, described
+from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
 from tandem_kafka.types import ConsumerGroupMetadata
 from tandem_kafka.types import TopicPartition as Key
 
-__all__ = [
-    "BrokerMetadata",
-    "ClusterMetadata",
-    "Lookups",
-    "PartitionMetadata",
-    "TopicMetadata",
-    "group_bytes",
-    "raising",
-]
-
-
-@contextmanager
-def raising(what: str) -> Iterator[None]:
-    """Convert errors of our consumer to a `KafkaException`; `what` is the prefix of its message."""
-    try:
-        yield
-    except OurKafkaError as error:
-        found = kafka_error(error)
-        reason = f"{what}: {found.str()}"
-        converted = KafkaError(found.code(), reason, found.fatal(), found.retriable())
-        raise KafkaException(converted) from error
-
-
-class BrokerMetadata:
-    """A broker: `id`, `host` and `port`."""
-
-    def __init__(self, node_id: int, host: str, port: int) -> None:
-        self.id = node_id
-        self.host = host
-        self.port = port
-
-    def __repr__(self) -> str:
-        """Show all fields."""
-        return f"BrokerMetadata({self.id}, {self.host}:{self.port})"
-
-    def __str__(self) -> str:
-        """Return the address and id, for log lines."""
-        return f"{self.host}:{self.port}/{self.id}"
-
-
-class PartitionMetadata:
-    """A partition: `id`, `leader`, `replicas`, `isrs` (ids of brokers) and `error`."""
-
-    def __init__(
-        self, number: int, leader: int, replicas: tuple[int, ...], isrs: tuple[int, ...]
-    ) -> None:
-        self.id = number
-        self.leader = leader
-        self.replicas = list(replicas)
-        self.isrs = list(isrs)
-        self.error: KafkaError | None = None
-
-    def __repr__(self) -> str:
-        """Show the number."""
-        return f"PartitionMetadata({self.id})"
-
-    def __str__(self) -> str:
-        """Show the number."""
-        return str(self.id)
-
-
-class TopicMetadata:
-    """A topic: `topic`, `partitions` by number, and `error`."""
-
-    def __init__(self, topic: str, info: TopicInfo | None) -> None:
-        self.topic = topic
-        described = {} if info is None else info.partitions
-        self.partitions = {
-            number: PartitionMetadata(number, each.leader_id, each.replicas, each.isr)
-            for number, each in sorted(described.items())
-        }
-        self.error = KafkaError(Codes.UNKNOWN_TOPIC_OR_PART) if info is None else None
-
-    def __repr__(self) -> str:
-        """Show the name and the number of partitions."""
-        error = "" if self.error is None else f", {self.error}"
-        return f"TopicMetadata({self.topic}, {len(self.partitions)} partitions{error})"
-
-    def __str__(self) -> str:
-        """Show the name."""
-        return self.topic
-
-
-class ClusterMetadata:
-    """A cluster: `cluster_id`, `brokers` by id and `topics` by name.
-
-    `controller_id`, `orig_broker_id` and `orig_broker_name` exist but are not known (-1, None).
-    """
-
-    def __init__(self, cluster: ClusterSnapshot, topic: str | None) -> None:
-        self.cluster_id = cluster.cluster_id
-        self.controller_id = -1
-        self.orig_broker_id = -1
-        self.orig_broker_name: str | None = None
-        self.brokers = {
-            number: BrokerMetadata(number, node.host, node.port)
-            for number, node in cluster.nodes.items()
-        }
-        names = cluster.topics if topic is None else [topic]
-        self.topics = {name: TopicMetadata(name, cluster.topics.get(name)) for name in names}
-
-    def __repr__(self) -> str:
-        """Show the id."""
-        return f"ClusterMetadata({self.cluster_id})"
-
-    def __str__(self) -> str:
-        """Show the id."""
-        return str(self.cluster_id)
+__all__ = ["Lookups", "group_bytes"]
 
 
 class Lookups:
     """Lookups through our consumer."""
 
-    def __init__(self, kafka: KafkaConsumer, assigned: Assigned, time: Time) -> None:
-        self._time = time
-        self._kafka = kafka
-        self._assigned = assigned
+    def __init__(self, shared: Shared) -> None:
+        self._kafka, self._assigned, self._clock = shared.kafka, shared.assigned, shared.clock
 
-    def committed(
-        self, partitions: list[TopicPartition], timeout_ms: float | None
-    ) -> list[TopicPartition]:
+    def committed(self, partitions: list[Given], timeout_ms: float | None) -> list[TopicPartition]:
         """Return committed offsets; `OFFSET_INVALID` for partitions without one."""
-        end_s = None if timeout_ms is None else self._time.now_s() + timeout_ms / 1000
+        end_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
         found = []
         for each in partitions:
-            remaining_ms = None if end_s is None else max(0.0, (end_s - self._time.now_s()) * 1000)
+            left_ms = None if end_ms is None else max(0.0, end_ms - self._clock.now_ms())
             with raising("Failed to get committed offsets"):
-                offset: Any = self._kafka.committed(
-                    each.key, metadata=True, timeout_ms=remaining_ms
-                )
-            if offset is None:
-                found.append(TopicPartition(each.topic, each.partition, OFFSET_INVALID))
-                continue
-            found.append(
-                TopicPartition(
-                    each.topic,
-                    each.partition,
-                    offset.offset,
-                    offset.metadata or None,
-                    offset.leader_epoch,
-                )
-            )
+                offset = self._kafka.committed(each.key, metadata=True, timeout_ms=left_ms)
+            found.append(described(each.key, offset))
         return found
 
-    def watermarks(self, partition: TopicPartition, timeout_ms: float | None) -> tuple[int, int]:
+    def watermarks(self, partition: Given, timeout_ms: float | None) -> tuple[int, int]:
         """Fetch the first offset and the end offset from a broker."""
         key, what = partition.key, "Failed to get watermark offsets"
         with raising(what):
@@ -178,7 +51,7 @@ class Lookups:
             part.low = low
         return low, high
 
-    def known_watermarks(self, partition: TopicPartition) -> tuple[int, int]:
+    def known_watermarks(self, partition: Given) -> tuple[int, int]:
         """Return the watermarks if they are known, otherwise `OFFSET_INVALID`."""
         part = self._assigned.get(partition.key)
         if part is None:
@@ -191,9 +64,7 @@ class Lookups:
                 part.low = self._kafka.beginning_offsets([part.tp])[part.tp]
         return part.low, high
 
-    def times(
-        self, partitions: list[TopicPartition], timeout_ms: float | None
-    ) -> list[TopicPartition]:
+    def times(self, partitions: list[Given], timeout_ms: float | None) -> list[TopicPartition]:
         """Return the first offset at or after a time, or the end if there is none."""
         what = "Failed to get offsets"
         times = {each.key: each.offset for each in partitions if each.offset >= 0}
@@ -203,9 +74,7 @@ class Lookups:
             found = self._kafka.offsets_for_times(times, timeout_ms) if times else {}
             return [self._at(each, found.get(each.key), timeout_ms) for each in partitions]
 
-    def _at(
-        self, partition: TopicPartition, found: Any, timeout_ms: float | None
-    ) -> TopicPartition:
+    def _at(self, partition: Given, found: Any, timeout_ms: float | None) -> TopicPartition:
         key, offset = partition.key, OFFSET_END
         if found is not None:
             offset = found.offset
@@ -217,14 +86,38 @@ class Lookups:
 
     def _check_known(self, key: Key, what: str, timeout_ms: float | None) -> None:
         if key.partition not in self._kafka.partitions_for_topic(key.topic, timeout_ms):
-            raise failure(
-                Codes._UNKNOWN_PARTITION, f"{what}: {KafkaError(Codes._UNKNOWN_PARTITION).str()}"
-            )
+            code = KafkaError._UNKNOWN_PARTITION
+            raise failure(code, f"{what}: {words(code)}")
 
     def topics(self, topic: str | None, timeout_ms: float | None) -> ClusterMetadata:
         """Describe brokers and topics, or one topic."""
         with raising("Failed to get metadata"):
-            return ClusterMetadata(self._kafka.cluster(timeout_ms), topic)
+            return cluster_metadata(self._kafka.cluster(timeout_ms), topic)
+
+
+def cluster_metadata(cluster: ClusterSnapshot, topic: str | None) -> ClusterMetadata:
+    """Describe brokers and topics; the controller is not known (-1)."""
+    made = ClusterMetadata()
+    made.cluster_id = cluster.cluster_id  # type: ignore[assignment]
+    for number, node in cluster.nodes.items():
+        broker = made.brokers[number] = BrokerMetadata()
+        broker.id, broker.host, broker.port = number, node.host, node.port  # type: ignore[assignment]
+    for name in cluster.topics if topic is None else [topic]:
+        made.topics[name] = _topic_metadata(name, cluster.topics.get(name))
+    return made
+
+
+def _topic_metadata(name: str, info: TopicInfo | None) -> TopicMetadata:
+    made = TopicMetadata()
+    made.topic = name
+    if info is None:
+        made.error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return made
+    for number, each in sorted(info.partitions.items()):
+        partition = made.partitions[number] = PartitionMetadata()
+        partition.id, partition.leader = number, each.leader_id
+        partition.replicas, partition.isrs = list(each.replicas), list(each.isr)
+    return made
 
 
 def group_bytes(metadata: ConsumerGroupMetadata) -> bytes:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
-from tandem_kafka.confluent.codes import Codes
-from tandem_kafka.confluent.errors import failure
-from tandem_kafka.confluent.offsets import Offsets
-from tandem_kafka.confluent.partitions import Assigned, Part
-from tandem_kafka.confluent.values import (
+from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
     OFFSET_STORED,
-    TAIL_BASE,
+    KafkaError,
     TopicPartition,
 )
-from tandem_kafka.confluent.waiting import Time
-from tandem_kafka.consumer.consumer import KafkaConsumer
+
+from tandem_kafka.confluent.errors import failure, words
+from tandem_kafka.confluent.offsets import Offsets
+from tandem_kafka.confluent.partitions import Given, Part, described
+from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.consumer.listener import ConsumerRebalanceListener
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
-__all__ = ["Assignment", "check_partitions"]
+__all__ = ["Assignment", "Callback"]
 
 Callback = Callable[[Any, list[TopicPartition]], object]
+
+#: An offset of -2000 - n means n records before the end.
+_TAIL_BASE: Final = -2000
+_RESETS: Final = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 
 
 class Assignment(ConsumerRebalanceListener):
@@ -35,25 +38,14 @@ class Assignment(ConsumerRebalanceListener):
     the consumer in which the callback ran then raises the exception; `call` keeps it until then.
     """
 
-    def __init__(
-        self,
-        kafka: KafkaConsumer,
-        assigned: Assigned,
-        offsets: Offsets,
-        call: Callable[..., None],
-        consumer: Any,
-        time: Time,
-    ) -> None:
-        self._time = time
-        self._kafka = kafka
-        self._assigned = assigned
-        self._offsets = offsets
-        self._call = call
-        self._consumer = consumer
+    def __init__(self, shared: Shared, offsets: Offsets, consumer: Any) -> None:
+        self._kafka, self._assigned, self._taken = shared.kafka, shared.assigned, shared.taken
+        self._clock, self._call = shared.clock, shared.callbacks.run
+        self._offsets, self._consumer = offsets, consumer
         self._callbacks: dict[str, Callback | None] = {}
         self.subscribed = False
         self.rebalances = 0
-        self.rebalanced_s = self._time.now_s()
+        self.rebalanced_ms = self._clock.now_ms()
 
     # --- the group -----------------------------------------------------------------------------
 
@@ -88,12 +80,13 @@ class Assignment(ConsumerRebalanceListener):
         if not self.subscribed:
             return
         self._kafka.unsubscribe()
-        self._assigned.remove(list(self._assigned.parts))
+        self._forget(list(self._assigned.parts))
         self.subscribed = self._patterned = False
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         """Add partitions assigned by the group."""
         self._rebalanced()
+        self._taken.settle()
         keys = sorted(assigned)
         for key in keys:
             self._assigned.add(key)
@@ -118,15 +111,21 @@ class Assignment(ConsumerRebalanceListener):
             self._call(callback, self._consumer, _plain(keys))
         if commit:
             self._offsets.commit_before_revocation(parts)
-        self._assigned.remove(keys)
+        self._forget(keys)
+
+    def _forget(self, tps: Iterable[Key]) -> None:
+        """Remove partitions, with what was taken of them."""
+        gone = list(tps)
+        self._taken.drop(*gone)
+        self._assigned.remove(gone)
 
     def _rebalanced(self) -> None:
         self.rebalances += 1
-        self.rebalanced_s = self._time.now_s()
+        self.rebalanced_ms = self._clock.now_ms()
 
     # --- the application -----------------------------------------------------------------------
 
-    def assign(self, partitions: list[TopicPartition]) -> None:
+    def assign(self, partitions: list[Given]) -> None:
         """Read exactly these partitions; in a group, it must have assigned them."""
         if self.subscribed:
             self._choose(partitions, exactly=True)
@@ -134,124 +133,132 @@ class Assignment(ConsumerRebalanceListener):
         self.unassign()
         self._add(partitions)
 
-    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+    def incremental_assign(self, partitions: list[Given]) -> None:
         """Also read these partitions."""
         if self.subscribed:
             self._choose(partitions, exactly=False)
             return
         for each in partitions:
             if self._assigned.get(each.key) is not None:
-                reason = f"{each.topic} [{each.partition}] can't be added: it is already assigned"
-                raise failure(Codes._CONFLICT, reason)
+                reason = f"{_name(each.key)} can't be added: it is already assigned"
+                raise failure(KafkaError._CONFLICT, reason)
         self._add(partitions)
 
-    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+    def incremental_unassign(self, partitions: list[Given]) -> None:
         """Stop reading these partitions."""
         parts = [self._known(each) for each in partitions]
         if self.subscribed:
             for part in parts:
-                self._mute(part)
+                self._deactivate(part, "muted")
             return
         self._offsets.commit_before_revocation(parts)
-        self._assigned.remove([part.tp for part in parts])
-        self._kafka.assign(self._assigned.parts)
+        self._forget([part.tp for part in parts])
+        self._kafka.assign(list(self._assigned.parts))
 
     def unassign(self) -> None:
         """Stop reading all partitions."""
         if self.subscribed:
             for part in self._assigned:
-                self._mute(part)
+                self._deactivate(part, "muted")
             return
         if self._assigned.parts:
             self._offsets.commit_before_revocation(self._assigned)
-            self._assigned.remove(list(self._assigned.parts))
+            self._forget(list(self._assigned.parts))
             self._kafka.unsubscribe()
 
-    def _known(self, partition: TopicPartition) -> Part:
+    def _known(self, partition: Given) -> Part:
         part = self._assigned.get(partition.key)
         if part is None:
             reason = (
-                f"{partition.topic} [{partition.partition}] can't be removed: it is not assigned"
+                f"{_name(partition.key)} can't be removed: it is not assigned"
                 if self._assigned.parts
                 else "Can't subtract from empty assignment"
             )
-            raise failure(Codes._INVALID_ARG, reason)
+            raise failure(KafkaError._INVALID_ARG, reason)
         return part
 
-    def _add(self, partitions: list[TopicPartition]) -> None:
+    def _add(self, partitions: list[Given]) -> None:
         for each in partitions:
             self._assigned.add(each.key, each.offset)
-        self._kafka.assign(self._assigned.parts)
+        self._kafka.assign(list(self._assigned.parts))
         for each in partitions:
             self._start_at(self._assigned.parts[each.key], each.offset, each.leader_epoch)
 
-    def _choose(self, partitions: list[TopicPartition], *, exactly: bool) -> None:
+    def _choose(self, partitions: list[Given], *, exactly: bool) -> None:
         """Start partitions of the group at the given offsets; if `exactly`, mute all others."""
         for each in partitions:
             if self._assigned.get(each.key) is None:
                 reason = (
-                    f"{each.topic} [{each.partition}] is not assigned by the group; "
+                    f"{_name(each.key)} is not assigned by the group; "
                     "call unsubscribe() before you assign it"
                 )
-                raise failure(Codes._STATE, reason)
+                raise failure(KafkaError._STATE, reason)
         chosen = {each.key for each in partitions}
         for part in self._assigned:
             if exactly and part.tp not in chosen:
-                self._mute(part)
+                self._deactivate(part, "muted")
         for each in partitions:
             part = self._assigned.parts[each.key]
             part.start = each.offset
-            if each.offset != OFFSET_INVALID:
+            if each.offset not in (OFFSET_INVALID, OFFSET_STORED):
                 self.seek(part, each.offset, each.leader_epoch)
-            if part.muted:
-                part.muted = False
-                self._activate(part)
+            if "muted" in part.inactive:
+                self._activate(part, "muted")
 
     # --- one partition -------------------------------------------------------------------------
 
     def seek(self, part: Part, offset: int, epoch: int | None = None) -> None:
         """Continue from an offset, and discard buffered records. The stored offset is kept."""
         part.seeks += 1
-        self._assigned.drop(part)
+        self._taken.drop(part.tp)
         part.explicit = self._offsets.stored(part)
         part.last = None
         part.eof_at = OFFSET_INVALID
         self._start_at(part, offset, epoch)
-        if part.stopped:
-            part.stopped = False
-            self._activate(part)
+        if "stopped" in part.inactive:
+            self._activate(part, "stopped")
 
-    def seek_again(self, part: Part) -> None:
-        """Repeat the last seek: a batch from before it has moved our consumer's position."""
-        self._start_at(part, part.start, None)
+    def sift(self, before: dict[Part, int]) -> None:
+        """Drop what was taken of partitions that another caller has sought or removed meanwhile.
+
+        Args:
+            before: The partitions and their `seeks` when the taking began.
+        """
+        now = {part: self._assigned.get(part.tp) for part in before}
+        removed = [part.tp for part, other in now.items() if other is None]
+        sought = [
+            part for part, other in now.items() if other is part and part.seeks != before[part]
+        ]
+        if removed or sought:
+            self._taken.drop(*removed, *(part.tp for part in sought))
+        for part in sought:
+            self._start_at(part, part.start, None)  # what was dropped may be from behind the seek
 
     def pause(self, part: Part) -> None:
         """Hand out nothing until `resume`."""
-        part.paused = True
-        self._deactivate(part)
+        self._deactivate(part, "paused")
 
     def resume(self, part: Part) -> None:
         """Return records again."""
-        part.paused = False
-        self._activate(part)
+        self._activate(part, "paused")
 
     def stop(self, part: Part) -> None:
         """Return no records until the application seeks, because there is no position."""
-        part.stopped = True
-        self._deactivate(part)
+        part.inactive.add("stopped")
+        self._kafka.pause(part.tp)
         self._kafka.seek(part.tp, 0)  # a position, so that the error is not raised again
 
-    def _mute(self, part: Part) -> None:
-        part.muted = True
-        self._deactivate(part)
-
-    def _deactivate(self, part: Part) -> None:
-        self._assigned.hold(part)
+    def _deactivate(self, part: Part, reason: str) -> None:
+        part.inactive.add(reason)
         self._kafka.pause(part.tp)
+        first = self._taken.first_of(part)
+        if first is not None:
+            self._kafka.seek(part.tp, first)  # its records come again when it is resumed
+        self._taken.drop(part.tp)
 
-    def _activate(self, part: Part) -> None:
+    def _activate(self, part: Part, reason: str) -> None:
+        part.inactive.discard(reason)
         if not part.inactive:
-            self._assigned.release(part)
             self._kafka.resume(part.tp)
 
     def _start_at(self, part: Part, offset: int, epoch: int | None) -> None:
@@ -271,32 +278,33 @@ class Assignment(ConsumerRebalanceListener):
         """Resolve an offset; beginning and end stay symbolic, None means the committed offset."""
         if offset in (OFFSET_INVALID, OFFSET_STORED):
             return None
-        if offset <= TAIL_BASE:
+        if offset <= _TAIL_BASE:
             first = self._kafka.beginning_offsets([tp])[tp]
-            return max(first, self._kafka.end_offsets([tp])[tp] + offset - TAIL_BASE)
+            return max(first, self._kafka.end_offsets([tp])[tp] + offset - _TAIL_BASE)
         if offset < OFFSET_BEGINNING:
-            raise failure(Codes._INVALID_ARG, f"offset {offset} is not allowed")
+            raise failure(KafkaError._INVALID_ARG, f"offset {offset} is not allowed")
+        return offset
+
+    def sought(self, offset: int) -> int:
+        """Return the target of a seek; without an offset, the one for partitions without any.
+
+        Raises:
+            KafkaException: The offset is not allowed.
+        """
+        if offset == OFFSET_INVALID:
+            offset = _RESETS.get(self._kafka.config["auto_offset_reset"], OFFSET_STORED)
+        if offset == OFFSET_STORED:
+            code = KafkaError._INVALID_ARG
+            raise failure(code, f"Failed to seek to offset {offset}: {words(code)}")
         return offset
 
 
-def check_partitions(partitions: Any) -> list[TopicPartition]:
-    """Return the partitions of an argument.
-
-    Raises:
-        TypeError: It is not a list of `TopicPartition`.
-    """
-    if not isinstance(partitions, list):
-        msg = "requires list of TopicPartition"
-        raise TypeError(msg)
-    for each in partitions:
-        if not isinstance(each, TopicPartition):
-            msg = f"expected TopicPartition, not {type(each).__name__}"
-            raise TypeError(msg)
-    return partitions
-
-
 def _plain(keys: Iterable[Key]) -> list[TopicPartition]:
-    return [TopicPartition(key.topic, key.partition) for key in keys]
+    return [described(key, None) for key in keys]
+
+
+def _name(key: Key) -> str:
+    return f"{key.topic} [{key.partition}]"
 
 
 def _escaped(name: str) -> str:

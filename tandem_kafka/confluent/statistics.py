@@ -5,50 +5,40 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tandem_kafka.confluent.configuration import Settings
+from confluent_kafka import OFFSET_INVALID
+
 from tandem_kafka.confluent.offsets import Offsets
-from tandem_kafka.confluent.partitions import Assigned, Part
+from tandem_kafka.confluent.partitions import Part
 from tandem_kafka.confluent.rebalancing import Assignment
-from tandem_kafka.confluent.values import OFFSET_INVALID
-from tandem_kafka.confluent.waiting import Time
-from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.types import OffsetAndMetadata
 
 __all__ = ["Statistics"]
 
 
 class Statistics:
-    """Calls `stats_cb` every `statistics.interval.ms`."""
+    """Makes the document for `stats_cb` every `statistics.interval.ms`."""
 
-    def __init__(
-        self,
-        kafka: KafkaConsumer,
-        assigned: Assigned,
-        assignment: Assignment,
-        offsets: Offsets,
-        settings: Settings,
-        time: Time,
-    ) -> None:
-        self._time = time
-        self._kafka = kafka
-        self._assigned = assigned
-        self._assignment = assignment
-        self._offsets = offsets
+    def __init__(self, shared: Shared, assignment: Assignment, offsets: Offsets) -> None:
+        self._kafka, self._assigned, self._clock = shared.kafka, shared.assigned, shared.clock
+        self._assignment, self._offsets = assignment, offsets
+        settings = shared.settings
         self.callback = settings.callbacks.get("stats_cb")
-        self._interval_s = settings.get("statistics.interval.ms", 0) / 1000
-        self._began_s = self._time.now_s()
-        self._next_s = self._began_s + self._interval_s
+        self._interval_ms = settings.get("statistics.interval.ms", 0)
+        self._began_ms = self._clock.now_ms()
+        self._next_ms = self._began_ms + self._interval_ms
 
-    def due(self, now_s: float) -> bool:
+    def due(self, now_ms: int) -> bool:
         """Return whether the callback is due, and schedule the next call."""
-        if self.callback is None or not self._interval_s or now_s < self._next_s:
+        if self.callback is None or not self._interval_ms or now_ms < self._next_ms:
             return False
-        self._next_s = now_s + self._interval_s
+        self._next_ms = now_ms + self._interval_ms
         return True
 
     def document(self) -> str:
         """Return the current statistics."""
-        now_s = self._time.now_s()
+        now_ms = self._clock.now_ms()
         topics: dict[str, Any] = {}
         for part in self._assigned:
             topic, number = part.tp
@@ -60,12 +50,12 @@ class Statistics:
                 "name": f"{client_id}#consumer",
                 "client_id": client_id,
                 "type": "consumer",
-                "ts": int(now_s * 1e6),
-                "time": self._time.wall_s(),
-                "age": int((now_s - self._began_s) * 1e6),
+                "ts": now_ms * 1000,
+                "time": self._clock.wall_ms() // 1000,
+                "age": (now_ms - self._began_ms) * 1000,
                 "brokers": {},
                 "topics": topics,
-                "cgrp": self._group(now_s),
+                "cgrp": self._group(now_ms),
             }
         )
 
@@ -75,34 +65,36 @@ class Statistics:
             high = self._kafka.highwater(part.tp)
         except KafkaError:
             high = None
-        app = OFFSET_INVALID if position is None else position.offset
-        end = OFFSET_INVALID if high is None else high
-        known = position is not None and high is not None
+        app, kept, end = (
+            _number(position),
+            _number(stored),
+            OFFSET_INVALID if high is None else high,
+        )
         return {
             "partition": part.tp.partition,
             "fetch_state": "active" if not part.inactive else "stopped",
             "app_offset": app,
-            "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
-            "committed_offset": (
-                OFFSET_INVALID if part.committed is None else part.committed.offset
-            ),
+            "stored_offset": kept,
+            "committed_offset": _number(part.committed),
             "eof_offset": part.eof_at,
             "lo_offset": OFFSET_INVALID if part.low is None else part.low,
             "hi_offset": end,
             "ls_offset": end,
-            "consumer_lag": max(0, end - app) if known else -1,
-            "consumer_lag_stored": (
-                max(0, end - stored.offset) if stored is not None and high is not None else -1
-            ),
+            "consumer_lag": max(0, end - app) if min(end, app) >= 0 else -1,
+            "consumer_lag_stored": max(0, end - kept) if min(end, kept) >= 0 else -1,
         }
 
-    def _group(self, now_s: float) -> dict[str, Any]:
+    def _group(self, now_ms: int) -> dict[str, Any]:
         member = self._kafka.group_metadata().generation_id >= 0
         return {
             "state": "up" if self._kafka.bootstrap_connected() else "init",
             "join_state": "steady" if member else "init",
-            "rebalance_age": int((now_s - self._assignment.rebalanced_s) * 1000),
+            "rebalance_age": now_ms - self._assignment.rebalanced_ms,
             "rebalance_cnt": self._assignment.rebalances,
             "rebalance_reason": "",
             "assignment_size": len(self._assigned.parts),
         }
+
+
+def _number(offset: OffsetAndMetadata | None) -> int:
+    return OFFSET_INVALID if offset is None else offset.offset

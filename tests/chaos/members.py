@@ -19,19 +19,19 @@ Event = tuple[float, str, list[object]]
 
 
 class MemberProcess:
-    """One process that runs `tests.chaos.member`.
+    """One process that runs `tests.chaos.member`, or another module that reports as it does.
 
     Attributes:
         events: Its reports so far, in order.
         doubtful: Times at which it was paused or killed: its ownership is unknown from then on.
     """
 
-    def __init__(self, name: str, arguments: list[str]) -> None:
+    def __init__(self, name: str, module: str, arguments: list[str]) -> None:
         self.name = name
         self.protocol = arguments[2]
         self.events: list[Event] = []
         self.doubtful: list[float] = []
-        command = [sys.executable, "-W", "ignore", "-m", "tests.chaos.member", *arguments]
+        command = [sys.executable, "-W", "ignore", "-m", f"tests.chaos.{module}", *arguments]
         self._process = subprocess.Popen(
             command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -144,8 +144,10 @@ class Chaos:
         ledger = self._ledgers[protocol]
         bootstrap = ",".join(proxy.address for proxy in self._proxies.values())
         commits = self._random.choice(["automatic", "by hand"])
-        name = f"{protocol} member {len(ledger.members) + 1}"
-        member = MemberProcess(name, [bootstrap, self._topic, protocol, commits])
+        # Every second one has the consumer of `tandem_kafka.confluent`.
+        module = "confluent_member" if len(ledger.members) % 2 else "member"
+        name = f"{protocol} {module} {len(ledger.members) + 1}"
+        member = MemberProcess(name, module, [bootstrap, self._topic, protocol, commits])
         ledger.members.append(member)
         self._running.append(member)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from tandem_kafka.confluent.properties import IGNORED, OWN_DEFAULTS, PROPERTIES, REJECTED
+from tandem_kafka.config.librdkafka import IGNORED, OWN_DEFAULTS, PROPERTIES, REJECTED
 
 __all__ = ["DIFFERENCES", "page"]
 
@@ -107,6 +107,36 @@ DIFFERENCES = (
         "this package has no HTTP client",
     ),
     (
+        "`seek()` to `OFFSET_INVALID`",
+        "resets as `auto.offset.reset` says",
+        "the same for `earliest` and `latest`; `_INVALID_ARG` with `error`",
+        "there is no offset to go to",
+    ),
+    (
+        "`memberid()` before joining, with `group.protocol=consumer`",
+        "an id that the client has made",
+        "`None`, as with `classic`",
+        "the id is made when the member joins",
+    ),
+    (
+        "`error` of the partitions that `on_commit` gets",
+        "set",
+        "`None`; the first argument has the error",
+        "the attribute is read-only in Python",
+    ),
+    (
+        "Ctrl-C, or an exception of a callback, inside `consume()`",
+        "the messages that it has collected are lost",
+        "the next call returns them; or they are returned, and the next call raises",
+        "nothing is lost, and nothing is committed that was not returned",
+    ),
+    (
+        "`key.deserializer.builder`, `value.deserializer.builder`",
+        "make a deserializer",
+        "rejected; pass the deserializer",
+        "they are experimental",
+    ),
+    (
         "`Producer`, `AdminClient`, `ShareConsumer`, `schema_registry`, `aio`",
         "part of the package",
         "not part of it; import them from `confluent_kafka`",
@@ -124,10 +154,11 @@ shows how to switch, and lists every known difference and property.
 
 ## Switch
 
-Change the import:
+Import `Consumer` from here, and leave all other imports as they are:
 
 ```python
-from tandem_kafka.confluent import Consumer, KafkaException  # was: from confluent_kafka import ...
+from confluent_kafka import KafkaException, TopicPartition
+from tandem_kafka.confluent import Consumer  # was: from confluent_kafka import Consumer
 
 consumer = Consumer(
     {
@@ -149,15 +180,19 @@ finally:
     consumer.close()
 ```
 
-It is a facade over the same `KafkaConsumer` and needs no librdkafka. `confluent_kafka` stays installed
-for its producer. Other clients may be in the same group, and committed offsets stay.
+It is a facade over the same `KafkaConsumer`; librdkafka reads nothing. The classes are those of
+`confluent_kafka`, which must be installed, 2.13 or later: `pip install 'tandem-kafka[confluent]'`. Other
+clients may be in the same group, and committed offsets stay.
 
 | of `confluent_kafka` | of `tandem_kafka.confluent` |
 |---|---|
 | `Consumer`, with all its methods | the same |
 | `DeserializingConsumer` with deserializers of `schema_registry` | the same: [Schema registry](../how-to/schema-registry.md) |
-| `consumer_group_metadata()` for `Producer.send_offsets_to_transaction()` | the same; pass it to a `confluent_kafka.Producer` |
-| `TopicPartition`, `Message`, `KafkaError`, `KafkaException`, `OFFSET_BEGINNING` and the other constants | the same names; import them from here too |
+| `position()` and `consumer_group_metadata()` for `Producer.send_offsets_to_transaction()` | the same |
+| `TopicPartition`, `Message`, `KafkaError`, `KafkaException`, `OFFSET_BEGINNING` and the other constants | `confluent_kafka`'s own; they can be imported from here too |
+
+Where a method takes partitions, it takes any objects with a topic and a partition. An offset, metadata and
+a leader epoch are used if they are there.
 
 ## Or use the KafkaConsumer
 

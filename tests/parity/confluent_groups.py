@@ -98,7 +98,6 @@ def a_commit_in_on_revoke(world: World) -> Any:
 
 def a_callback_that_raises(world: World) -> Any:
     """poll() raises the same exception, and the consumer continues."""
-    world.produce(b"a")
 
     def fail(consumer: Any, partitions: list[Any]) -> None:
         raise ValueError(consumer, len(partitions))
@@ -106,6 +105,7 @@ def a_callback_that_raises(world: World) -> Any:
     consumer = world.consumer()
     consumer.subscribe([world.topic], on_assign=fail)
     raised = outcome(lambda: world.next(consumer))
+    world.produce(b"a")  # confluent_kafka loses a message that comes in the same call
     return raised, shown(world.read(consumer, 1))
 
 
@@ -210,6 +210,50 @@ def late_polls(world: World) -> Any:
     return event.error().name(), shown(world.read(consumer, 1))
 
 
+def the_callback_of_a_late_poll(world: World) -> Any:
+    """It comes in the call after the event."""
+    import time
+
+    gone: list[str] = []
+    properties = {"max_poll_interval_ms": 6500, "session_timeout_ms": 6000}
+    consumer = world.consumer(**properties)
+    consumer.subscribe(
+        [world.topic],
+        on_revoke=lambda *_: gone.append("revoked"),
+        on_lost=lambda *_: gone.append("lost"),
+    )
+    world.join(consumer)
+    time.sleep(8)
+    event = world.next(consumer)
+    before = list(gone)
+    world.poll_until(consumer, lambda: gone)
+    return event.error().name(), before, gone
+
+
+def without_its_constructor(world: World) -> Any:
+    """A subclass that does not call it is closed."""
+
+    class Silent(world.api.Consumer):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            pass
+
+    consumer = Silent()
+    calls = (consumer.poll, consumer.consume, consumer.assignment, consumer.memberid)
+    return [outcome(each) for each in calls], outcome(consumer.close)
+
+
+def a_short_poll_interval(world: World) -> Any:
+    """max.poll.interval.ms has no lower limit with group.protocol=consumer."""
+    world.produce(b"a")
+    consumer = world.consumer(
+        world.topic,
+        group_protocol="consumer",
+        session_timeout_ms=None,
+        max_poll_interval_ms=6500,
+    )
+    return shown(world.read(consumer, 1))
+
+
 def topic_configuration(world: World) -> Any:
     """default.topic.config and old names of values."""
     world.produce(b"a")
@@ -234,5 +278,8 @@ PROGRAMS = (
     deserializers_of_confluent,
     ends_with_deserializers,
     late_polls,
+    the_callback_of_a_late_poll,
+    without_its_constructor,
+    a_short_poll_interval,
     topic_configuration,
 )

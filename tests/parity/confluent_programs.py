@@ -86,6 +86,17 @@ def commits_and_what_they_return(world: World) -> Any:
     )
 
 
+def seeks_without_an_offset(world: World) -> Any:
+    """OFFSET_INVALID resets, OFFSET_STORED is not allowed."""
+    world.produce(b"a", b"b", b"c")
+    consumer = world.consumer()
+    consumer.assign([world.tp(0, 1)])
+    found = world.read(consumer, 2)
+    consumer.seek(world.tp())
+    found += world.read(consumer, 1)
+    return shown(found), outcome(lambda: consumer.seek(world.tp(0, world.api.OFFSET_STORED)))
+
+
 def callbacks_of_commits(world: World) -> Any:
     """on_commit is called inside poll(), even without offsets."""
     calls: list[Any] = []
@@ -405,6 +416,7 @@ PROGRAMS = (
     ends_of_partitions,
     lists_of_messages,
     commits_and_what_they_return,
+    seeks_without_an_offset,
     callbacks_of_commits,
     a_commit_by_the_interval,
     a_commit_by_close,

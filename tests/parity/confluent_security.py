@@ -1,10 +1,8 @@
-"""Programs for `confluent_kafka`'s consumer and ours: logins, lost brokers, transactions."""
+"""Programs for `confluent_kafka`'s consumer and ours: logins, lost brokers."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import confluent_kafka
 
 from tests.kafka.security import PASSWORD
 from tests.parity.confluent_world import World, shown
@@ -77,31 +75,10 @@ def no_broker_at_all(world: World) -> Any:
     return consumer.assignment()
 
 
-def offsets_in_a_transaction(world: World) -> Any:
-    """A transactional producer accepts consumer_group_metadata()."""
-    world.produce(b"a", b"b", b"c")
-    consumer = world.consumer(world.topic, enable_auto_commit=False)
-    world.read(consumer, 2)
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": world.kafka.bootstrap(), "transactional.id": world.group}
-    )
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    position = consumer.position([world.tp()])[0]
-    producer.send_offsets_to_transaction(
-        [confluent_kafka.TopicPartition(position.topic, position.partition, position.offset)],
-        consumer.consumer_group_metadata(),
-        30,
-    )
-    producer.commit_transaction(30)
-    return shown(consumer.committed([world.tp()], timeout=10))
-
-
 PROGRAMS = (
     a_login_over_tls,
     a_client_certificate,
     nothing_verified,
     a_wrong_password,
     no_broker_at_all,
-    offsets_in_a_transaction,
 )

@@ -10,11 +10,17 @@ import pytest
 
 import tandem_kafka.confluent
 from tests.kafka.broker import KafkaCluster
-from tests.parity import confluent_groups, confluent_programs, confluent_security
+from tests.parity import (
+    confluent_classes,
+    confluent_groups,
+    confluent_programs,
+    confluent_security,
+)
 from tests.parity.confluent_world import World
 
 PROGRAMS = (
     *confluent_programs.PROGRAMS,
+    *confluent_classes.PROGRAMS,
     *confluent_groups.PROGRAMS,
     *confluent_security.PROGRAMS,
 )

@@ -9,9 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from tandem_kafka.config import Config
 from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, typed_value
-from tandem_kafka.confluent.configuration import ssl_context_of
-from tandem_kafka.confluent.properties import IGNORED, PROPERTIES, REJECTED
-from tandem_kafka.errors import KafkaConfigurationError, KafkaError
+from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES, REJECTED, ssl_context_of
+from tandem_kafka.errors import KafkaConfigurationError
 
 __all__ = ["Property", "finished", "options_from"]
 
@@ -166,8 +165,5 @@ def finished(options: Mapping[str, Any]) -> dict[str, Any]:
         values["enable.ssl.certificate.verification"] = text == "true"
     protocol = str(left.get("security_protocol", "PLAINTEXT")).upper()
     if values and protocol.endswith("SSL"):
-        try:
-            left["ssl_context"] = ssl_context_of(left, values)
-        except KafkaError as error:
-            raise KafkaConfigurationError(str(error)) from error
+        left["ssl_context"] = ssl_context_of(left, values)
     return left

@@ -11,10 +11,10 @@ import pytest
 
 from tandem_kafka.assignors import CooperativeStickyAssignor, RangePartitionAssignor
 from tandem_kafka.config import Config
+from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES, REJECTED
 from tandem_kafka.confluent import Consumer, KafkaError, KafkaException
 from tandem_kafka.confluent import configuration as configured
 from tandem_kafka.confluent.configuration import settings_from
-from tandem_kafka.confluent.properties import IGNORED, PROPERTIES, REJECTED
 
 GROUP = {"group.id": "g"}
 

@@ -1,10 +1,13 @@
-"""Every librdkafka property that a consumer accepts, and the corresponding option."""
+"""The properties of librdkafka that a consumer accepts, and the corresponding options."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from tandem_kafka.errors import KafkaConfigurationError
 
 __all__ = [
     "CALLBACKS",
@@ -14,6 +17,7 @@ __all__ = [
     "PROPERTIES",
     "REJECTED",
     "Property",
+    "ssl_context_of",
 ]
 
 
@@ -228,3 +232,37 @@ IGNORED: Final = frozenset(
     transaction.timeout.ms transactional.id
     """.split()  # noqa: SIM905 - more readable than a list of strings
 )
+
+
+def ssl_context_of(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return an SSL context for settings that our options do not support.
+
+    Args:
+        options: Our options; those that the context replaces are removed.
+        values: `ssl.ca.pem` and `enable.ssl.certificate.verification`, if they are given.
+
+    Raises:
+        KafkaConfigurationError: A file cannot be read, or two settings exclude each other.
+    """
+    try:
+        context = ssl.create_default_context(
+            cafile=options.pop("ssl_cafile", None), cadata=values.get("ssl.ca.pem")
+        )
+        if options.pop("ssl_crlfile", None) is not None:
+            raise KafkaConfigurationError(
+                "ssl.crl.location needs ssl.ca.location and verified certificates"
+            )
+        certificate, key = options.pop("ssl_certfile", None), options.pop("ssl_keyfile", None)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, options.pop("ssl_password", None))
+    except (OSError, ValueError) as error:
+        raise KafkaConfigurationError(str(error)) from error
+    if not options.pop("ssl_check_hostname", True):
+        context.check_hostname = False
+    if not values.get("enable.ssl.certificate.verification", True):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    ciphers = options.pop("ssl_ciphers", None)
+    if ciphers is not None:
+        context.set_ciphers(ciphers)
+    return context

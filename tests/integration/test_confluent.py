@@ -1,0 +1,118 @@
+"""The consumer of `tandem_kafka.confluent` beside other members of its group."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+import tandem_kafka
+from tandem_kafka.confluent import Consumer
+from tests.integration.polling import wait_until
+from tests.kafka.broker import KafkaCluster
+from tests.unit.interrupts import UNAWAITED, coroutines_end_here
+
+__all__ = ["coroutines_end_here"]
+
+COOPERATIVE = {
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 6_000,
+    "heartbeat.interval.ms": 500,
+}
+
+
+@pytest.fixture
+def make(kafka: KafkaCluster, topic: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    def made(**callbacks: Any) -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap(),
+                "group.id": topic,
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 200,
+                **COOPERATIVE,
+            }
+        )
+        consumer.subscribe([topic], **callbacks)
+        request.addfinalizer(consumer.close)
+        return consumer
+
+    return made
+
+
+def joined(consumer: Consumer, partitions: int) -> Consumer:
+    def assigned() -> bool:
+        consumer.poll(0.1)
+        return len(consumer.assignment()) == partitions
+
+    wait_until(assigned)
+    return consumer
+
+
+@pytest.mark.partitions(2)
+def test_a_list_that_is_collected_is_neither_committed_nor_kept(
+    make: Callable[..., Consumer], topic: str, producer: Any
+) -> None:
+    """While one call collects, records arrive, the interval passes, and a partition is revoked."""
+    revoked: list[TopicPartition] = []
+    collecting = joined(make(on_revoke=lambda _, partitions: revoked.extend(partitions)), 2)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(collecting.consume(100_000, 8)))
+    thread.start()
+    for partition in (0, 1):
+        for number in range(50):
+            producer.produce(topic, b"%d" % number, partition=partition)
+    producer.flush()
+    other = make()
+    seen: list[int] = []
+
+    def taken_over() -> bool:
+        message = other.poll(0.1)
+        if message is not None and message.error() is None:
+            seen.append(message.offset() or 0)
+        return len(seen) == 50
+
+    wait_until(taken_over)
+    both = [TopicPartition(topic, number) for number in (0, 1)]
+    kept = 1 - revoked[0].partition
+    assert thread.is_alive()
+    assert other.committed(both, timeout=10)[kept].offset < 0
+    thread.join()
+    assert seen == list(range(50))
+    assert {(each.partition(), each.offset()) for each in found} == {(kept, n) for n in range(50)}
+
+
+@UNAWAITED
+def test_signals_lose_nothing(make: Callable[..., Consumer], topic: str, producer: Any) -> None:
+    """Thousands of signals a second, whose handler raises wherever the consumer's code runs."""
+    for number in range(6_000):
+        producer.produce(topic, b"%d" % number)
+    producer.flush()
+    consumer, inside = joined(make(), 1), str(Path(tandem_kafka.__file__).parent)
+    raised, seen = 0, []
+
+    def handle(_: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code.co_filename.startswith(inside):
+            raise InterruptedError
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        while len(seen) < 5_000 or raised < 20:
+            try:
+                message = consumer.poll(0.1) if len(seen) % 1_000 < 500 else None
+                messages = [message] if message is not None else consumer.consume(50, 0.1)
+            except InterruptedError:
+                raised += 1
+                continue
+            seen += [each.offset() for each in messages]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert seen == list(range(seen[0], seen[0] + len(seen)))

@@ -1,0 +1,19 @@
+"""Random calls beside the model; `TANDEM_SEEDS=0-5000` tries more of them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tandem_kafka.testing import Simulation
+from tests.unit.confluent.model import _MODES, Model
+
+SEEDS = range(*map(int, os.environ.get("TANDEM_SEEDS", "0-40").split("-")))
+
+
+@pytest.mark.parametrize("mode", _MODES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_calls_get_what_the_model_expects(mode: str, seed: int) -> None:
+    with Simulation(f"{mode}/{seed}") as simulation:
+        Model(simulation, mode).run(60)
