@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import (
     CommitFailedError,
     CorruptRecordError,
@@ -38,6 +39,10 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     },
     "consumer": {"group_protocol": "consumer"},
 }
+
+
+#: What a commit may raise while its group or its coordinator changes.
+COMMIT_ERRORS = (CommitFailedError, RetriableCommitFailedError, KafkaTimeoutError)
 
 
 def report(what: str, *about: object) -> None:
@@ -67,31 +72,41 @@ def take(consumer: KafkaConsumer) -> bool:
         for tp in consumer.assignment():
             consumer.seek(tp, consumer.position(tp))  # fetch records damaged in transit again
         return False
+    report_read(batch)
+    return bool(batch)
+
+
+def report_read(batch: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
+    """Check records and report them."""
     for tp, records in batch.items():
         for record in records:
             if record.value.rstrip(FILLER) != b"%d" % record.offset:
                 raise AssertionError(f"not what was written: {record}")
         report("read", tp.partition, records[0].offset, records[-1].offset, len(records))
-    return bool(batch)
+
+
+def options_of(bootstrap: str, topic: str, protocol: str) -> dict[str, Any]:
+    """Return the options of a member, except for commits."""
+    return {
+        "bootstrap_servers": bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "admin",
+        "sasl_plain_password": PASSWORD,
+        "group_id": f"{topic}-{protocol}",
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 500,
+        "reconnect_backoff_max_ms": 1_000,
+        "metadata_max_age_ms": 10_000,
+        "bootstrap_timeout_ms": 60_000,
+        **PROTOCOLS[protocol],
+    }
 
 
 def main(bootstrap: str, topic: str, protocol: str, commits: str) -> None:
     """Read until SIGTERM."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap,
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_plain_username="admin",
-        sasl_plain_password=PASSWORD,
-        group_id=f"{topic}-{protocol}",
-        auto_offset_reset="earliest",
-        enable_auto_commit=commits == "automatic",
-        auto_commit_interval_ms=500,
-        reconnect_backoff_max_ms=1_000,
-        metadata_max_age_ms=10_000,
-        bootstrap_timeout_ms=60_000,
-        **PROTOCOLS[protocol],
-    )
+    options = options_of(bootstrap, topic, protocol)
+    consumer = KafkaConsumer(**options, enable_auto_commit=commits == "automatic")
     signal.signal(signal.SIGTERM, lambda *_: consumer.wakeup())
     consumer.subscribe([topic], listener=ReportingListener())
     report("began")
@@ -100,7 +115,7 @@ def main(bootstrap: str, topic: str, protocol: str, commits: str) -> None:
             if take(consumer) and commits == "by hand":
                 try:
                     consumer.commit(timeout_ms=5_000)
-                except (CommitFailedError, RetriableCommitFailedError, KafkaTimeoutError) as error:
+                except COMMIT_ERRORS as error:
                     report("commit failed", type(error).__name__)
     except WakeupError:
         report("closing")

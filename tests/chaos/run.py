@@ -21,6 +21,8 @@ from tests.kafka.settings import BrokerAddress
 __all__ = ["Chaos"]
 
 _PARTITIONS = 6
+#: The modules of members; each group has them in turn.
+_KINDS = ("member", "confluent_member", "aio_member", "worker_member")
 _PATIENCE_S = 150.0
 _LISTENER = "SASL_PLAINTEXT"
 
@@ -40,6 +42,7 @@ class Chaos:
 
     def __init__(self, seed: int, members: int, say: Callable[[str], None]) -> None:
         self._random = Random(seed)
+        self._first_kind = seed % len(_KINDS)
         self._size = members
         self._say = say
         self._proxies: dict[int, HarmfulProxy] = {}
@@ -144,8 +147,7 @@ class Chaos:
         ledger = self._ledgers[protocol]
         bootstrap = ",".join(proxy.address for proxy in self._proxies.values())
         commits = self._random.choice(["automatic", "by hand"])
-        # Every second one has the consumer of `tandem_kafka.confluent`.
-        module = "confluent_member" if len(ledger.members) % 2 else "member"
+        module = _KINDS[(len(ledger.members) + self._first_kind) % len(_KINDS)]
         name = f"{protocol} {module} {len(ledger.members) + 1}"
         member = MemberProcess(name, module, [bootstrap, self._topic, protocol, commits])
         ledger.members.append(member)
