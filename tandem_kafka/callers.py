@@ -11,6 +11,8 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from contextlib import suppress
+from traceback import walk_stack
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -117,6 +119,15 @@ class Lock(Protocol):
         """Return the acquired lock, or None if another caller holds it."""
         ...
 
+    def give_up(self, held: Held, inside: Callable[[FrameType], bool]) -> None:
+        """Release the lock for another caller, even if an interrupt has prevented a release before.
+
+        Args:
+            held: The lock.
+            inside: Tells whether a stack frame belongs to a guarded method.
+        """
+        ...
+
     def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
         """Tell whether no other caller is inside a guarded method."""
         ...
@@ -151,6 +162,18 @@ class OwnerLock:
             green.yield_to_others()
         lock = self._lock
         return lock if lock.acquire(False) else None
+
+    def give_up(self, held: Held, inside: Callable[[FrameType], bool]) -> None:
+        """Release the lock for another thread.
+
+        A thread that was interrupted holds the lock more often than it releases it. If this is its
+        only guarded method, nothing else can have acquired the lock.
+        """
+        nested = [frame for frame, _ in walk_stack(None) if inside(frame)][1:]
+        held.release()
+        with suppress(RuntimeError):  # not held any more
+            while not nested:
+                held.release()
 
     def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
         """Tell whether no other thread is inside a guarded method."""

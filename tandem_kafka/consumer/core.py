@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -65,11 +66,20 @@ def guarded(function: F) -> F:
     return function
 
 
+#: A caller, and an object of its own for each visit.
+Visitor = tuple[Hashable, object]
+
+
+def _discard(visitors: list[Visitor], visitor: Visitor) -> None:
+    with suppress(ValueError):  # a reader has removed it
+        visitors.remove(visitor)
+
+
 class Visit:
     """Exclusive access of a caller that interrupted the reader, until it is released."""
 
     def __init__(
-        self, visitors: list[Hashable], visitor: Hashable, held: Held, callers: Callers
+        self, visitors: list[Visitor], visitor: Visitor, held: Held, callers: Callers
     ) -> None:
         self._visitors = visitors
         self._visitor = visitor
@@ -79,8 +89,7 @@ class Visit:
     def release(self) -> None:
         """Leave, and let the reader continue."""
         self._held.release()
-        if self._visitor in self._visitors:
-            self._visitors.remove(self._visitor)
+        _discard(self._visitors, self._visitor)
         self._callers.notify()
 
 
@@ -99,7 +108,7 @@ class Core:
         self.closed = False
         self._owner = callers.lock()
         #: Callers that change the subscription or close, or wait for the reader to let them in.
-        self._visitors: list[Hashable] = []
+        self._visitors: list[Visitor] = []
         self._visits = 0
         self._pid = _process.pid
         #: The caller that is inside poll() or iteration, if any.
@@ -230,7 +239,7 @@ class Core:
         """
         self.check_process()
         self.callers.check()
-        visitor = self.callers.current()
+        visitor = self.callers.current(), object()
         self._visitors.append(visitor)
         self._visits += 1
         held: list[Held] = []
@@ -248,7 +257,7 @@ class Core:
                 await self.callers.wait(inside, deadline_ms)
         finally:
             if not held:
-                self._visitors.remove(visitor)
+                _discard(self._visitors, visitor)
         return Visit(self._visitors, visitor, held[0], self.callers) if held else None
 
     @property
@@ -257,14 +266,14 @@ class Core:
         if not self._visitors:
             return False
         current = self.callers.current()
-        return any(each != current for each in self._visitors)
+        return any(caller != current for caller, _ in tuple(self._visitors))
 
     async def give_way(self, held: Held) -> None:
         """Let visitors in, then continue. Only the outermost method of the reader may do this.
 
         If a task is cancelled meanwhile, `held` stays released.
         """
-        held.release()
+        self._owner.give_up(held, self._inside)
         try:
             self.callers.notify()
             await self.callers.wait(self._alone, self.clock.now_ms() + STUCK_MS)
@@ -287,8 +296,10 @@ class Core:
             await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS)
 
     def _alone(self) -> bool:
-        if self._visitors and self._owner.nobody_else(self._inside):
-            self._visitors.clear()  # an interrupt ended a visit before its release
+        before = tuple(self._visitors)  # others may come while the stacks are searched
+        if before and self._owner.nobody_else(self._inside):
+            for visitor in before:  # an interrupt ended a visit before its release
+                _discard(self._visitors, visitor)
         return not self._visitors
 
     def _inside(self, frame: FrameType) -> bool:

@@ -114,6 +114,36 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 
 
 @each_seed
+def test_a_reader_that_was_interrupted_lets_a_visitor_in(seed: int) -> None:
+    """An interrupt between the acquisition of the lock and the `try` that releases it."""
+    lockstep = Lockstep(seed, core_module, callers, runtime)
+    consumer = Consumer(lockstep)
+
+    def read() -> None:
+        for _ in range(3):
+            consumer.core.enter()  # never released
+        for _ in range(3):
+            consumer.poll()
+
+    lockstep.run(reader=read, visitor=consumer.steer)
+    assert consumer.inside == []
+
+
+def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -> None:
+    core = Consumer(Lockstep(0)).core
+    abandoned, coming = ("gone", object()), ("coming", object())
+    core._visitors.append(abandoned)
+
+    def nobody_else(_: object) -> bool:
+        core._visitors.append(coming)
+        return True
+
+    core._owner.nobody_else = nobody_else  # type: ignore[method-assign]
+    assert not core._alone()
+    assert core._visitors == [coming]
+
+
+@each_seed
 def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
     lockstep = Lockstep(seed, core_module, callers, runtime)
     consumer = Consumer(lockstep)

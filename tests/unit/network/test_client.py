@@ -352,3 +352,13 @@ def test_connections_that_never_opened_do_not_count_as_closed() -> None:
     assert (counters.connections_opened, counters.connections_closed) == (1, 0)
     network.cut(8)
     assert (counters.connections_opened, counters.connections_closed) == (1, 1)
+
+
+def test_managers_are_polled_when_a_broker_falls_silent_and_when_it_responds_again() -> None:
+    network = Network()
+    state = network.client._pool.state(NODE_1)
+    for silent in (True, False):
+        state.silent = silent
+        assert network.client.prepare(0) == 0
+        assert network.nodes.unreachable == ({NODE_1.node_id} if silent else set())
+        assert network.client.prepare(0) > 0
