@@ -246,6 +246,14 @@ def constraints() -> Iterator[Case]:
         yield case("forbids email", REFUSED, below(limit, subject=mail, names=names))
         subject = x509.DirectoryName(name_of("someone"))
         yield case("forbids subject", REFUSED, below(permitted(subject), names=names))
+    limited = authority("limited", constraints=permitted(email))
+    for title, expected, mailbox in (
+        ("permits intermediate's email", LEFT, "me@example.com"),
+        ("forbids intermediate's email", REFUSED, "me@example.org"),
+    ):
+        middle = authority("middle", limited, names=[x509.RFC822Name(mailbox)])
+        sent = [broker(middle, names=dns(inside)), middle]
+        yield Case(f"root {title}", expected, sent, [limited], host=inside)
 
 
 def revoked() -> Iterator[Case]:
