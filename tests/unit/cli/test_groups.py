@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
-from tandem_kafka.cli.groups import Group, ListedGroup
+from tandem_kafka.cli.groups import Group, ListedGroup, Member
+from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.commands import Run
 
@@ -31,6 +33,30 @@ class Administration:
             TopicPartition("orders", number): OffsetAndMetadata(5, "", epoch)
             for number, epoch in enumerate(epochs)
         }
+
+
+class Joining(Administration):
+    """A member joins the group after the first look."""
+
+    def __init__(self, _: object) -> None:
+        self.looks = 0
+
+    def groups(self) -> list[ListedGroup]:
+        self.looks += 1
+        return [replace(BILLING, state="EMPTY" if self.looks == 1 else "STABLE")]
+
+    def describe(self, _: Any) -> list[Group]:
+        return [Group("billing", "classic", "STABLE", "", members=(Member("m", "app", "host"),))]
+
+
+def test_a_reset_looks_again_for_members_before_it_commits(
+    run: Run, cluster: SimulatedKafka
+) -> None:
+    arguments = ("offsets", "reset", "-g", "billing", "-t", "orders", "--to", "earliest", "--yes")
+    ran = run(*arguments, administration=Joining)
+    assert ran.code == 1
+    assert "has 1 member (app)" in ran.err
+    assert cluster.cluster.committed("billing", TopicPartition("orders", 0)) is None
 
 
 def test_the_epochs_of_offsets(run: Run) -> None:

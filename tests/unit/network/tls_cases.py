@@ -251,7 +251,8 @@ def constraints() -> Iterator[Case]:
         ("permits intermediate's email", LEFT, "me@example.com"),
         ("forbids intermediate's email", REFUSED, "me@example.org"),
     ):
-        middle = authority("middle", limited, names=[x509.RFC822Name(mailbox)])
+        named = x509.Name([x509.NameAttribute(NameOID.EMAIL_ADDRESS, mailbox)])
+        middle = authority(named, limited)
         sent = [broker(middle, names=dns(inside)), middle]
         yield Case(f"root {title}", expected, sent, [limited], host=inside)
 
