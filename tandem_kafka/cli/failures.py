@@ -10,6 +10,8 @@ from typing import Final
 
 import click
 
+from tandem_kafka.cli.output import visible
+
 __all__ = [
     "BROKEN_PIPE",
     "FAILED",
@@ -28,6 +30,8 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
+#: What the texts of wrong usage may have.
+_LAYOUT: Final = "\n\t"
 _CODE: Final = re.compile(r"^\[Error -?\d+\] ")
 _DOCTOR: Final = "`tandem-kafka doctor` with the same flags finds the step that fails"
 #: Advice by the name of a class, for classes that do not say what to do.
@@ -83,7 +87,7 @@ def report(error: BaseException, *, failed: int = FAILED, verbose: bool = False)
     if verbose:
         traceback.print_exception(error)
     if code != INTERRUPTED:
-        print(f"tandem-kafka: {_line(error)}", file=sys.stderr)
+        print(f"tandem-kafka: {visible(_line(error), keep=_LAYOUT)}", file=sys.stderr)
     return code
 
 

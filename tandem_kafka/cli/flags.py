@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from tandem_kafka.cli.environment import current
+from tandem_kafka.cli.output import visible
 
 __all__ = ["GROUP", "JSON", "PARTITIONS", "TOPIC", "YES", "clusters", "connected"]
 
@@ -75,6 +76,13 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_connection
 
 
+class _Lines(logging.Formatter):
+    """Formats records without effect on a terminal: brokers write a part of their text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record), keep="\n\t")
+
+
 def _log_to_stderr(verbose: int, *, waits: bool) -> None:
     """Keep the output of a failure to one line, unless the log is asked for.
 
@@ -85,7 +93,7 @@ def _log_to_stderr(verbose: int, *, waits: bool) -> None:
     if waits:
         level = min(level, logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("tandem_kafka", "kafka"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tandem_kafka.errors import KafkaConnectionError
+from tandem_kafka.network.oidc.echoes import readable, spellings
 from tandem_kafka.network.secret import Secret
 from tandem_kafka.network.transport import ServerAddress
 
@@ -131,14 +132,15 @@ class Proxy:
         request = Secret("\r\n".join([*lines, "", ""]).encode())
         lines.clear()
         yield request.reveal()
-        head = bytearray()
-        while not head.endswith(b"\r\n\r\n"):
-            head += yield 1  # bytes after the head come from the broker
-            if len(head) > _LONGEST_HEAD:
+        head = Secret(bytearray())  # a proxy may repeat the request
+        while not head.reveal().endswith(b"\r\n\r\n"):
+            head.reveal().extend((yield 1))  # bytes after the head come from the broker
+            if len(head.reveal()) > _LONGEST_HEAD:
                 raise KafkaConnectionError(f"its response exceeds {_LONGEST_HEAD} bytes")
-        status = bytes(head).split(b"\r\n", 1)[0].decode("latin-1")
-        if status.split(" ")[1:2] != ["200"]:
-            raise KafkaConnectionError(f"it responded with {status!r}")
+        status = Secret(bytes(head.reveal()).split(b"\r\n", 1)[0].decode("latin-1"))
+        if status.reveal().split(" ")[1:2] != ["200"]:
+            hidden = spellings(Secret(self.password or ""), self.user or "")
+            raise KafkaConnectionError(f"it responded with {readable(status, hidden)!r}")
 
 
 def _skip_address(kind: int) -> _Dialogue:

@@ -212,13 +212,11 @@ class AssignedPartition(FetchProgress):
     @property
     def returnable(self) -> bool:
         """True if buffered records may be returned now."""
-        return not (
-            self._paused
-            or self._pending_revocation
-            or self._awaiting_callback
-            or self._dropped
-            or self._unconfirmed
-        )
+        return not (self._unconfirmed or self._withheld)
+
+    @property
+    def _withheld(self) -> bool:
+        return self._paused or self._pending_revocation or self._awaiting_callback or self._dropped
 
     @property
     def paused(self) -> bool:
@@ -289,10 +287,14 @@ class AssignedPartition(FetchProgress):
 
     @property
     def fetchable(self) -> bool:
-        """True if a fetch may be sent."""
+        """True if a fetch may be sent.
+
+        Invariant: also while the partition is unconfirmed. Otherwise nothing would try to reach a
+        leader that the hold waits for (`Confirmation`).
+        """
         return (
             self.state is FetchState.FETCHING
-            and self.returnable
+            and not self._withheld
             and (self._stop_at is None or self.read_ahead < self._stop_at)
             and self.errors_put == self.errors_taken
             and not (self.wait_for_drain and not self._drained())

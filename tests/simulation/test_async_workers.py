@@ -92,6 +92,22 @@ def test_retries_do_not_block_other_keys_and_a_coroutine_takes_what_is_exhausted
         assert committed(simulation) == 70
 
 
+def test_each_record_of_a_batch_is_reported() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 70)
+        letters: list[int] = []
+
+        async def handle(_: Any) -> None:
+            raise ValueError("broken")
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: workers.done == 70)
+
+        report = lambda record, *_: letters.append(record.offset)  # noqa: E731 - on one line
+        run_workers(simulation, handle, use, key=key_of, batch=5, workers=1, exhausted=report)
+        assert sorted(letters) == list(range(70))
+
+
 def test_cancelling_the_run_commits_what_is_done() -> None:
     with Simulation() as simulation:
         filled(simulation, 20)

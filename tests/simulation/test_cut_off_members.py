@@ -53,6 +53,16 @@ class Pair:
         for broker in self.simulation.cluster.brokers.values():
             self.simulation.network.partitions.add((transport, broker.address))
 
+    def cut_off_only_from_coordinator(self) -> None:
+        coordinator = self.members[1]._core.engine.group.coordinator
+        assert coordinator is not None
+        address = self.simulation.cluster.brokers[coordinator.node_id].address
+        self.simulation.network.partitions.clear()
+        self.simulation.network.partitions.add((self.members[0]._core.engine.transport, address))
+
+    def read_by_first(self) -> int:
+        return sum(self.members[0] in by for by in self.read.values())
+
     def repeated(self) -> int:
         """Return how many records the first member has returned after the other one had."""
         first, second = self.members
@@ -71,6 +81,27 @@ def test_a_member_that_was_fenced_meanwhile_repeats_nothing(seed: int) -> None:
         pair.run(20_000)
         assert all(len(each.assignment()) == 2 for each in pair.members)
         assert pair.repeated() == 0
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_reading_goes_on_without_the_coordinator(seed: int) -> None:
+    """Not at once: the response to a heartbeat may be on its way."""
+    with Simulation(f"hold {seed}", brokers=3, trace_lines=400) as simulation:
+        pair = Pair(simulation)
+        pair.run(5_000)
+        pair.cut_off()
+        pair.run(75_000)
+        pair.cut_off_only_from_coordinator()
+        engine, clock = pair.members[0]._core.engine, simulation.clock
+        leaders = {state.leader_id for state in engine.subscription.assigned.values()}
+        read, latest_ms = pair.read_by_first(), clock.now_ms() + 30_000
+        while leaders <= engine.metadata.unreachable and clock.now_ms() < latest_ms:
+            pair.step()
+        reached_ms = clock.now_ms()
+        while pair.read_by_first() == read and clock.now_ms() < latest_ms:
+            pair.step()
+        assert clock.now_ms() < latest_ms
+        assert clock.now_ms() - reached_ms > 4_500
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

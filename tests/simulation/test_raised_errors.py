@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -106,3 +108,26 @@ def test_the_log_names_what_poll_raises_once_a_minute(caplog: pytest.LogCaptureF
         )
         assert expected in first
         assert expected in second
+
+
+def test_an_error_with_another_text_each_time_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    texts = itertools.count()
+
+    def unreadable(_: bytes | None) -> int:
+        raise ValueError(f"cannot identify <object at {next(texts):#x}>")
+
+    caplog.set_level(logging.WARNING, "tandem_kafka.consumer.raised_errors")
+    with Simulation("texts") as simulation:
+        simulation.cluster.create_topic("orders", 1)
+        simulation.cluster.produce(TP, b"1")
+        consumer = simulation.consumer(value_deserializer=unreadable)
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        for _ in range(600):
+            simulation.sleep(200)
+            with suppress(RecordDeserializationError):
+                consumer.poll(0)
+        assert next(texts) > 500
+        assert 20 <= len(caplog.records) <= 30

@@ -9,7 +9,7 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Column, counted, json_line, print_table, show, table
+from tandem_kafka.cli.output import Column, counted, json_line, print_table, show, table, visible
 from tandem_kafka.cli.records.filters import compiled
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _show_one(group: Group, *, as_json: bool) -> None:
         facts.append(f"epoch {group.epoch}")
     if group.assignment_epoch != group.epoch:
         facts.append(f"assignment of epoch {group.assignment_epoch}")
-    print(f"{group.group_id}: {', '.join(facts)}")
+    print(visible(f"{group.group_id}: {', '.join(facts)}"))  # members name the assignor
     if group.members:
         print_table(table(_MEMBERS, map(_member_row, group.members)))
 

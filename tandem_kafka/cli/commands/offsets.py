@@ -50,6 +50,8 @@ def command() -> None:
 @flags.connected
 def shown(connection: Connection, group: str | None, topic: str | None, as_json: bool) -> None:
     """Show the committed offsets of a group."""
+    from tandem_kafka.types import epoch_of
+
     group_id = connection.group(group)
     with connection.administration() as administration:
         committed = administration.committed(group_id)
@@ -60,7 +62,7 @@ def shown(connection: Connection, group: str | None, topic: str | None, as_json:
             "topic": tp.topic,
             "partition": tp.partition,
             "offset": each.offset,
-            "leader_epoch": each.leader_epoch if (each.leader_epoch or -1) >= 0 else None,
+            "leader_epoch": epoch if (epoch := epoch_of(each)) >= 0 else None,
             "metadata": each.metadata or None,
         }
         for tp, each in committed.items()

@@ -160,7 +160,7 @@ def _read(response: http.client.HTTPResponse) -> Secret[bytes]:
 def _parse(body: Secret[bytes]) -> Secret[dict[str, Any]] | None:
     try:
         fields = Secret(json.loads(body.reveal()))
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for 100,000 brackets
         return None
     return fields if isinstance(fields.reveal(), dict) else None
 

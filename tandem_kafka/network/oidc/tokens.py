@@ -26,6 +26,8 @@ log = client_logger(__name__)
 #: A new token is requested after this part of the lifetime, before a broker that limits the session
 #: to the lifetime requires another login. The Java client has the same default.
 _REFRESH_AFTER: Final = 0.8
+#: Python converts no text with thousands of digits.
+_MOST_DIGITS: Final = 18
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
@@ -125,15 +127,20 @@ class OidcTokens:
 
     def _lifetime_ms(self, fields: Secret[dict[str, Any]], token: Secret[str]) -> int:
         """Return how long the token is valid; 0 if neither response nor token says it."""
-        lifetime_s = fields.reveal().get("expires_in")
-        if isinstance(lifetime_s, str) and lifetime_s.isdecimal():
-            lifetime_s = int(lifetime_s)
-        if isinstance(lifetime_s, int | float) and lifetime_s >= 0:
+        lifetime_s = _seconds(fields.reveal().get("expires_in"))
+        if lifetime_s is not None and lifetime_s >= 0:
             return int(min(lifetime_s, 1e9) * 1000)
-        expires_s = _claims(token).reveal().get("exp")
-        if isinstance(expires_s, int | float):
+        expires_s = _seconds(_claims(token).reveal().get("exp"))
+        if expires_s is not None:
             return max(0, int(min(expires_s, 1e11) * 1000) - self._clock.wall_ms())
         return 0
+
+
+def _seconds(given: object) -> float | None:
+    """Return a number that the endpoint has sent; JSON in Python also has NaN and infinity."""
+    if isinstance(given, str) and given.isdecimal() and len(given) <= _MOST_DIGITS:
+        given = int(given)
+    return given if isinstance(given, int | float) and given > -1e11 else None
 
 
 def _claims(token: Secret[str]) -> Secret[dict[str, Any]]:
@@ -141,6 +148,6 @@ def _claims(token: Secret[str]) -> Secret[dict[str, Any]]:
     parts = Secret(token.reveal().split("."))
     try:
         claims = Secret(json.loads(base64.urlsafe_b64decode(parts.reveal()[1] + "==")))
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, RecursionError):
         return Secret({})
     return claims if isinstance(claims.reveal(), dict) else Secret({})

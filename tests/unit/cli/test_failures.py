@@ -51,6 +51,7 @@ COMMAND = [sys.executable, "-m", "tandem_kafka.cli"]
         (KafkaError("other"), 1, "other"),
         (FileNotFoundError(2, "No such file", "a.txt"), 1, "a.txt: No such file"),
         (click.UsageError("wrong"), 2, "wrong (`tandem-kafka --help` shows the flags)"),
+        (KafkaError("client \x1b[2J"), 1, r"client \x1b[2J"),
         (ZeroDivisionError("division"), 1, "ZeroDivisionError: division; this is a defect in"),
     ],
 )

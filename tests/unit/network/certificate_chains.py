@@ -196,7 +196,9 @@ def _extensions(
     return found
 
 
-def authority(subject: str = "root", issuer: Made | None = None, **options: Any) -> Made:
+def authority(
+    subject: str | x509.Name = "root", issuer: Made | None = None, **options: Any
+) -> Made:
     return make(subject, issuer, **{"authority": True, **options})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 import traceback
@@ -223,6 +224,28 @@ def test_a_token_of_unknown_lifetime_is_used_once(make: Make, server: TokenServe
     assert len(server.requests) == 2
 
 
+ODD_CLAIMS = [b'{"exp": NaN}', b'{"exp": -Infinity}', b'{"exp": "x"}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("claims", ODD_CLAIMS, ids=lambda claims: str(claims[:16]))
+def test_an_odd_token_is_of_unknown_lifetime(
+    make: Make, server: TokenServer, claims: bytes
+) -> None:
+    token = f"h.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.s"
+    server.response = (200, json.dumps({"access_token": token}).encode())
+    tokens = make()
+    assert tokens.token() == tokens.token() == token
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("lifetime", ["NaN", "-Infinity", f'"{"9" * 5_000}"', '"ten"', "null"])
+def test_an_odd_lifetime_is_unknown(make: Make, server: TokenServer, lifetime: str) -> None:
+    server.response = (200, b'{"access_token": "t", "expires_in": %b}' % lifetime.encode())
+    tokens = make()
+    assert tokens.token() == tokens.token() == "t"
+    assert len(server.requests) == 2
+
+
 def test_the_old_token_is_used_while_the_endpoint_is_down(
     make: Make, server: TokenServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,6 +273,7 @@ FAILURES: dict[str, tuple[dict[str, Any], tuple[int, bytes] | None, str]] = {
     "redirect": ({}, (302, b""), "responded with status 302$"),
     "no JSON": ({}, (200, b"<html>"), "is not a JSON object"),
     "a list": ({}, (200, b"[]"), "is not a JSON object"),
+    "100,000 lists": ({}, (200, b"[" * 100_000), "is not a JSON object"),
     "no token": ({}, (200, b'{"token": "t"}'), "no valid access_token"),
     "a token with control characters": (
         {},

@@ -14,8 +14,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from tandem_kafka.errors import SaslAuthenticationFailedError
-from tandem_kafka.network.oidc import OidcTokens
+from tandem_kafka.network.oidc import OidcTokens, exchange
 from tandem_kafka.runtime import MonotonicClock
+from tandem_kafka.testing.clock import SimClock
 from tests.unit.network.scripted import Settings
 
 CLIENT: Final = "reader: 1"
@@ -154,3 +155,34 @@ def test_its_texts_have_no_control_characters(serve: Serve, response: bytes) -> 
 
 def test_its_texts_are_short(serve: Serve) -> None:
     assert len(failure(serve(rejection("x" * 100_000)))) < 600
+
+
+class SilentAddress:
+    """A socket in simulated time: the first address does not respond, the second one does."""
+
+    clock = SimClock()
+
+    def __init__(self, *_: object) -> None:
+        self.timeout_s = 0.0
+
+    def settimeout(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+
+    def connect(self, address: tuple[str, int]) -> None:
+        if address[0] == "10.0.0.1":
+            self.clock.advance_to(self.clock.now_ms() + round(self.timeout_s * 1_000))
+            raise TimeoutError
+
+    def close(self) -> None: ...
+
+
+def test_an_address_that_is_silent_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [(2, 1, 6, "", (ip, 80)) for ip in ("10.0.0.1", "10.0.0.2")]
+    monkeypatch.setattr(exchange.socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(exchange.socket, "socket", SilentAddress)
+    limit = exchange.TimeLimit(SilentAddress.clock, 1_000)
+    connection = exchange.LimitedConnection("tokens", 80, None, limit)
+    connection.connect()
+    assert limit.left_ms() == 500

@@ -129,6 +129,31 @@ def test_proxies_that_reject(
     transport.close()
 
 
+@pytest.mark.parametrize("echo", ["Basic YWxpY2U6d3Jvbmc=", "alice:wrong", "wrong\x1b[2J"])
+def test_a_proxy_that_repeats_the_login(echo: str) -> None:
+    proxy = Proxy.of("http://alice:wrong@proxy:1")
+    assert proxy is not None
+    dialogue = proxy.dialogue(ServerAddress("broker", "10.0.0.1", 9092))
+    next(dialogue)
+    assert dialogue.send(b"") == 1
+    *head, last = f"HTTP/1.1 407 {echo}\r\n\r\n".encode()
+    for byte in head:
+        dialogue.send(bytes([byte]))
+    with pytest.raises(KafkaConnectionError, match=r"HTTP/1.1 407 .*<hidden>") as caught:
+        dialogue.send(bytes([last]))
+    trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    shown = [
+        str(caught.value),
+        *(
+            text
+            for frame in trace.stack
+            if "/tandem_kafka/" in frame.filename
+            for text in (frame.locals or {}).values()
+        ),
+    ]
+    assert not any(hidden in text for text in shown for hidden in ("wrong", "YWxpY2U6", "\x1b"))
+
+
 def test_a_server_that_is_not_a_proxy(peer: Peer) -> None:
     transport = SelectorTransport(Settings(proxy_url=f"socks5://127.0.0.1:{peer.address.port}"))
     address = ServerAddress("broker", "10.0.0.1", 9092, ("127.0.0.1", peer.address.port))

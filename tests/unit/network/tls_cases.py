@@ -246,6 +246,15 @@ def constraints() -> Iterator[Case]:
         yield case("forbids email", REFUSED, below(limit, subject=mail, names=names))
         subject = x509.DirectoryName(name_of("someone"))
         yield case("forbids subject", REFUSED, below(permitted(subject), names=names))
+    limited = authority("limited", constraints=permitted(email))
+    for title, expected, mailbox in (
+        ("permits intermediate's email", LEFT, "me@example.com"),
+        ("forbids intermediate's email", REFUSED, "me@example.org"),
+    ):
+        named = x509.Name([x509.NameAttribute(NameOID.EMAIL_ADDRESS, mailbox)])
+        middle = authority(named, limited)
+        sent = [broker(middle, names=dns(inside)), middle]
+        yield Case(f"root {title}", expected, sent, [limited], host=inside)
 
 
 def revoked() -> Iterator[Case]:

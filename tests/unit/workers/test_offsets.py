@@ -142,3 +142,17 @@ def test_the_commit_has_the_epoch_of_the_record_before_the_base() -> None:
     second = offsets.snapshot()
     assert second is not None
     assert second.to_commit(TP)[0].leader_epoch == 5
+
+
+def test_what_was_marked_in_a_later_epoch_is_marked_again() -> None:
+    """The records before it are older: a commit with their epoch would make it a different one."""
+    offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    offsets.restore(OffsetAndMetadata(10, "", 4), DoneMap(((12, 14),), 5))
+    offsets.add(10, 4, None)
+    offsets.finish(10)
+    snapshot = offsets.snapshot()
+    assert snapshot is not None
+    assert snapshot.done == DoneMap([(12, 14)], 5)
+    again: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    again.restore(snapshot.to_commit(TP)[0], snapshot.done)
+    assert again.was_done(12, 5)

@@ -38,7 +38,7 @@ def begin() -> Iterator[Begin]:
             batch=options.get("batch", 1),
             max_in_flight=100_000,
             retry=options.get("retry", Retry()),
-            exhausted="stop",
+            exhausted=options.get("exhausted", "stop"),
             commit_interval_ms=1_000,
             drain_timeout_ms=1_000,
             metadata_limit_bytes=4_096,
@@ -169,3 +169,17 @@ def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None
     wait_for(lambda: parts[0].running == 0)
     assert workload.in_flight == 0
     assert workload.done == 51
+
+
+def test_each_record_of_a_batch_is_reported(begin: Begin) -> None:
+    letters: list[int] = []
+
+    def handle(_: list[Any]) -> None:
+        raise ValueError("broken")
+
+    workload, crew = begin(
+        handle, 1, batch=10, exhausted=lambda record, *_: letters.append(record.offset)
+    )
+    admit(workload, crew, range(30), keys=1)
+    wait_for(lambda: workload.done == 30)
+    assert letters == list(range(30))

@@ -1,0 +1,53 @@
+"""Commits in the background: a failed one is repeated, whatever else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+from tandem_kafka.callers import run
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.commits import Commits
+from tandem_kafka.workers.workload import Workload
+
+TP = TopicPartition("orders", 0)
+
+
+class Port:
+    """Notes the commits; the test ends them."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, Callable[[Exception | None], None]]] = []
+
+    async def begin_commit(self, offsets: Any, done: Callable[[Exception | None], None]) -> None:
+        self.begun.append((offsets[TP].offset, done))
+
+
+def test_what_a_failed_commit_had_is_committed_again() -> None:
+    clock, port = SimClock(), Port()
+    part = AssignedPartition(TP, 4_096)
+    state: Any = SimpleNamespace(parts={TP: part}, lock=nullcontext())
+    state.snapshots = lambda tps, *, final: Workload.snapshots(state, tps, final=final)
+    commits = Commits(port, state, clock, 1_000)  # type: ignore[arg-type]
+
+    def after_a_second() -> None:
+        clock.advance_to(clock.now_ms() + 1_000)
+        run(commits.begin_if_due())
+
+    task: Any = None
+    part.offsets.add(0, 0, task)
+    part.offsets.finish(0)
+    after_a_second()
+    after_a_second()
+    assert [offset for offset, _ in port.begun] == [1], "one at a time"
+    port.begun[0][1](KafkaError("no coordinator"))
+    after_a_second()
+    assert [offset for offset, _ in port.begun] == [1, 1]
+    port.begun[1][1](None)
+    after_a_second()
+    assert len(port.begun) == 2, "nothing has changed"
