@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tandem_kafka.shared.topic_troubles import TopicTrouble
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["Health", "PartitionHealth", "health_of"]
@@ -180,23 +181,23 @@ def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str])
 
 def _without_topics(core: Core) -> Iterator[str]:
     """Name the topics that this client may not read, and missing ones if no other is left."""
-    topics = _topics(core)
-    found = core.engine.topic_troubles.of(topics)
+    topics, found = _topics(core)
     nothing_else = found.keys() == topics
     return (each.text for each in found.values() if nothing_else or not each.missing)
 
 
-def _topics(core: Core) -> frozenset[str]:
-    """Return the topics that are subscribed or assigned."""
+def _topics(core: Core) -> tuple[frozenset[str], dict[str, TopicTrouble]]:
+    """Return the topics that are subscribed or assigned, and the troubles of some."""
     subscription = core.engine.subscription
-    return subscription.topics | {tp.topic for tp in tuple(subscription.assigned)}
+    assigned = {tp.topic for tp in tuple(subscription.assigned)}
+    topics = subscription.topics | assigned
+    return topics, core.engine.topic_troubles.of(topics, assigned)
 
 
 def _warnings(core: Core, poll_ms: int | None) -> Iterator[str]:
     """Say what is not wrong with brokers, and does not stop this consumer yet."""
     config, group = core.config, core.engine.group
-    topics = _topics(core)
-    found = core.engine.topic_troubles.of(topics)
+    topics, found = _topics(core)
     yield from (each.text for each in found.values())
     if config.group_id is None or not core.engine.subscription.auto_assigned:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from tandem_kafka.errors import TopicsDeniedError, acl_command
@@ -38,16 +38,24 @@ class TopicTroubles:
         self._unreadable: Mapping[str, TopicTrouble] = {}
         self._absent_since_ms: dict[str, int] = {}
 
-    def of(self, topics: Iterable[str]) -> dict[str, TopicTrouble]:
-        """Return the troubles of these topics, by name; any thread may call this."""
+    def of(self, topics: Iterable[str], fetched: Container[str]) -> dict[str, TopicTrouble]:
+        """Return the troubles of topics, by name; any thread may call this.
+
+        Args:
+            topics: The topics.
+            fetched: Those of them that are fetched. Nothing is known of the others any more.
+        """
         described, unreadable = self._described, self._unreadable
-        known = ((name, described.get(name) or unreadable.get(name)) for name in sorted(topics))
+        known = (
+            (name, described.get(name) or (unreadable.get(name) if name in fetched else None))
+            for name in sorted(topics)
+        )
         return {name: trouble for name, trouble in known if trouble is not None}
 
     def denied(self, topics: Iterable[str]) -> TopicsDeniedError:
         """Return the error for those of these topics that are known to be denied, or for all."""
         topics = frozenset(topics)
-        known = {name for name, trouble in self.of(topics).items() if not trouble.missing}
+        known = {name for name, trouble in self.of(topics, topics).items() if not trouble.missing}
         return TopicsDeniedError(known or set(topics))
 
     # --- the network thread --------------------------------------------------------------------
