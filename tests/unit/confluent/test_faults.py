@@ -220,3 +220,37 @@ def test_ctrl_c_in_a_deserializer_loses_no_message(simulation: Simulation) -> No
         else:
             found.append(message and message.offset())
     assert found == [0, 1, 2, None]
+
+
+def test_nothing_is_committed_of_partitions_that_are_lost(simulation: Simulation) -> None:
+    results: list[Any] = []
+    consumer = member(
+        simulation,
+        on_commit=lambda error, _: results.append(error),
+        auto__commit__interval__ms=60_000,
+        **LATE,
+    )
+    fill(simulation, 1)
+    assert len(polled(consumer, 1)) == 1
+    simulation.sleep(8_000)
+    assert [message.error() for message in polled(consumer, 1)] == [KafkaError._MAX_POLL_EXCEEDED]
+    assert offsets(polled(consumer, 1)) == [(0, 0)]
+    assert results == []
+    assert committed(simulation) is None
+
+
+def test_a_seek_beside_a_call_loses_no_message(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = reading(simulation, A)
+    consumer.poll(0.1)
+    fill(simulation, 5)
+    polls, seeks = consumer._kafka.poll, [TopicPartition("t", 0, 2)]
+
+    def poll(*arguments: Any) -> Any:
+        if seeks and arguments[0]:  # it waits, and returns what is behind the seek
+            consumer.seek(seeks.pop())
+        return polls(*arguments)
+
+    monkeypatch.setattr(consumer._kafka, "poll", poll)
+    assert offsets(consumer.consume(100, 0.5)) == [(0, 2), (0, 3), (0, 4)]
