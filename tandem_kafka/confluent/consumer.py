@@ -50,6 +50,7 @@ class Consumer:
         TypeError: The configuration is not a dict, or a callback is not callable.
     """
 
+    _message_of = staticmethod(message_of)
     _closed = True  # until `_begin`, also if a subclass does not call `__init__`
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, **more: Any) -> None:
@@ -99,7 +100,7 @@ class Consumer:
         given = hand.given
         if given == len(hand.items):
             return None
-        message = message_of(hand.items[given])
+        message = self._message_of(hand.items[given])
         # This store moves the position. It must directly precede the return; see `Hand`.
         hand.given = given + 1
         return message

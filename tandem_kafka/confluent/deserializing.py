@@ -14,6 +14,7 @@ from confluent_kafka.error import (
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tandem_kafka.confluent.consumer import Consumer
+from tandem_kafka.confluent.messages import message_of
 
 __all__ = ["DeserializingConsumer"]
 
@@ -41,9 +42,18 @@ class DeserializingConsumer(Consumer):
             KeyDeserializationError, ValueDeserializationError: A deserializer failed.
             ConsumeError: An event occurred.
         """
-        message: Message[Any, Any] | None = super().poll(timeout)
-        if message is None:
-            return None
+        return super().poll(timeout)
+
+    def _message_of(self, item: Any) -> Message[Any, Any]:
+        """Deserialize before the position moves: an interrupt (Ctrl-C) then loses nothing."""
+        message: Message[Any, Any] = message_of(item)
+        try:
+            return self._deserialized(message)
+        except ConsumeError:
+            self._taken.hand.given += 1  # the application has the message, in the error
+            raise
+
+    def _deserialized(self, message: Message[Any, Any]) -> Message[Any, Any]:
         error = message.error()
         if error is not None:
             raise ConsumeError(error, kafka_message=message)

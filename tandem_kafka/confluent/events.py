@@ -31,6 +31,8 @@ _REPEAT_MS: Final = 10_000
 _ERROR_PAUSE_MS: Final = 100
 #: Milliseconds without a first connection after which `error_cb` is called.
 _CONNECT_MS: Final = 3_000
+#: Maximum milliseconds of a lookup inside `poll()`.
+_LOOKUP_MS: Final = 1_000
 
 
 class Events:
@@ -59,7 +61,8 @@ class Events:
     def polled(self) -> bool:
         """Tell whether the application did not poll for longer than `max.poll.interval.ms`.
 
-        The event comes before what still waits: that may belong to others by now.
+        The event comes alone. What still waited may belong to others by now, and is fetched again
+        if it does not.
         """
         now_ms = self._clock.now_ms()
         late_ms = now_ms - self._polled_ms - self._max_poll_ms
@@ -70,7 +73,9 @@ class Events:
             f"Application maximum poll interval ({self._max_poll_ms}ms) exceeded by {late_ms}ms"
         )
         event = error_message(KafkaError(KafkaError._MAX_POLL_EXCEEDED, reason))
-        self._taken.hand.items.insert(0, event)
+        for part in self._assigned:
+            self._assignment.rewind(part)
+        self._taken.hand.items.append(event)
         return True
 
     def returned(self) -> None:
@@ -118,22 +123,24 @@ class Events:
         for tp in tps:
             part = self._assigned.get(tp)
             if part is not None and "stopped" not in part.inactive:
-                self._assignment.stop(part)
                 event = KafkaError(KafkaError._AUTO_OFFSET_RESET, f"{error}")
                 offset = found[tp] if isinstance(found, dict) else part.start
                 self._add(event, *tp, offset)
+                self._assignment.stop(part)  # last: Ctrl-C before this repeats the event
 
     def _without_position(self) -> list[Key]:
         return [part.tp for part in self._assigned if not self._has_position(part)]
 
     def _has_position(self, part: Part) -> bool:
         try:
-            self._kafka.position(part.tp, timeout_ms=0)
+            if self._kafka.position(part.tp, timeout_ms=0) is not None:
+                return True
+            # The lookup has failed, or is under way.
+            return self._kafka.committed(part.tp, timeout_ms=_LOOKUP_MS) is not None
         except NoOffsetForPartitionError:
             return False
         except OurKafkaError:
-            return True
-        return True
+            return True  # or unknown: the error comes again
 
     # --- topics, brokers -----------------------------------------------------------------------
 
@@ -152,7 +159,7 @@ class Events:
 
     def _check_topic(self, topic: str) -> None:
         try:
-            found = self._kafka.partitions_for_topic(topic, timeout_ms=1_000)
+            found = self._kafka.partitions_for_topic(topic, timeout_ms=_LOOKUP_MS)
         except KafkaTimeoutError:
             return
         if not found:
@@ -168,10 +175,10 @@ class Events:
             if not part.inactive:
                 end = self._end(part)
                 if end is not None and end != part.eof_at:
-                    part.eof_at = end
                     reason = f"Reached end of partition at offset {end}"
                     error = KafkaError(KafkaError._PARTITION_EOF, reason)
                     self._add(error, *part.tp, end)
+                    part.eof_at = end  # last: Ctrl-C before this repeats the event
 
     def _end(self, part: Part) -> int | None:
         """Return the position if it is the end of the partition, otherwise None."""

@@ -62,14 +62,15 @@ class Offsets:
         for key, offset in given.items():
             self._assigned.parts[key].explicit = offset
 
-    def uncommitted(self, parts: Iterable[Part]) -> Chosen:
-        """Return the offsets that are stored and not yet committed."""
+    def uncommitted(self, parts: Iterable[Part], *, certain: bool = False) -> Chosen:
+        """Return the offsets that are stored and not yet sent; if `certain`, not yet committed."""
         self._taken.settle()
         stored = {part: self.stored(part) for part in parts}
         return {
             part.tp: offset
             for part, offset in stored.items()
-            if offset is not None and offset != part.committed
+            if offset is not None
+            and (offset != part.sent or (certain and offset != part.committed))
         }
 
     # --- commits -------------------------------------------------------------------------------
@@ -99,33 +100,45 @@ class Offsets:
         if not chosen:
             self._call_on_commit(KafkaError(KafkaError._NO_OFFSET), {})
             return
-        self._mark_committed(chosen)
+        self._mark_sent(chosen)
 
         def ended(_offsets: Any, error: Any) -> None:
             failed = isinstance(error, BaseException)
             if failed:
-                self._unmark_committed(chosen)
+                self._unmark_sent(chosen)
+            else:
+                self._mark_committed({tp: at for tp, at in chosen.items() if self._is_sent(tp, at)})
             self._call_on_commit(kafka_error(error) if failed else None, chosen)
 
         try:
             with raising("Commit failed"):
                 self._kafka.commit_async(chosen, ended)
         except BaseException:
-            self._unmark_committed(chosen)
+            self._unmark_sent(chosen)
             raise
 
     def _mark_committed(self, chosen: Chosen) -> None:
         for key, offset in chosen.items():
             part = self._assigned.get(key)
             if part is not None:
-                part.committed = offset
+                part.sent = part.committed = offset
 
-    def _unmark_committed(self, chosen: Chosen) -> None:
-        """Let the next commit include offsets whose commit failed."""
+    def _mark_sent(self, chosen: Chosen) -> None:
         for key, offset in chosen.items():
             part = self._assigned.get(key)
-            if part is not None and part.committed == offset:
-                part.committed = None
+            if part is not None:
+                part.sent = offset
+
+    def _unmark_sent(self, chosen: Chosen) -> None:
+        """Let the next commit include offsets whose commit failed."""
+        for key, offset in chosen.items():
+            if self._is_sent(key, offset):
+                self._assigned.parts[key].sent = None
+
+    def _is_sent(self, key: Key, offset: OffsetAndMetadata) -> bool:
+        """Tell whether this was the last commit of a partition."""
+        part = self._assigned.get(key)
+        return part is not None and part.sent == offset
 
     def _call_on_commit(
         self, error: KafkaError | None, chosen: Mapping[Key, OffsetAndMetadata]
@@ -148,7 +161,7 @@ class Offsets:
 
     def commit_before_revocation(self, parts: Iterable[Part]) -> None:
         """Commit the stored offsets of partitions to be revoked; errors go to `on_commit`."""
-        chosen = self.uncommitted(parts) if self.automatic else {}
+        chosen = self.uncommitted(parts, certain=True) if self.automatic else {}
         if not chosen:
             return
         try:

@@ -71,6 +71,7 @@ class Part:
         last: The last record that the application got since the assignment or since a seek.
         explicit: The offset stored by `store_offsets()`, or the one stored before a seek.
         committed: The last committed offset, to commit nothing twice.
+        sent: The last offset whose asynchronous commit did not fail; it may be on its way.
         inactive: Why no record may be returned. "paused": the application has paused it. "muted":
             the application has omitted it from its assignment; the group still assigns it.
             "stopped": it has no position, which an error has reported.
@@ -86,6 +87,7 @@ class Part:
         self.last: Any = None
         self.explicit: OffsetAndMetadata | None = None
         self.committed: OffsetAndMetadata | None = None
+        self.sent: OffsetAndMetadata | None = None
         self.inactive: set[str] = set()
         self.eof_at = OFFSET_INVALID
         self.low: int | None = None

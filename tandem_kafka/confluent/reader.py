@@ -44,8 +44,10 @@ class Reader:
         self.begin()
         if not self._callbacks.running:
             self._callbacks.raise_error()
-        if not self._events.polled():
-            self._collect(count, self._now_ms() + wait_ms)
+        try:
+            if not self._events.polled():
+                self._collect(count, self._now_ms() + wait_ms)
+        finally:
             self._events.returned()
         return self._taken.hand
 

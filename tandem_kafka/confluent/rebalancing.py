@@ -107,11 +107,13 @@ class Assignment(ConsumerRebalanceListener):
         self._rebalanced()
         keys = sorted(tps)
         parts = [part for part in map(self._assigned.get, keys) if part is not None]
-        if callback is not None:
-            self._call(callback, self._consumer, _plain(keys))
-        if commit:
-            self._offsets.commit_before_revocation(parts)
-        self._forget(keys)
+        try:
+            if callback is not None:
+                self._call(callback, self._consumer, _plain(keys))
+            if commit:
+                self._offsets.commit_before_revocation(parts)
+        finally:  # also after Ctrl-C: our consumer does not call this again
+            self._forget(keys)
 
     def _forget(self, tps: Iterable[Key]) -> None:
         """Remove partitions, with what was taken of them."""
@@ -209,12 +211,14 @@ class Assignment(ConsumerRebalanceListener):
 
     def seek(self, part: Part, offset: int, epoch: int | None = None) -> None:
         """Continue from an offset, and discard buffered records. The stored offset is kept."""
+        target = self._absolute(part.tp, offset)  # if this raises, nothing has changed
         part.seeks += 1
         self._taken.drop(part.tp)
         part.explicit = self._offsets.stored(part)
         part.last = None
         part.eof_at = OFFSET_INVALID
-        self._start_at(part, offset, epoch)
+        part.start = offset
+        self._move(part, target, epoch)
         if "stopped" in part.inactive:
             self._activate(part, "stopped")
 
@@ -244,16 +248,20 @@ class Assignment(ConsumerRebalanceListener):
 
     def stop(self, part: Part) -> None:
         """Return no records until the application seeks, because there is no position."""
-        part.inactive.add("stopped")
         self._kafka.pause(part.tp)
         self._kafka.seek(part.tp, 0)  # a position, so that the error is not raised again
+        part.inactive.add("stopped")
 
     def _deactivate(self, part: Part, reason: str) -> None:
         part.inactive.add(reason)
         self._kafka.pause(part.tp)
+        self.rewind(part)
+
+    def rewind(self, part: Part) -> None:
+        """Drop what waits of a partition, and let our consumer return it again."""
         first = self._taken.first_of(part)
         if first is not None:
-            self._kafka.seek(part.tp, first)  # its records come again when it is resumed
+            self._kafka.seek(part.tp, first)
         self._taken.drop(part.tp)
 
     def _activate(self, part: Part, reason: str) -> None:
@@ -263,7 +271,9 @@ class Assignment(ConsumerRebalanceListener):
 
     def _start_at(self, part: Part, offset: int, epoch: int | None) -> None:
         part.start = offset
-        target = self._absolute(part.tp, offset)
+        self._move(part, self._absolute(part.tp, offset), epoch)
+
+    def _move(self, part: Part, target: int | None, epoch: int | None) -> None:
         if target is None:
             return
         if target >= 0:

@@ -51,13 +51,18 @@ class Taken:
         self._kafka = kafka
         self._assigned = assigned
         self.hand = Hand(kafka, [])
+        self._taking = 0
 
     def take(self, wait_ms: float, limit: int) -> None:
         """Take up to `limit` records."""
         # Invariant: between the return of our consumer, which moves its positions, and the end of
         # the list, only C code runs, here and in `one_more`. An interrupt would lose the records.
         batches = map(self._kafka.poll, (wait_ms,), (limit,))
-        self.hand.items.extend(_flat(_flat(map(dict.values, batches))))
+        self._taking += 1
+        try:
+            self.hand.items.extend(_flat(_flat(map(dict.values, batches))))
+        finally:
+            self._taking -= 1
 
     def waiting(self) -> int:
         """Return the number of items that the application does not have."""
@@ -84,8 +89,14 @@ class Taken:
         hand.settled = given
 
     def begin(self) -> None:
-        """Forget what the application has; keep the rest."""
+        """Forget what the application has, and keep the rest.
+
+        Not while records are being taken, as in a callback, or beside a caller of another thread
+        (to which our consumer then raises an error): they would go to the previous hand.
+        """
         self.settle()
+        if self._taking:
+            return
         hand = self.hand
         self.hand = Hand(self._kafka, hand.items[hand.given :])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import threading
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 import tandem_kafka
 from tandem_kafka.confluent import Consumer
@@ -116,3 +117,26 @@ def test_signals_lose_nothing(make: Callable[..., Consumer], topic: str, produce
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     assert seen == list(range(seen[0], seen[0] + len(seen)))
+
+
+@pytest.mark.parametrize("library", ["confluent_kafka", "tandem_kafka.confluent"])
+def test_a_partition_without_a_position_is_reported(
+    kafka: KafkaCluster, topic: str, producer: Any, library: str
+) -> None:
+    producer.produce(topic, b"v")
+    producer.flush()
+    consumer = importlib.import_module(library).Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap(),
+            "group.id": f"{topic}-{library}",
+            "auto.offset.reset": "error",
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        found: list[Any] = []
+        wait_until(lambda: found.append(consumer.poll(0.5)) or found[-1] is not None)
+        assert found[-1].error().code() == KafkaError._AUTO_OFFSET_RESET
+        assert found[-1].topic() == topic
+    finally:
+        consumer.close()

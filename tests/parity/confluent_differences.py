@@ -35,6 +35,12 @@ DIFFERENCES = (
         "the group gets the partitions back at once",
     ),
     (
+        "`poll()` in a second thread",
+        "both threads get messages",
+        "raises a `RuntimeError` while the first is inside; all other methods may be called",
+        "use one consumer per thread",
+    ),
+    (
         "automatic commits",
         "a thread commits every interval",
         "`poll()` and `consume()` commit when the interval is over; so do rebalances and `close()`",

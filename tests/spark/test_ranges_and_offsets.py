@@ -9,7 +9,12 @@ import pytest
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.types import TopicPartition
 
-from tandem_kafka.spark.offsets import beginning_in, from_json, to_json  # isort: skip - see session
+from tandem_kafka.spark.offsets import (  # isort: skip - see session
+    beginning_in,
+    from_json,
+    rate_limited,
+    to_json,
+)
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
 
 ENDS = {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}
@@ -48,3 +53,10 @@ def test_the_end_of_a_first_batch_keeps_its_beginning(beginning: dict[TopicParti
 
 def test_the_end_of_a_later_batch_has_no_beginning() -> None:
     assert beginning_in(to_json(ENDS)) is None
+
+
+def test_a_limited_batch_has_a_record_of_each_backlog() -> None:
+    """Otherwise a small backlog beside a large one would never be read."""
+    small, large = ENDS
+    found = rate_limited(10, {small: 0, large: 0}, {small: 1, large: 10_000})
+    assert found == {small: 1, large: 9}

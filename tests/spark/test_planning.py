@@ -1,0 +1,76 @@
+"""Where the driver lets batches begin and end, without a session or a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.testing import Simulation
+from tandem_kafka.types import TopicPartition
+from tests.spark.test_topics_found import planner, simulation
+
+from tandem_kafka.spark.cluster import Cluster  # isort: skip - see session
+from tandem_kafka.spark.schema import full_schema  # isort: skip
+from tandem_kafka.spark.stream import ReadMaxRows, StreamReader, stream_reader  # isort: skip
+
+__all__ = ["simulation"]
+
+USERS = TopicPartition("users", 0)
+LIMITED = pytest.mark.skipif(ReadMaxRows is None, reason="limits need Spark 4.2")
+
+
+def reader(**options: str) -> StreamReader:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "users", **options}
+    made = stream_reader(given, full_schema(headers=False))
+    assert isinstance(made, StreamReader)
+    return made
+
+
+def test_a_run_to_the_end_of_now_keeps_an_exact_start(simulation: Simulation) -> None:
+    """It is not moved to the end: what is written until then would be read by the next run."""
+    simulation.cluster.produce(USERS, b"v")
+    stream = reader(startingOffsets='{"users": {"0": 5}}')
+    stream.prepareForTriggerAvailableNow()
+    assert stream.initialOffset() == {"users": {"0": 5}}
+
+
+def test_a_run_to_the_end_of_now_starts_no_later_than_it_ends(simulation: Simulation) -> None:
+    stream = reader(startingOffsets="latest")
+    stream.prepareForTriggerAvailableNow()
+    simulation.cluster.produce(USERS, b"v")
+    assert stream.initialOffset() == {"users": {"0": 0}}
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_an_end_before_a_known_one_is_looked_up_again(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    simulation.cluster.produce(USERS, b"v", b"v")
+    with planner(subscribe="users") as cluster:
+        consumer = cluster._connected()
+        ends, stale = consumer.end_offsets, [{} if missing else {USERS: 1}]
+        monkeypatch.setattr(
+            consumer, "end_offsets", lambda tps: stale.pop() if stale else ends(tps)
+        )
+        monkeypatch.setattr(Cluster, "_pause", lambda _: None)
+        assert cluster.latest([USERS], known={USERS: 2}) == {USERS: 2}
+
+
+@LIMITED
+def test_each_batch_waits_anew_for_the_minimum(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0]
+    monkeypatch.setattr(Cluster, "now_ms", lambda _: now[0])
+    stream = reader(minOffsetsPerTrigger="5", maxTriggerDelay="10s", startingOffsets="earliest")
+    begin, limit = stream.initialOffset(), stream.getDefaultReadLimit()
+    simulation.cluster.produce(USERS, b"v")
+    assert stream.latestOffset(begin, limit) == begin
+    now[0] = 11_000
+    first = stream.latestOffset(begin, limit)
+    assert first["users"] == {"0": 1}
+    simulation.cluster.produce(USERS, b"v")
+    now[0] = 12_000
+    assert stream.latestOffset(first, limit) == first
+    now[0] = 22_000
+    assert stream.latestOffset(first, limit)["users"] == {"0": 2}
