@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.testing import Simulation
 from tests.simulation.readers import Listener, Readers, filled
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
@@ -90,7 +91,9 @@ def test_an_interrupted_member_loses_and_repeats_nothing(protocol: str) -> None:
             assert not twice
             calls = Counter(group.listener.calls)
             assert max(calls.values()) == 1, group.listener.calls
-            assert {what for what, _ in calls} >= {"assigned", "revoked"}
+            # CPython runs no handler between this store and the call of the listener's method.
+            starting = group.interrupter.came_behind(ListenerCalls._call.__code__, "_progress")
+            assert starting or {what for what, _ in calls} >= {"assigned", "revoked"}
         if group.interrupter.frame is None:
             break
         assert group.interrupts == 1
