@@ -76,13 +76,16 @@ _logged: Final[set[str]] = set()
 
 
 def log_fallback() -> None:
-    """Log once why the Python implementation is used, if it is; called when a consumer starts."""
-    if native_available or _REASON in _logged:
+    """Log why the Python implementation is used, if it is; called when a consumer starts.
+
+    It is a warning, once for each process, unless it was chosen.
+    """
+    if native_available:
         return
-    _logged.add(_REASON)
     if os.environ.get(_VARIABLE) == "python":
         log.info("using the Python implementation instead of the native extension: %s", _REASON)
-    else:
+    elif _REASON not in _logged:
+        _logged.add(_REASON)
         log.warning(
             "using the Python implementation, which is several times slower: %s; reinstall "
             "tandem-kafka, or set %s=python to accept it",
