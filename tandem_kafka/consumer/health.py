@@ -171,7 +171,7 @@ def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str])
     elif all(node.node_id in broken for node in engine.metadata.nodes()):
         yield "; ".join(("no broker can be used", *broken.values()))
     yield from _unreadable(core, broken)
-    yield from _without_topics(core)
+    yield from _unreadable_topics(core)
     if not engine.subscription.auto_assigned:
         if not engine.subscription.assigned:
             yield "there is no subscription: call subscribe() or assign()"
@@ -179,7 +179,7 @@ def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str])
         yield from _outside(core, broken)
 
 
-def _without_topics(core: Core) -> Iterator[str]:
+def _unreadable_topics(core: Core) -> Iterator[str]:
     """Name the topics that this client may not read, and missing ones if no other is left."""
     topics, found = _topics(core)
     nothing_else = found.keys() == topics
@@ -187,7 +187,7 @@ def _without_topics(core: Core) -> Iterator[str]:
 
 
 def _topics(core: Core) -> tuple[frozenset[str], dict[str, TopicTrouble]]:
-    """Return the topics that are subscribed or assigned, and the troubles of some."""
+    """Return the subscribed and assigned topics, and the troubles of those that have one."""
     subscription = core.engine.subscription
     assigned = {tp.topic for tp in tuple(subscription.assigned)}
     topics = subscription.topics | assigned
@@ -195,7 +195,7 @@ def _topics(core: Core) -> tuple[frozenset[str], dict[str, TopicTrouble]]:
 
 
 def _warnings(core: Core, poll_ms: int | None) -> Iterator[str]:
-    """Say what is not wrong with brokers, and does not stop this consumer yet."""
+    """Name unreadable topics, a slow handler, and a membership without partitions."""
     config, group = core.config, core.engine.group
     topics, found = _topics(core)
     yield from (each.text for each in found.values())
