@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.consumer.diagnosis import diagnose_on_signal
     from tandem_kafka.consumer.health import Health, PartitionHealth
+    from tandem_kafka.consumer.installation import install, uninstall
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener
     from tandem_kafka.consumer.records import ConsumerRecords
-    from tandem_kafka.installation import install, uninstall
-    from tandem_kafka.native import native_available
+    from tandem_kafka.runtime.native import native_available
     from tandem_kafka.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -81,7 +81,7 @@ _OF_KAFKA_PYTHON: Final = (
 #: The modules of the names, which are imported on first use. Importing the client takes half a
 #: second, and some processes that Spark starts for a query only need `tandem_kafka.spark.source`.
 _HOMES: Final = {
-    **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.kafka_python"),
+    **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.runtime.kafka_python"),
     "ConsumerOptions": "tandem_kafka.config",
     "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
     "ConsumerRecords": "tandem_kafka.consumer.records",
@@ -89,15 +89,15 @@ _HOMES: Final = {
     "KafkaConsumer": "tandem_kafka.consumer.consumer",
     "PartitionHealth": "tandem_kafka.consumer.health",
     "diagnose_on_signal": "tandem_kafka.consumer.diagnosis",
-    "install": "tandem_kafka.installation",
-    "native_available": "tandem_kafka.native",
-    "uninstall": "tandem_kafka.installation",
+    "install": "tandem_kafka.consumer.installation",
+    "native_available": "tandem_kafka.runtime.native",
+    "uninstall": "tandem_kafka.consumer.installation",
 }
 
 
 if os.environ.get("TANDEM_KAFKA_IMPL"):
     # An implementation that is required and missing fails here, not at the first use.
-    import_module("tandem_kafka.native")
+    import_module("tandem_kafka.runtime.native")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tandem_kafka.consumer.health import Health
+from tandem_kafka import Health
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.runtime import Runtime
 

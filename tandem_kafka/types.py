@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, runtime_checkable
+from uuid import UUID
 
 from typing_extensions import TypeVar
 
@@ -28,8 +29,10 @@ else:
     )
 
 __all__ = [
+    "NO_TOPIC_ID",
     "UNKNOWN_EPOCH",
     "UNKNOWN_OFFSET",
+    "ClusterSnapshot",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Header",
@@ -38,7 +41,9 @@ __all__ = [
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PartitionInfo",
     "SubscriptionPattern",
+    "TopicInfo",
     "TopicPartition",
     "ValueT",
     "described",
@@ -55,6 +60,9 @@ ValueT = TypeVar("ValueT", default=bytes | None)
 #: The protocol's values for an unknown offset or leader epoch.
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
+
+#: The id of a topic before Metadata v10.
+NO_TOPIC_ID: Final = UUID(int=0)
 
 
 if TYPE_CHECKING:
@@ -132,6 +140,75 @@ class Node(NamedTuple):
         return f"broker {self.node_id} ({self.host}:{self.port})"
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition as the metadata response described it.
+
+    Attributes:
+        leader_id: Id of the leader, -1 while there is none.
+        leader_epoch: Leader epoch, -1 if the response has none (before Metadata v7).
+        replicas: Ids of the brokers with a replica.
+        isr: Ids of the in-sync replicas.
+        offline_replicas: Ids of the replicas that are offline.
+    """
+
+    partition: int
+    leader_id: int
+    leader_epoch: int = UNKNOWN_EPOCH
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic: its id (all zeros if unknown, before Metadata v10) and partitions."""
+
+    name: str
+    topic_id: UUID = NO_TOPIC_ID
+    internal: bool = False
+    partitions: Mapping[int, PartitionInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The cluster at one moment.
+
+    Attributes:
+        version: Increases with every update.
+        nodes: Brokers by id; empty until the first metadata response.
+        topics: Topics that exist and were described without an error, by name.
+        topic_errors: Error class of each other topic, by name.
+    """
+
+    version: int = 0
+    cluster_id: str | None = None
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    topic_errors: Mapping[str, type[Exception]] = field(default_factory=dict)
+    topic_names: Mapping[UUID, str] = field(default_factory=dict)
+
+    def partition(self, tp: TopicPartition) -> PartitionInfo | None:
+        """Return the metadata of a partition, if known."""
+        topic = self.topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic is not None else None
+
+    def leader(self, tp: TopicPartition) -> Node | None:
+        """Return the leader of a partition, if known."""
+        info = self.partition(tp)
+        return self.nodes.get(info.leader_id) if info is not None else None
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """Return the partition's leader epoch, -1 if unknown."""
+        info = self.partition(tp)
+        return info.leader_epoch if info is not None else UNKNOWN_EPOCH
+
+    def topic_id(self, topic: str) -> UUID:
+        """Return a topic's id, all zeros if unknown."""
+        info = self.topics.get(topic)
+        return info.topic_id if info is not None else NO_TOPIC_ID
+
+
 class LeaveOperation(enum.Enum):
     """Whether close() leaves the group (KIP-1092).
 
@@ -153,6 +230,29 @@ class SubscriptionPattern:
     """
 
     pattern: str
+
+
+@runtime_checkable
+class RebalanceListener(Protocol):
+    """The interface of a listener for ``subscribe()``. Its methods may be coroutines.
+
+    A third method, ``on_partitions_lost(lost)``, is optional. Without it, lost partitions are
+    passed to ``on_partitions_revoked``.
+    """
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object:
+        """Release partitions, which are still assigned during the call.
+
+        Args:
+            revoked: The partitions that this consumer must release.
+        """
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition], /) -> object:
+        """Prepare for newly assigned partitions, which have not been fetched yet.
+
+        Args:
+            assigned: The new partitions; empty if the assignment did not grow.
+        """
 
 
 def epoch_of(offset: OffsetAndMetadata) -> int:

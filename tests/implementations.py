@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tandem_kafka.native import native_available
+from tandem_kafka.runtime.native import native_available
 
 __all__ = ["IMPLEMENTATIONS", "require_implementation"]
 

@@ -11,11 +11,11 @@ from tandem_kafka.aio.listener import AsyncRebalanceListener
 from tandem_kafka.consumer.calls.cluster import ClusterCalls
 from tandem_kafka.consumer.calls.offsets import OffsetCalls
 from tandem_kafka.consumer.calls.subscriptions import SubscriptionCalls
-from tandem_kafka.consumer.listener import RebalanceListener
-from tandem_kafka.shared.metadata import ClusterSnapshot
 from tandem_kafka.types import (
+    ClusterSnapshot,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    RebalanceListener,
     SubscriptionPattern,
     TopicPartition,
 )

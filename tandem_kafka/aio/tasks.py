@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
-from tandem_kafka.callers import Held
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
+from tandem_kafka.runtime.callers import Held
 
 __all__ = ["Tasks", "running_loop"]
 

@@ -4,7 +4,7 @@ The option `partition_assignment_strategy` takes the four classes of `strategies
 `group_local_assignors` takes subclasses of `PartitionAssignor`.
 """
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 from tandem_kafka.assignors.local import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.assignors.strategies import (

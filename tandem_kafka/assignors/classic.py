@@ -28,8 +28,7 @@ from tandem_kafka.assignors.strategies import (
     RoundRobinPartitionAssignor,
     StickyPartitionAssignor,
 )
-from tandem_kafka.shared.metadata import ClusterSnapshot
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import ClusterSnapshot, TopicPartition
 
 __all__ = [
     "ClassicAssignors",

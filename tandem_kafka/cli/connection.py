@@ -14,9 +14,9 @@ from tandem_kafka.cli.settings.layers import Flags, resolved
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.administration import Administration
-    from tandem_kafka.consumer.consumer import KafkaConsumer
-    from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
+    from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
 __all__ = ["Connection", "described_topic", "near_topic", "partitions_of"]
 

@@ -18,7 +18,7 @@ _REFUSED_MS: Final = 2_000
 
 
 def _consumer(**options: Any) -> Any:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.errors import KafkaTimeoutError
 
     limit_ms = options.get("bootstrap_timeout_ms", 0)

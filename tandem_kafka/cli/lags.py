@@ -11,7 +11,7 @@ from tandem_kafka.cli.groups import Group
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
 
 __all__ = ["History", "Lag", "lags_of", "sparkline", "total_of"]
 

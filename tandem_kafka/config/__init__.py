@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 from tandem_kafka.config.config import Config, default_config
 from tandem_kafka.config.offset_reset import OffsetReset

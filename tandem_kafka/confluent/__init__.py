@@ -4,7 +4,7 @@ To switch, import `Consumer` from here; everything else stays `confluent_kafka`'
 `docs/coming-from/confluent-kafka.md` lists the differences.
 """
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 try:
     from confluent_kafka import (

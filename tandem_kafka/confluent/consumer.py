@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.confluent.configuration import Settings, settings_from
 from tandem_kafka.confluent.errors import failure, raising, words
 from tandem_kafka.confluent.events import Events
@@ -19,7 +20,6 @@ from tandem_kafka.confluent.partitions import Part, check_partitions, described
 from tandem_kafka.confluent.reader import Reader
 from tandem_kafka.confluent.rebalancing import Assignment, Callback
 from tandem_kafka.confluent.shared import Shared
-from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError as OurKafkaError
 from tandem_kafka.runtime import Runtime
 

@@ -15,8 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tandem_kafka.confluent.errors import failure, raising, words
 from tandem_kafka.confluent.partitions import Given, described
 from tandem_kafka.confluent.shared import Shared
-from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
-from tandem_kafka.types import ConsumerGroupMetadata
+from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, TopicInfo
 from tandem_kafka.types import TopicPartition as Key
 
 __all__ = ["Lookups", "group_bytes"]

@@ -14,11 +14,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tandem_kafka import ConsumerRebalanceListener
 from tandem_kafka.confluent.errors import failure, words
 from tandem_kafka.confluent.offsets import Offsets
 from tandem_kafka.confluent.partitions import Given, Part, described
 from tandem_kafka.confluent.shared import Shared
-from tandem_kafka.consumer.listener import ConsumerRebalanceListener
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.confluent.configuration import Settings
 from tandem_kafka.confluent.partitions import Assigned
 from tandem_kafka.confluent.taken import Taken
-from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Runtime
 

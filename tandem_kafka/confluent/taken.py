@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, Message
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.confluent.messages import is_end_of, key_of
 from tandem_kafka.confluent.partitions import Assigned, Part
-from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["Hand", "Taken"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from tandem_kafka.callers import run
 from tandem_kafka.consumer.calls.cluster import ClusterCalls
-from tandem_kafka.shared.metadata import ClusterSnapshot
+from tandem_kafka.runtime.callers import run
+from tandem_kafka.types import ClusterSnapshot
 
 __all__ = ["ClusterMethods"]
 

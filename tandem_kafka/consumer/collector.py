@@ -17,8 +17,8 @@ from tandem_kafka.consumer.opened import OpenedChunk, Room
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.native import native
 from tandem_kafka.records import TakenRecords, join_records
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
 from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
 from tandem_kafka.shared.subscription import SubscriptionState

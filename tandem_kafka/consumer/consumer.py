@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overloa
 
 from typing_extensions import Unpack
 
-from tandem_kafka.callers import Threads, run
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.iteration import Loop
@@ -20,6 +19,7 @@ from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:

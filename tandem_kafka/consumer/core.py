@@ -8,7 +8,6 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
-from tandem_kafka.callers import Callers, Held
 from tandem_kafka.config import Config
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
@@ -24,6 +23,7 @@ from tandem_kafka.events.application import Event
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.callers import Callers, Held
 
 __all__ = ["Core", "guarded"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaError, RecordDeserializationError
-from tandem_kafka.native import native
 from tandem_kafka.records import TakenRecords
+from tandem_kafka.runtime.native import native
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 __all__ = ["Deserializers"]

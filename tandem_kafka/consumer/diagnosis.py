@@ -9,11 +9,11 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Final, TextIO
 
-from tandem_kafka.callers import thread_names
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
-from tandem_kafka.native import implementation
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.callers import thread_names
+from tandem_kafka.runtime.native import implementation
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.version import __version__

@@ -14,7 +14,7 @@ from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.native import native
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition, Changes, Consumed, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord

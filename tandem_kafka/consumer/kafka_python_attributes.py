@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.shared.metadata import ClusterSnapshot
-from tandem_kafka.types import ConsumerGroupMetadata, Node, TopicPartition
+from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, Node, TopicPartition
 
 __all__ = ["KafkaPythonAttributes"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import RebalanceListener, TopicPartition
 
 if TYPE_CHECKING:
     from tandem_kafka._kafka import ConsumerRebalanceListener
@@ -26,28 +26,6 @@ __all__ = [
 ]
 
 _REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
-
-
-class RebalanceListener(Protocol):
-    """The interface of a listener for ``subscribe()``. Its methods may be coroutines.
-
-    A third method, ``on_partitions_lost(lost)``, is optional. Without it, lost partitions are
-    passed to ``on_partitions_revoked``.
-    """
-
-    def on_partitions_revoked(self, revoked: set[TopicPartition], /) -> object:
-        """Release partitions, which are still assigned during the call.
-
-        Args:
-            revoked: The partitions that this consumer must release.
-        """
-
-    def on_partitions_assigned(self, assigned: set[TopicPartition], /) -> object:
-        """Prepare for newly assigned partitions, which have not been fetched yet.
-
-        Args:
-            assigned: The new partitions; empty if the assignment did not grow.
-        """
 
 
 def check_listener(listener: Any) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from tandem_kafka.callers import run
 from tandem_kafka.consumer.arguments import check_offsets
 from tandem_kafka.consumer.calls.offsets import OffsetCalls
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from tandem_kafka.callers import Callers
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.borrowed import for_network_thread
@@ -29,6 +28,7 @@ from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.callers import Callers
 
 __all__ = ["Parts", "named_client"]
 

@@ -184,7 +184,8 @@ class PlainMethods(Owned):
         return measured.raw() if raw else measured.values()
 
     @property
-    def _log_names(self) -> ClientNames:
+    def log_names(self) -> ClientNames:
+        """The names of this consumer, for a logger of ``tandem_kafka.logs``."""
         return self._core.client
 
     @property

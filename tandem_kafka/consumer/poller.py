@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tandem_kafka.callers import Held
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
@@ -12,6 +11,7 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
+from tandem_kafka.runtime.callers import Held
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["ALIVE_INTERVAL_MS", "Poller"]

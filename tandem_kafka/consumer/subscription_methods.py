@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tandem_kafka.callers import run
 from tandem_kafka.consumer.calls.subscriptions import SubscriptionCalls
-from tandem_kafka.consumer.listener import RebalanceListener
-from tandem_kafka.types import SubscriptionPattern, TopicPartition
+from tandem_kafka.runtime.callers import run
+from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
 __all__ = ["SubscriptionMethods"]
 

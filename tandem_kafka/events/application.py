@@ -13,11 +13,12 @@ from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
-from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
 from tandem_kafka.types import (
+    ClusterSnapshot,
     LeaveOperation,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    TopicInfo,
     TopicPartition,
 )
 

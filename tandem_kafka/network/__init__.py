@@ -1,3 +1,3 @@
 """The network client: connections, transports and requests."""
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python

@@ -7,12 +7,12 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tandem_kafka.config import Config
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.link import Link
 from tandem_kafka.network.pool import ConnectionPool
 from tandem_kafka.network.request import Purpose, UnsentRequest
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
@@ -50,7 +50,7 @@ class AnyNodeRequests:
 
     def __init__(
         self,
-        settings: NetworkSettings,
+        settings: Config,
         pool: ConnectionPool,
         random: Random,
         rebootstrap: Callable[[], None],

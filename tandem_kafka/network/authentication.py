@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import SaslMechanismOAuth
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     KafkaConfigurationError,
     KafkaError,
@@ -23,7 +24,6 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.network.oidc import OidcTokens
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tokens import Token, request_token
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -84,7 +84,7 @@ class SaslExchange:
 
     def __init__(
         self,
-        settings: NetworkSettings,
+        settings: Config,
         host: str,
         blocking_calls: BlockingCalls,
         provider: Any = None,

@@ -18,7 +18,6 @@ from typing import Final
 from tandem_kafka.errors import KafkaConnectionError, KafkaError, TlsAuthenticationError
 from tandem_kafka.network.frames import FrameReader
 from tandem_kafka.network.proxies import Tunnel
-from tandem_kafka.network.tls import handshake_error
 from tandem_kafka.network.transport import (
     ConnectionOpened,
     FrameReceived,
@@ -217,7 +216,7 @@ class Channel:
             self._read_wants_write = True
             return
         except OSError as error:
-            raise handshake_error(error, self.where) from error
+            raise _handshake_error(error, self.where) from error
         self._open(events)
 
     def _open(self, events: list[TransportEvent]) -> None:
@@ -242,3 +241,17 @@ def describe(address: ServerAddress) -> str:
     if address.ip == address.host:
         return f"{address.host}:{address.port}"
     return f"{address.host}:{address.port} ({address.ip})"
+
+
+def _handshake_error(error: OSError, where: str) -> KafkaError:
+    """Return the error of a handshake: a TLS alert is final, but a lost connection is retriable."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsAuthenticationError(f"TLS with {where}: {error}")
+    cut = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    if cut or not isinstance(error, ssl.SSLError):
+        return KafkaConnectionError(
+            f"{where} closed the connection during the TLS handshake "
+            f"(is it a port without TLS?): {error}"
+        )
+    hint = "; is this a port without TLS?" if error.reason == "WRONG_VERSION_NUMBER" else ""
+    return TlsAuthenticationError(f"TLS with {where}: {error}{hint}")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
@@ -23,7 +24,6 @@ from tandem_kafka.network.link import ConnectionKey, Link
 from tandem_kafka.network.offloading import Offloader
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.network.troubles import Trouble, troubles
 from tandem_kafka.runtime import Random
@@ -59,7 +59,7 @@ class NetworkClient:
 
     def __init__(
         self,
-        settings: NetworkSettings,
+        settings: Config,
         transport: Transport,
         driver: Offloader,
         random: Random,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConnectionError, TlsAuthenticationError, reason_of
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.types import Node
 
 __all__ = [
@@ -42,7 +42,7 @@ def closed_at_first_request(node: Node, error: Exception) -> Exception:
     return named
 
 
-def with_certificate_hint(error: Exception, settings: NetworkSettings) -> Exception:
+def with_certificate_hint(error: Exception, settings: Config) -> Exception:
     """Name the missing option if the broker rejects a client without a certificate."""
     given = settings.ssl_certfile is not None or settings.ssl_context is not None
     text = reason_of(error)

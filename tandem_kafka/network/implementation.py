@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from tandem_kafka import green
+from tandem_kafka.config import Config
 from tandem_kafka.logs import client_logger
-from tandem_kafka.native import log_fallback, native_available
 from tandem_kafka.network.native_tls import NativeUnsupportedError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tls_fallback import TlsTransport
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
-from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime import Clock, green
+from tandem_kafka.runtime.native import log_fallback, native_available
 
 __all__ = ["open_transport"]
 
 log = client_logger(__name__)
 
 
-def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptions) -> Transport:
+def open_transport(settings: Config, clock: Clock, options: ReaderOptions) -> Transport:
     """Create the transport of a consumer.
 
     Args:
@@ -44,7 +43,7 @@ def open_transport(settings: NetworkSettings, clock: Clock, options: ReaderOptio
     return TlsTransport(native, lambda: SelectorTransport(settings, clock))
 
 
-def _check_supported(settings: NetworkSettings) -> None:
+def _check_supported(settings: Config) -> None:
     """Check the environment and options that the native transport does not support.
 
     It waits in a system call, which would block all green threads, and it does not support

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tandem_kafka.config import Config
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
 from tandem_kafka.network.oidc import OidcTokens
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.runtime import Clock, MonotonicClock
 
 __all__ = ["Logins"]
@@ -28,7 +28,7 @@ class Logins:
     """
 
     def __init__(
-        self, settings: NetworkSettings, blocking_calls: BlockingCalls, clock: Clock | None = None
+        self, settings: Config, blocking_calls: BlockingCalls, clock: Clock | None = None
     ) -> None:
         self._settings = settings
         self._blocking_calls = blocking_calls

@@ -10,9 +10,9 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem_kafka.native import native
-from tandem_kafka.network.settings import NetworkSettings
-from tandem_kafka.network.tls import build_context
+from tandem_kafka.config import Config
+from tandem_kafka.config.tls import build_context
+from tandem_kafka.runtime.native import native
 
 if TYPE_CHECKING:
     from tandem_kafka import _native
@@ -24,7 +24,7 @@ class NativeUnsupportedError(Exception):
     """Only the Python transport supports the options; the message gives the reason."""
 
 
-def native_tls(settings: NetworkSettings) -> _native.TlsConfig | None:
+def native_tls(settings: Config) -> _native.TlsConfig | None:
     """Return the TLS configuration of the extension, or None for a protocol without TLS.
 
     Raises:

@@ -10,16 +10,15 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     InvalidReceiveError,
     KafkaConfigurationError,
     KafkaConnectionError,
     TlsAuthenticationError,
 )
-from tandem_kafka.native import native
 from tandem_kafka.network.channel import RECEIVE_BUDGET, describe
 from tandem_kafka.network.native_tls import NativeUnsupportedError, native_tls
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.tls_files import TlsFiles
 from tandem_kafka.network.transport import (
     ConnectionClosed,
@@ -30,6 +29,7 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 from tandem_kafka.records import ReaderOptions
+from tandem_kafka.runtime.native import native
 
 if TYPE_CHECKING:
     from tandem_kafka import _native
@@ -62,7 +62,7 @@ class NativeTransport:
         ImportError: The extension is not available.
     """
 
-    def __init__(self, settings: NetworkSettings, options: ReaderOptions | None = None) -> None:
+    def __init__(self, settings: Config, options: ReaderOptions | None = None) -> None:
         if native is None:
             raise ImportError("the native extension is not available")
         options = options if options is not None else ReaderOptions()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import reason_of
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.network.outages import Outage, Outages
 from tandem_kafka.network.request import Purpose
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
@@ -61,9 +61,7 @@ class NodeState:
         "silent",
     )
 
-    def __init__(
-        self, node: Node, settings: NetworkSettings, random: Random, outages: Outages
-    ) -> None:
+    def __init__(self, node: Node, settings: Config, random: Random, outages: Outages) -> None:
         self.node = node
         self._outages = outages
         self._outage: Outage = outages.of(node)

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
@@ -32,7 +33,6 @@ from tandem_kafka.network.outages import Outages
 from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
 from tandem_kafka.network.resolver import CANONICAL, Resolver
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.network.silence import SilenceWatch
 from tandem_kafka.network.standing import StandingFetches
 from tandem_kafka.network.transport import (
@@ -75,7 +75,7 @@ class ConnectionPool:
 
     def __init__(
         self,
-        settings: NetworkSettings,
+        settings: Config,
         transport: Transport,
         driver: Offloader,
         random: Random,

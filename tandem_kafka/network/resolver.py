@@ -10,10 +10,10 @@ from functools import lru_cache, partial
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError
-from tandem_kafka.hosts import address_problem
 from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.transport import ServerAddress
+from tandem_kafka.wire.hosts import address_problem
 
 __all__ = ["CANONICAL", "Resolved", "Resolver"]
 

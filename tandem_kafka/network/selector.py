@@ -14,21 +14,20 @@ import socket
 import ssl
 from typing import Final
 
-from tandem_kafka import green
+from tandem_kafka.config import Config
+from tandem_kafka.config.tls import build_context
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.channel import Channel, describe
 from tandem_kafka.network.frames import FrameReader
 from tandem_kafka.network.proxies import Proxy, Tunnel
-from tandem_kafka.network.settings import NetworkSettings
-from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.tls_files import TlsFiles
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ServerAddress,
     TransportEvent,
 )
-from tandem_kafka.runtime import Clock, MonotonicClock
+from tandem_kafka.runtime import Clock, MonotonicClock, green
 
 __all__ = ["SelectorTransport"]
 
@@ -45,7 +44,7 @@ class SelectorTransport:
         KafkaConfigurationError: The TLS options are invalid.
     """
 
-    def __init__(self, settings: NetworkSettings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Config, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock if clock is not None else MonotonicClock()
         self._tls_files = TlsFiles(settings)

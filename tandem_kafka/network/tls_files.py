@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
+from tandem_kafka.config import Config
+from tandem_kafka.config.tls import TLS_FILES
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.settings import NetworkSettings
 
-__all__ = ["TLS_FILES", "TlsFiles"]
+__all__ = ["TlsFiles"]
 
 log = client_logger(__name__)
 
 T = TypeVar("T")
-
-TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 #: What changes if a file is written again or replaced, also behind a symbolic link.
 _Mark = tuple[int, int, int] | None
@@ -29,7 +28,7 @@ class TlsFiles:
     file is read again.
     """
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: Config) -> None:
         unused = settings.ssl_context is not None or not settings.security_protocol.endswith("SSL")
         paths = {name: getattr(settings, name) for name in TLS_FILES}
         self._paths: dict[str, str] = (

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, TracerProvider
 
-from tandem_kafka.aio.consumer import AsyncKafkaConsumer
-from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka import ConsumerRecords, KafkaConsumer
+from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.opentelemetry.telemetry import Telemetry
 from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition

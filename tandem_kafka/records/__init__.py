@@ -1,13 +1,12 @@
 """The record path: from the bytes of a fetch response to `ConsumerRecord` objects.
 
-The implementation, Python or native, is chosen once at import; see `tandem_kafka.native`.
+The implementation, Python or native, is chosen once at import; see `tandem_kafka.runtime.native`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tandem_kafka.native import native_available
 from tandem_kafka.records.arrow import ARROW_COLUMNS, check_arrow_columns, to_record_batch
 from tandem_kafka.records.columns import RecordColumns, Records
 from tandem_kafka.records.decoder import (
@@ -19,6 +18,7 @@ from tandem_kafka.records.decoder import (
     TakenRecords,
 )
 from tandem_kafka.records.python import rewind
+from tandem_kafka.runtime.native import native_available
 
 if TYPE_CHECKING or not native_available:
     from tandem_kafka.records.fetch_response import decode_fetch_response

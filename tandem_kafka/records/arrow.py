@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.native import native
+from tandem_kafka.runtime.native import native
 from tandem_kafka.types import ConsumerRecord
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
-from tandem_kafka.hosts import advertised
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
 from tandem_kafka.types import UNKNOWN_OFFSET, Node
+from tandem_kafka.wire.hosts import advertised
 
 __all__ = ["MAX_VERSION", "MIN_VERSION", "decode_fetch_response"]
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
-from tandem_kafka.hosts import advertised
 from tandem_kafka.records.decoder import (
     FetchedPartition,
     FetchedResponse,
@@ -23,11 +22,12 @@ from tandem_kafka.records.decoder import (
 )
 from tandem_kafka.records.python import PythonRecordReader, chain_records
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
+from tandem_kafka.wire.hosts import advertised
 
 if TYPE_CHECKING:
     from tandem_kafka import _native
 else:
-    from tandem_kafka.native import native as _native
+    from tandem_kafka.runtime.native import native as _native
 
 __all__ = ["decode_fetch_response", "join_records", "open_reader"]
 

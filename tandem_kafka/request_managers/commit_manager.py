@@ -33,8 +33,8 @@ from tandem_kafka.request_managers.reactions import (
     reaction_to,
 )
 from tandem_kafka.shared.group import NO_GENERATION
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.types import (
+    NO_TOPIC_ID,
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     TopicPartition,

@@ -17,8 +17,7 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager,
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction, reaction_to
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest
 from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 

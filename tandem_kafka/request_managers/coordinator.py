@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.errors import for_code
-from tandem_kafka.hosts import advertised
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.outages import Outage
@@ -15,6 +14,7 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.reactions import COORDINATOR, Reaction, reaction_to
 from tandem_kafka.types import Node
+from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import FindCoordinatorRequest
 
 __all__ = ["CoordinatorManager"]

@@ -18,7 +18,6 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.hosts import advertised
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
@@ -26,9 +25,9 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.opening import log_opening
 from tandem_kafka.request_managers.user_code import PendingCall
-from tandem_kafka.shared.metadata import NO_TOPIC_ID, ClusterSnapshot, PartitionInfo, TopicInfo
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import UNKNOWN_EPOCH
+from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
+from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import MetadataRequest
 
 __all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem_kafka.config import Config
 from tandem_kafka.logs import client_logger
-from tandem_kafka.native import implementation
+from tandem_kafka.runtime.native import implementation
 from tandem_kafka.version import __version__
 
 __all__ = ["log_opening"]

@@ -13,9 +13,15 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
-from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndTimestamp, TopicPartition, epoch_of, named
+from tandem_kafka.types import (
+    NO_TOPIC_ID,
+    UNKNOWN_EPOCH,
+    OffsetAndTimestamp,
+    TopicPartition,
+    epoch_of,
+    named,
+)
 
 __all__ = ["PositionsManager"]
 

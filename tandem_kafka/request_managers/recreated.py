@@ -19,8 +19,8 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
+from tandem_kafka.types import NO_TOPIC_ID
 
 __all__ = ["RecreatedTopics"]
 

@@ -11,8 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from tandem_kafka.native import native
 from tandem_kafka.records.decoder import RecordReader
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition, Position
 
 __all__ = [

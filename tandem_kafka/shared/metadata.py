@@ -8,87 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from tandem_kafka.types import UNKNOWN_EPOCH, Node, TopicPartition
+from tandem_kafka.types import (
+    NO_TOPIC_ID,
+    UNKNOWN_EPOCH,
+    ClusterSnapshot,
+    Node,
+    TopicInfo,
+    TopicPartition,
+)
 
-__all__ = ["NO_TOPIC_ID", "ClusterMetadata", "ClusterSnapshot", "PartitionInfo", "TopicInfo"]
-
-NO_TOPIC_ID = UUID(int=0)
+__all__ = ["ClusterMetadata"]
 
 #: An older leader epoch is accepted after this many responses in a row, over this time at least.
 _OLDER_EPOCH_RESPONSES = 5
 _OLDER_EPOCH_MS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionInfo:
-    """One partition as the metadata response described it.
-
-    Attributes:
-        leader_id: Id of the leader, -1 while there is none.
-        leader_epoch: Leader epoch, -1 if the response has none (before Metadata v7).
-        replicas: Ids of the brokers with a replica.
-        isr: Ids of the in-sync replicas.
-        offline_replicas: Ids of the replicas that are offline.
-    """
-
-    partition: int
-    leader_id: int
-    leader_epoch: int = UNKNOWN_EPOCH
-    replicas: tuple[int, ...] = ()
-    isr: tuple[int, ...] = ()
-    offline_replicas: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
-    """One topic: its id (all zeros if unknown, before Metadata v10) and partitions."""
-
-    name: str
-    topic_id: UUID = NO_TOPIC_ID
-    internal: bool = False
-    partitions: Mapping[int, PartitionInfo] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSnapshot:
-    """The cluster at one moment.
-
-    Attributes:
-        version: Increases with every update.
-        nodes: Brokers by id; empty until the first metadata response.
-        topics: Topics that exist and were described without an error, by name.
-        topic_errors: Error class of each other topic, by name.
-    """
-
-    version: int = 0
-    cluster_id: str | None = None
-    nodes: Mapping[int, Node] = field(default_factory=dict)
-    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
-    topic_errors: Mapping[str, type[Exception]] = field(default_factory=dict)
-    topic_names: Mapping[UUID, str] = field(default_factory=dict)
-
-    def partition(self, tp: TopicPartition) -> PartitionInfo | None:
-        """Return the metadata of a partition, if known."""
-        topic = self.topics.get(tp.topic)
-        return topic.partitions.get(tp.partition) if topic is not None else None
-
-    def leader(self, tp: TopicPartition) -> Node | None:
-        """Return the leader of a partition, if known."""
-        info = self.partition(tp)
-        return self.nodes.get(info.leader_id) if info is not None else None
-
-    def leader_epoch(self, tp: TopicPartition) -> int:
-        """Return the partition's leader epoch, -1 if unknown."""
-        info = self.partition(tp)
-        return info.leader_epoch if info is not None else UNKNOWN_EPOCH
-
-    def topic_id(self, topic: str) -> UUID:
-        """Return a topic's id, all zeros if unknown."""
-        info = self.topics.get(topic)
-        return info.topic_id if info is not None else NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)

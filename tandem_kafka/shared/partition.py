@@ -20,9 +20,8 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.progress import FetchProgress
-from tandem_kafka.types import UNKNOWN_EPOCH, TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, TopicPartition
 
 __all__ = [
     "TRANSITIONS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tandem_kafka.native import native
+from tandem_kafka.runtime.native import native
 from tandem_kafka.types import UNKNOWN_OFFSET
 
 __all__ = ["FetchProgress", "PythonFetchProgress"]

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from tandem_kafka.errors import IllegalStateError, NotAssignedError
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, Changes, FetchState
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 
 __all__ = ["SubscriptionKind", "SubscriptionState"]
 

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import (
     InvalidArgumentError,
     KafkaConfigurationError,

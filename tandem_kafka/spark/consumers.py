@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Runtime
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.spark.client import consumer_options

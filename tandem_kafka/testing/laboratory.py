@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition

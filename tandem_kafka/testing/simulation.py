@@ -7,9 +7,9 @@ from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster import SimCluster

@@ -9,7 +9,7 @@ weak references.
 
 from __future__ import annotations
 
-from tandem_kafka.kafka_python import schemas_may_be_read
+from tandem_kafka.runtime.kafka_python import schemas_may_be_read
 
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import (

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal
 
 from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
-from tandem_kafka.consumer.listener import RebalanceListener, check_listener
 from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, ValueT
+from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
 from tandem_kafka.workers.async_port import AsyncPort
 from tandem_kafka.workers.control import Control, Until
 from tandem_kafka.workers.rebalancing import AsyncWorkersListener
@@ -101,9 +100,7 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
             pattern=pattern,
         )
         settings.check(consumer.config)
-        check_listener(listener)
-        names = consumer._log_names  # noqa: SLF001 - not public
-        super().__init__(settings, Runtime.threaded(), names)
+        super().__init__(settings, Runtime.threaded(), consumer.log_names)
         self._consumer = consumer
 
     async def run(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from tandem_kafka import ConsumerRecords
 from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers.ports import Offsets, PlainPort

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pickle import PicklingError, dumps
 from typing import Any, Generic, Literal
 
-from tandem_kafka.callers import run
-from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.consumer.listener import RebalanceListener, check_listener
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.types import ConsumerRecord, KeyT, SubscriptionPattern, ValueT
+from tandem_kafka.runtime.callers import run
+from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
 from tandem_kafka.workers.control import Control, Crew, Until
 from tandem_kafka.workers.executors import ExecutorCrew
 from tandem_kafka.workers.ports import BlockingPort
@@ -125,11 +124,9 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
             pattern=pattern,
         )
         settings.check(consumer.config)
-        check_listener(listener)
         _check_picklable(settings)
         _check_function(handle)
-        names = consumer._log_names  # noqa: SLF001 - not public
-        super().__init__(settings, Runtime.threaded(), names)
+        super().__init__(settings, Runtime.threaded(), consumer.log_names)
         self._consumer = consumer
         self._letters: Executor | None = None
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.consumer.plain_methods import PlainMethods
-from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka import ConsumerRecords, KafkaConsumer
+from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
@@ -80,7 +79,7 @@ class ConsumerPort(Protocol):
 class PlainPort:
     """The calls that are alike for both kinds of consumers: none of them waits for a broker."""
 
-    def __init__(self, consumer: PlainMethods) -> None:
+    def __init__(self, consumer: KafkaConsumer[Any, Any] | AsyncKafkaConsumer[Any, Any]) -> None:
         self._plain = consumer
         self.paused = consumer.paused
         self.assignment = consumer.assignment

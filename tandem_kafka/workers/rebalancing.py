@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.callers import run
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.control import Control
 

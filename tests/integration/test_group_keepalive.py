@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.native import native_available
+from tandem_kafka.runtime.native import native_available
 from tests.integration.group_members import (
     PROTOCOLS,
     SESSION_TIMEOUT_MS,

@@ -14,9 +14,9 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaProtocolError
-from tandem_kafka.native import native_available
 from tandem_kafka.network import implementation
 from tandem_kafka.runtime import Random
+from tandem_kafka.runtime.native import native_available
 from tandem_kafka.testing.cluster import SimCluster
 from tests.integration.loopbacks import Loopback
 

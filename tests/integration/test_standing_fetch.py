@@ -14,8 +14,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaProtocolError, WakeupError
-from tandem_kafka.native import native_available
 from tandem_kafka.runtime import Random
+from tandem_kafka.runtime.native import native_available
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.testing.cluster import SimCluster
 from tests.integration.loopbacks import Loopback

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.native import native_available
+from tandem_kafka.runtime.native import native_available
 from tests.integration.polling import Clock, Consume, partitions_of, read_all
 from tests.kafka.admin import Record
 from tests.kafka.broker import KafkaCluster

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.native import native_available
+from tandem_kafka.runtime.native import native_available
 from tests.integration.polling import read_all
 from tests.integration.reference import in_kafka_python
 from tests.kafka import broker

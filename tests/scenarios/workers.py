@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from tandem_kafka.callers import run
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import KeyedWorkers, Retry

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tandem_kafka.native import native
 from tandem_kafka.network.transport import FrameReceived, TransportEvent
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.native import native
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.driver import SteppedDriver
 from tandem_kafka.testing.network import SimNetwork, SimTransport

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.native import native
+from tandem_kafka.runtime.native import native
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.standing import StandingSimulation

@@ -15,7 +15,7 @@ from tandem_kafka.errors import (
     ConsumerClosedError,
     RecordDeserializationError,
 )
-from tandem_kafka.native import native_available
+from tandem_kafka.runtime.native import native_available
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 

@@ -10,7 +10,6 @@ import pytest
 from kafka.errors import StaleMemberEpochError, UnknownMemberIdError
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
-from tandem_kafka.callers import run
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.events.background import PartitionsAssigned
@@ -24,6 +23,7 @@ from tandem_kafka.request_managers.membership.consumer.local_assignment import L
 from tandem_kafka.request_managers.membership.consumer.reconciliation import Reconciliation
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.recreated import RecreatedTopics
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing.coordinator.computation import Computations

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.native import native
 from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.testing import Simulation
 from tests.scenarios import run_seed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.native import native_available
+from tandem_kafka.runtime.native import native_available
 from tandem_kafka.testing.served import ServedKafka
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_the_owner_of_a_consumer_is_recognised_among_green_threads() -> None:
 import gevent.monkey
 gevent.monkey.patch_all()
 import gevent
-from tandem_kafka.callers import OwnerLock
+from tandem_kafka.runtime.callers import OwnerLock
 lock = OwnerLock()
 
 def inside():

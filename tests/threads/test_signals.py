@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import runtime
-from tandem_kafka.native import native_available
 from tandem_kafka.runtime import MonotonicClock, ThreadDriver
+from tandem_kafka.runtime import driver as threads
+from tandem_kafka.runtime.native import native_available
 from tests.unit.interrupts import Interrupter
 
 Handler = Callable[[int, FrameType | None], None]
@@ -45,7 +45,7 @@ def test_a_handler_at_any_bytecode_ends_the_wait(
     monkeypatch: pytest.MonkeyPatch, native_waits: bool
 ) -> None:
     """Also between the look and the wait; without the second look that is only a safety net."""
-    monkeypatch.setattr(runtime, "_RECHECK_S", 60.0)
+    monkeypatch.setattr(threads, "_RECHECK_S", 60.0)
     driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
     for at in count():
         news: list[str] = []

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tandem_kafka import callers, runtime
-from tandem_kafka.callers import Threads, run
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer import core as core_module
@@ -14,6 +12,8 @@ from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
+from tandem_kafka.runtime import callers, driver
+from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.threads.lockstep import Lockstep
@@ -97,7 +97,7 @@ class Consumer:
 
 @each_seed
 def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
-    lockstep = Lockstep(seed, core_module, callers, runtime)
+    lockstep = Lockstep(seed, core_module, callers, driver)
     consumer = Consumer(lockstep)
 
     def read() -> None:
@@ -116,7 +116,7 @@ def test_a_reader_and_two_visitors_take_turns(seed: int) -> None:
 @each_seed
 def test_a_reader_that_was_interrupted_lets_a_visitor_in(seed: int) -> None:
     """An interrupt between the acquisition of the lock and the `try` that releases it."""
-    lockstep = Lockstep(seed, core_module, callers, runtime)
+    lockstep = Lockstep(seed, core_module, callers, driver)
     consumer = Consumer(lockstep)
 
     def read() -> None:
@@ -145,7 +145,7 @@ def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -
 
 @each_seed
 def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
-    lockstep = Lockstep(seed, core_module, callers, runtime)
+    lockstep = Lockstep(seed, core_module, callers, driver)
     consumer = Consumer(lockstep)
     polled: list[int] = []
 
@@ -163,7 +163,7 @@ def test_a_second_reader_is_rejected_and_a_visitor_is_not(seed: int) -> None:
 
 @each_seed
 def test_a_reader_ends_when_another_thread_closes(seed: int) -> None:
-    lockstep = Lockstep(seed, core_module, callers, runtime)
+    lockstep = Lockstep(seed, core_module, callers, driver)
     consumer = Consumer(lockstep)
 
     def read() -> None:
@@ -216,7 +216,7 @@ class Committing:
 
 @each_seed
 def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None:
-    lockstep = Lockstep(seed, commits_module, callers, runtime)
+    lockstep = Lockstep(seed, commits_module, callers, driver)
     both = Committing(lockstep)
     one, two = (lambda: both.commit(10)), (lambda: both.commit(20))
     lockstep.run(one=one, two=two, network=both.respond, reader=both.poll)

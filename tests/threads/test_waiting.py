@@ -9,14 +9,14 @@ from itertools import count
 
 import pytest
 
-from tandem_kafka import runtime
 from tandem_kafka.events import completable, queues
 from tandem_kafka.events.application import Poll
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
-from tandem_kafka.native import native
 from tandem_kafka.runtime import ThreadDriver
+from tandem_kafka.runtime import driver as threads
+from tandem_kafka.runtime.native import native
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 
@@ -49,7 +49,7 @@ def driven(lockstep: Lockstep) -> ThreadDriver:
 @pytest.mark.behaviour(30)
 @each_seed
 def test_a_notification_is_never_missed(seed: int) -> None:
-    lockstep = Lockstep(seed, runtime)
+    lockstep = Lockstep(seed, threads)
     driver = driven(lockstep)
     news: list[int] = []
     results: list[bool] = []
@@ -71,7 +71,7 @@ def test_a_notification_is_never_missed(seed: int) -> None:
 
 @each_seed
 def test_a_wakeup_from_a_third_thread_is_not_missed(seed: int) -> None:
-    lockstep = Lockstep(seed, runtime)
+    lockstep = Lockstep(seed, threads)
     driver = driven(lockstep)
     news: list[str] = []
 
@@ -93,7 +93,7 @@ def assert_both(driver: ThreadDriver, news: list[str]) -> None:
 
 @each_seed
 def test_several_threads_can_wait_at_the_same_time(seed: int) -> None:
-    lockstep = Lockstep(seed, runtime)
+    lockstep = Lockstep(seed, threads)
     driver = driven(lockstep)
     news: list[int] = []
 
@@ -117,7 +117,7 @@ def assert_news(driver: ThreadDriver, news: list[int], count: int) -> None:
 
 @each_seed
 def test_a_result_is_complete_when_it_is_done(seed: int) -> None:
-    lockstep = Lockstep(seed, runtime, completable)
+    lockstep = Lockstep(seed, threads, completable)
     driver = driven(lockstep)
     future: Completion[int] = Completion()
     results: list[int] = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.hosts import address_problem, advertised
 from tandem_kafka.types import Node
+from tandem_kafka.wire.hosts import address_problem, advertised
 
 INJECTED = "x:1 HTTP/1.1\r\nHost: x\r\n\r\nGET http://internal/ HTTP/1.1\r\nX: y"
 

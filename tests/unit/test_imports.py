@@ -97,7 +97,7 @@ def _imports_without_warnings(module: Path) -> bool:
         folder / "__init__.py" for folder in module.parents if folder.is_relative_to(PACKAGE)
     ]
     return any(
-        "import tandem_kafka.kafka_python" in source.read_text(encoding="utf-8")
+        "import tandem_kafka.runtime.kafka_python" in source.read_text(encoding="utf-8")
         for source in (module, *packages)
     )
 

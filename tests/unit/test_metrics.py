@@ -11,12 +11,12 @@ import pytest
 from kafka.metrics import MetricConfig
 from kafka.metrics import stats as theirs
 
-from tandem_kafka import statistics as ours
 from tandem_kafka.config import Config
 from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics
+from tandem_kafka.metrics import statistics as ours
+from tandem_kafka.metrics.statistics import Batch
 from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.request import Purpose
-from tandem_kafka.statistics import Batch
 from tests.unit.interrupts import Interrupter
 
 MEASURED = [3.0, 11.0, 4.0, 0.5]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import native
+from tandem_kafka.runtime import native
 
 
 def extension(monkeypatch: pytest.MonkeyPatch, outcome: object) -> None:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tandem_kafka.callers import OwnerLock
-from tandem_kafka.native import native_available
 from tandem_kafka.runtime import MonotonicClock, Runtime, ThreadDriver
+from tandem_kafka.runtime.callers import OwnerLock
+from tandem_kafka.runtime.native import native_available
 
 T = TypeVar("T")
 

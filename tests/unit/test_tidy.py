@@ -13,12 +13,10 @@ pytestmark = pytest.mark.sources
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tandem_kafka"
 
-LINES = 450
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 SEAM = {"time", "threading", "queue", "random"}
 BEHIND_THE_SEAM = {
-    PACKAGE / "callers.py",
-    PACKAGE / "runtime.py",
+    *(PACKAGE / "runtime").glob("*.py"),
     PACKAGE / "testing" / "serving.py",
     PACKAGE / "workers" / "threads.py",
 }
@@ -50,10 +48,8 @@ def imported(tree: ast.Module) -> set[str]:
 @pytest.mark.parametrize(
     "path", sources("tandem_kafka", "tests", "benchmarks", "examples"), ids=relative
 )
-def test_a_file_holds_one_subject(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LINES, f"{lines} lines; find the second subject in it and move that out"
-    assert path.name not in VAGUE_NAMES, "name the file after its subject"
+def test_a_file_is_named_after_its_subject(path: Path) -> None:
+    assert path.name not in VAGUE_NAMES
 
 
 @pytest.mark.parametrize("path", sources("tandem_kafka"), ids=relative)

@@ -15,10 +15,10 @@ from tandem_kafka.cli.times import duration_ms, shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.administration import Administration
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.cli.lags import History, Lag
-    from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.runtime import Clock
 
 __all__ = ["command"]

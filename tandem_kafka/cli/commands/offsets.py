@@ -13,9 +13,9 @@ from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.cli.output import Column, counted, show
 
 if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.administration import Administration
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["command"]

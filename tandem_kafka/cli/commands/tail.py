@@ -14,8 +14,8 @@ from tandem_kafka.cli.records.printing import Printer, printed
 from tandem_kafka.cli.records.selection import Selection, selected
 
 if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.types import ConsumerRecord, TopicPartition
 
     Record: TypeAlias = ConsumerRecord[Any, Any]

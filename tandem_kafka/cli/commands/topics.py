@@ -12,9 +12,9 @@ from tandem_kafka.cli.output import Column, show
 from tandem_kafka.cli.records.filters import compiled
 
 if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.consumer.consumer import KafkaConsumer
-    from tandem_kafka.shared.metadata import TopicInfo
+    from tandem_kafka.types import TopicInfo
 
 __all__ = ["command"]
 

@@ -18,10 +18,10 @@ from tandem_kafka.errors import (
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.administration import Administration
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.consumer.consumer import KafkaConsumer
-    from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
+    from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
 __all__ = ["Access"]
 

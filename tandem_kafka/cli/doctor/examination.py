@@ -14,15 +14,14 @@ from tandem_kafka.cli.doctor.finding import Finding, Step, Verdict, failed, pass
 from tandem_kafka.cli.doctor.login import Login
 from tandem_kafka.cli.doctor.reaching import Server, lacks_tls
 from tandem_kafka.config import Config
+from tandem_kafka.config.tls import build_context
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
-from tandem_kafka.network.tls import build_context
 
 if TYPE_CHECKING:
     import ssl
 
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.shared.metadata import ClusterSnapshot
-    from tandem_kafka.types import Node
+    from tandem_kafka.types import ClusterSnapshot, Node
 
 __all__ = ["Subject", "examine"]
 

@@ -20,7 +20,7 @@ from tandem_kafka.errors import (
 
 if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.shared.metadata import ClusterSnapshot
+    from tandem_kafka.types import ClusterSnapshot
 
 __all__ = ["Login"]
 

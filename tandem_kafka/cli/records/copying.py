@@ -11,7 +11,7 @@ from tandem_kafka.runtime import Clock
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
 
 __all__ = ["Copier", "Pace"]
 

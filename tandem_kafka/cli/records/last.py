@@ -12,7 +12,7 @@ from tandem_kafka.runtime import Clock
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 if TYPE_CHECKING:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
 
 __all__ = ["last_of_each", "last_records"]
 

@@ -15,7 +15,7 @@ from tandem_kafka.cli.records.span import Span
 from tandem_kafka.runtime import Clock
 
 if TYPE_CHECKING:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
 
 __all__ = ["Query"]
 

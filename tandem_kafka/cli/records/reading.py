@@ -13,7 +13,7 @@ from tandem_kafka.types import ConsumerRecord, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
 
 __all__ = ["PATIENCE_MS", "SpanReader"]
 

@@ -13,9 +13,9 @@ from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
 
 if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.cli.records.span import Span
-    from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.types import TopicPartition
 
 __all__ = ["Selection", "ranged", "selected"]

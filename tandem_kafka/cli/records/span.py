@@ -14,7 +14,7 @@ from tandem_kafka.cli.times import time_ms
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
+    from tandem_kafka import KafkaConsumer
 
 __all__ = ["Bounds", "Span", "find_span", "starts_at"]
 

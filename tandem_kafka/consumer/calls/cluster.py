@@ -23,7 +23,7 @@ from tandem_kafka.events.application import (
     PartitionsForTopic,
 )
 from tandem_kafka.logs import client_logger
-from tandem_kafka.shared.metadata import ClusterSnapshot, TopicInfo
+from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
 __all__ = ["ClusterCalls"]
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem_kafka.callers import Held
 from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.core import Core, guarded
@@ -19,8 +18,9 @@ from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import ConsumerClosedError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.native import native
 from tandem_kafka.records import check_arrow_columns, to_record_batch
+from tandem_kafka.runtime.callers import Held
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import Changes
 from tandem_kafka.shared.subscription import SubscriptionKind
 

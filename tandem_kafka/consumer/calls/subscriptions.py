@@ -15,11 +15,11 @@ from tandem_kafka.consumer.closing import Closing
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.listener import ListenerCalls, RebalanceListener, check_listener
+from tandem_kafka.consumer.listener import ListenerCalls, check_listener
 from tandem_kafka.consumer.owned import Owned, steering
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.shared.subscription import SubscriptionKind
-from tandem_kafka.types import SubscriptionPattern, TopicPartition
+from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
 __all__ = ["SubscriptionCalls"]
 

@@ -6,9 +6,9 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.network.secret import Secret
-from tandem_kafka.network.settings import NetworkSettings
 
 __all__ = ["assertion"]
 
@@ -18,7 +18,7 @@ _FILE: Final = "sasl_oauthbearer_assertion_file"
 _KEY_FILE: Final = "sasl_oauthbearer_assertion_private_key_file"
 
 
-def assertion(settings: NetworkSettings, wall_ms: int) -> Secret[str]:
+def assertion(settings: Config, wall_ms: int) -> Secret[str]:
     """Return an assertion; files are read each time, so that changed files are used.
 
     Args:
@@ -48,7 +48,7 @@ def _read(option: str, path: str) -> bytes:
         raise KafkaConfigurationError(f"{option}: cannot read {path}: {error}") from error
 
 
-def _private_key(settings: NetworkSettings) -> Any:
+def _private_key(settings: Config) -> Any:
     try:
         from joserfc.jwk import ECKey, RSAKey  # noqa: PLC0415 - optional, and slow to import
     except ImportError as error:
@@ -69,7 +69,7 @@ def _private_key(settings: NetworkSettings) -> Any:
         ) from error
 
 
-def _sign(key: Any, settings: NetworkSettings, now_s: int) -> Secret[str]:
+def _sign(key: Any, settings: Config, now_s: int) -> Secret[str]:
     from joserfc import jwt  # noqa: PLC0415 - see `_private_key`
 
     claims = {

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem_kafka.config import Config
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError, reason_of
 from tandem_kafka.logs import client_logger
@@ -16,7 +17,6 @@ from tandem_kafka.network.oidc.assertion import assertion
 from tandem_kafka.network.oidc.echoes import spellings
 from tandem_kafka.network.oidc.endpoint import TokenEndpoint, TokenRequest, basic_authorization
 from tandem_kafka.network.secret import Secret
-from tandem_kafka.network.settings import NetworkSettings
 from tandem_kafka.runtime import Clock
 
 __all__ = ["OidcTokens"]
@@ -51,7 +51,7 @@ class OidcTokens:
         KafkaConfigurationError: A file of the options cannot be used.
     """
 
-    def __init__(self, settings: NetworkSettings, clock: Clock) -> None:
+    def __init__(self, settings: Config, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
         self._endpoint = TokenEndpoint(

@@ -30,9 +30,8 @@ from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.request_managers.fetching.standing import StandingOrders
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition
-from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, Node, TopicPartition
 from tandem_kafka.wire.fetch_request import (
     FIRST_VERSION_WITH_IDS,
     HIGHEST_VERSION,

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem_kafka.metrics import ConsumerMetrics, Traffic
-from tandem_kafka.native import native
 from tandem_kafka.network.connection import logs_requests
 from tandem_kafka.network.request import Purpose, SentRequest
 from tandem_kafka.request_managers.context import ManagerContext
@@ -22,6 +21,7 @@ from tandem_kafka.request_managers.fetching.response_handler import RequestedPar
 from tandem_kafka.request_managers.fetching.session import FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition
 
 if TYPE_CHECKING:

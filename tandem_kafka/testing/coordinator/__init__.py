@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python

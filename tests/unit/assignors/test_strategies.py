@@ -28,8 +28,7 @@ from tandem_kafka.assignors.classic import (
     decode_assignment,
     partitions_of,
 )
-from tandem_kafka.shared.metadata import ClusterSnapshot, PartitionInfo, TopicInfo
-from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
 from tests.unit.assignors.groups import partitions, shown
 
 #: The classes of kafka-python and of this package.

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.callers import OwnerLock
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import AutoCommit, CommitAsync
+from tandem_kafka.runtime.callers import OwnerLock
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 

@@ -13,8 +13,8 @@ from tandem_kafka import KafkaConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.borrowed import for_network_thread
 from tandem_kafka.consumer.iteration import Loop
-from tandem_kafka.native import native
 from tandem_kafka.records import join_records
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import Changes
 from tests.implementations import require_implementation
 from tests.unit.records.making import Rec, batch, reader, using

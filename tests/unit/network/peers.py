@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.native import native_available
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import (
@@ -21,6 +20,7 @@ from tandem_kafka.network.transport import (
     ServerAddress,
     TransportEvent,
 )
+from tandem_kafka.runtime.native import native_available
 
 AnyTransport = SelectorTransport | NativeTransport
 NewTransport = Callable[[Any], AnyTransport]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from tandem_kafka.config.tls import build_context
 from tandem_kafka.errors import (
     KafkaConfigurationError,
     KafkaConnectionError,
@@ -17,7 +18,6 @@ from tandem_kafka.errors import (
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.request import ToNode, UnsentRequest
-from tandem_kafka.network.tls import build_context
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import Node

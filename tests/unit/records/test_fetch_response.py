@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem_kafka.errors import KafkaProtocolError
-from tandem_kafka.hosts import advertised
+from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import FetchResponse
 from tests.unit.records.making import decode_fetch_response, using
 

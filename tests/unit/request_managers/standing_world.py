@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from tandem_kafka.native import native
 from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
 from tandem_kafka.request_managers.fetching.session import MAX_EPOCH, FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.runtime import Random
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition

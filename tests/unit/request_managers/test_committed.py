@@ -12,8 +12,7 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.committed_offsets import Committed
 from tandem_kafka.request_managers.reactions import OFFSET_FETCH, Reaction
-from tandem_kafka.shared.metadata import ClusterSnapshot
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import ClusterSnapshot, OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (
     NODE_1,
     TP,

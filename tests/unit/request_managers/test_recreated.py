@@ -8,8 +8,8 @@ import pytest
 
 from tandem_kafka.errors import OffsetOutOfRangeError
 from tandem_kafka.request_managers.list_offsets import EARLIEST
-from tandem_kafka.shared.metadata import NO_TOPIC_ID
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
+from tandem_kafka.types import NO_TOPIC_ID
 from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, World
 
 NEW_TOPIC_ID = UUID(int=8)

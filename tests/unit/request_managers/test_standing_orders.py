@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.native import native
 from tandem_kafka.network.request import Purpose, SentRequest, UnsentRequest
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
+from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.fetch_request import HIGHEST_VERSION

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.native import native
+from tandem_kafka.runtime.native import native
 from tandem_kafka.types import TopicPartition
 from tests.unit.records.making import Rec, batch, message
 from tests.unit.request_managers.standing_world import LIMIT, Answer, World

@@ -18,16 +18,11 @@ from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Random
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
-from tandem_kafka.shared.metadata import (
-    ClusterMetadata,
-    ClusterSnapshot,
-    PartitionInfo,
-    TopicInfo,
-)
+from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.testing import SimClock
-from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
 from tandem_kafka.wire import messages
 
 NODE_1 = Node(1, "10.0.0.1", 9092)

@@ -7,14 +7,15 @@ from uuid import UUID
 import pytest
 from kafka import errors
 
-from tandem_kafka.shared.metadata import (
+from tandem_kafka.shared.metadata import ClusterMetadata
+from tandem_kafka.types import (
     NO_TOPIC_ID,
-    ClusterMetadata,
     ClusterSnapshot,
+    Node,
     PartitionInfo,
     TopicInfo,
+    TopicPartition,
 )
-from tandem_kafka.types import Node, TopicPartition
 
 NODES = {n: Node(n, f"10.0.0.{n}", 9092) for n in (1, 2)}
 TP = TopicPartition("a", 0)

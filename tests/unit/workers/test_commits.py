@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from tandem_kafka.callers import run
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.assignment import AssignedPartition

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.callers import run
 from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap

@@ -5,14 +5,14 @@ Names are those of kafka-python and the Java client.
 
 from __future__ import annotations
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kafka.metrics.stats.rate import TimeUnit
 
-from tandem_kafka.statistics import (
+from tandem_kafka.metrics.statistics import (
     Avg,
     Max,
     Occurrences,

@@ -7,7 +7,7 @@ Java client.
 
 from __future__ import annotations
 
-import tandem_kafka.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 import math
 from collections import deque
@@ -19,29 +19,27 @@ from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
 from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka.config import Config
-from tandem_kafka.runtime import Clock, MonotonicClock, new_lock
-from tandem_kafka.sensors import (
+from tandem_kafka.metrics.sensors import (
     AGES,
     CONSUMER,
-    COORDINATOR,
     FETCH,
     NODE,
     OPERATIONS,
     SENSORS,
     TRAFFIC,
 )
-from tandem_kafka.statistics import Batch
+from tandem_kafka.metrics.statistics import Batch
+from tandem_kafka.runtime import Clock, MonotonicClock, new_lock
 from tandem_kafka.types import TopicPartition
 
 __all__ = [
-    "AGES",
-    "CONSUMER",
-    "COORDINATOR",
-    "FETCH",
-    "SENSORS",
+    "COLLECT_MS",
+    "FLUSH_MS",
     "ConsumerMetrics",
     "Gauge",
     "Meter",
+    "MetricChange",
+    "Traffic",
 ]
 
 Gauge = Callable[[], float]

@@ -1,41 +1,22 @@
-"""Access to time, threads and random numbers; the only module that uses them directly.
-
-All other modules get the time from a `Clock`, wait through a `Driver` and use a given `Random`. A
-simulation can therefore control all three: the same facade, loop and request managers then run in
-one thread, deterministically, from a seed.
-"""
+"""Threads: what runs the loop, and lets the application wait for it."""
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
-from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tandem_kafka import green
-from tandem_kafka.native import native
+from tandem_kafka.runtime import green
+from tandem_kafka.runtime.clock import Clock
+from tandem_kafka.runtime.native import native
 
 if TYPE_CHECKING:
     from tandem_kafka._native import Bell
 
-__all__ = [
-    "Clock",
-    "Driver",
-    "Loop",
-    "MonotonicClock",
-    "Random",
-    "Runtime",
-    "Stopwatch",
-    "ThreadDriver",
-    "Waiter",
-    "new_lock",
-    "sleep_ms",
-]
+__all__ = ["Driver", "Loop", "ThreadDriver", "Waiter", "new_lock"]
 
 T = TypeVar("T")
 
@@ -46,22 +27,6 @@ _HANDOVER_S = 0.000_05
 #: How often a waiting thread wakes up. Python runs signal handlers only while the main thread runs,
 #: and a signal does not wake it if it arrives just before the system call or on another thread.
 _RECHECK_S = 0.25
-
-
-class Clock(Protocol):
-    """Returns the time in integer milliseconds."""
-
-    def now_ms(self) -> int:
-        """Return milliseconds since a fixed point; never goes back. Deadlines use this time."""
-        ...
-
-    def after_ms(self, duration_ms: float) -> int:
-        """Return the first `now_ms` after a duration; never too early."""
-        ...
-
-    def wall_ms(self) -> int:
-        """Return milliseconds since the Unix epoch, as in record timestamps."""
-        ...
 
 
 class Loop(Protocol):
@@ -143,41 +108,6 @@ class Driver(Protocol):
     def join(self, deadline_ms: int) -> bool:
         """Wait until the loop has finished; return False if the deadline passes first."""
         ...
-
-
-class MonotonicClock:
-    """The clock of the system."""
-
-    def now_ms(self) -> int:
-        """Return milliseconds of the monotonic clock."""
-        return time.monotonic_ns() // 1_000_000
-
-    def after_ms(self, duration_ms: float) -> int:
-        """Return milliseconds of the monotonic clock after a duration, rounded up."""
-        return math.ceil(time.monotonic_ns() / 1_000_000 + duration_ms)
-
-    def wall_ms(self) -> int:
-        """Return milliseconds since the Unix epoch."""
-        return time.time_ns() // 1_000_000
-
-
-class Stopwatch:
-    """Measures a duration in real time, for spans and histograms.
-
-    Attributes:
-        began_ns: When it began, in nanoseconds since the Unix epoch.
-    """
-
-    __slots__ = ("_began_s", "began_ns")
-
-    def __init__(self) -> None:
-        self.began_ns = time.time_ns()
-        self._began_s = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """The duration until now."""
-        return time.perf_counter() - self._began_s
 
 
 class ThreadDriver:
@@ -307,30 +237,6 @@ class ThreadDriver:
         return not self._thread.is_alive()
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """The clock, driver and random numbers of one consumer."""
-
-    clock: Clock
-    driver: Driver
-    random: Random = field(default_factory=Random)
-
-    @classmethod
-    def threaded(cls, *, native_waits: bool = True) -> Runtime:
-        """Return a runtime with real time and a real network thread.
-
-        Args:
-            native_waits: Let threads wait in native code; tasks of an event loop cannot.
-        """
-        clock = MonotonicClock()
-        return cls(clock=clock, driver=ThreadDriver(clock, native_waits=native_waits))
-
-
 def new_lock() -> AbstractContextManager[bool]:
     """Return a lock that its holder, for instance a signal handler, may take again."""
     return threading.RLock()
-
-
-def sleep_ms(duration_ms: float) -> None:
-    """Let the calling thread wait; a signal handler that raises ends the wait."""
-    time.sleep(max(0.0, duration_ms) / 1000)

@@ -16,8 +16,7 @@ from traceback import walk_stack
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
-from tandem_kafka import green
-from tandem_kafka.runtime import Clock, Driver
+from tandem_kafka.runtime import Clock, Driver, green
 
 __all__ = ["Callers", "Held", "Lock", "OwnerLock", "Threads", "run", "thread_names"]
 

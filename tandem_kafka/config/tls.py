@@ -1,4 +1,4 @@
-"""The TLS context of a consumer, and the errors of TLS handshakes."""
+"""The TLS context that the options of a consumer describe."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from tandem_kafka.errors import (
-    KafkaConfigurationError,
-    KafkaConnectionError,
-    KafkaError,
-    TlsAuthenticationError,
-)
-from tandem_kafka.network.settings import NetworkSettings
-from tandem_kafka.network.tls_files import TLS_FILES
+from tandem_kafka.config import Config
+from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["build_context", "handshake_error"]
+__all__ = ["TLS_FILES", "build_context"]
+
+#: The options that name files.
+TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 _WITH_TLS: Final = frozenset({"SSL", "SASL_SSL"})
 
 
-def build_context(settings: NetworkSettings) -> ssl.SSLContext | None:
+def build_context(settings: Config) -> ssl.SSLContext | None:
     """Create the TLS context of a consumer; return None for a protocol without TLS."""
     if settings.security_protocol not in _WITH_TLS:
         return None
@@ -42,7 +39,7 @@ def build_context(settings: NetworkSettings) -> ssl.SSLContext | None:
     return context
 
 
-def _check_files(settings: NetworkSettings) -> None:
+def _check_files(settings: Config) -> None:
     for option in TLS_FILES:
         path = getattr(settings, option)
         if path is None:
@@ -54,7 +51,7 @@ def _check_files(settings: NetworkSettings) -> None:
             raise KafkaConfigurationError(f"{option}: cannot read {path}: {error}") from error
 
 
-def _trust(context: ssl.SSLContext, settings: NetworkSettings) -> None:
+def _trust(context: ssl.SSLContext, settings: Config) -> None:
     if settings.ssl_cafile is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
@@ -71,7 +68,7 @@ def _load_authorities(context: ssl.SSLContext, option: str, path: str) -> None:
         raise KafkaConfigurationError(f"{option}: cannot use {path}: {error}") from error
 
 
-def _identify(context: ssl.SSLContext, settings: NetworkSettings) -> None:
+def _identify(context: ssl.SSLContext, settings: Config) -> None:
     certificate = settings.ssl_certfile
     if certificate is None:
         if settings.ssl_keyfile is not None:
@@ -88,17 +85,3 @@ def _identify(context: ssl.SSLContext, settings: NetworkSettings) -> None:
         raise KafkaConfigurationError(
             f"ssl_certfile: cannot use {certificate}{key} (is ssl_password right?): {error}"
         ) from error
-
-
-def handshake_error(error: OSError, where: str) -> KafkaError:
-    """Return the error of a handshake: a TLS alert is final, but a lost connection is retriable."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsAuthenticationError(f"TLS with {where}: {error}")
-    cut = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
-    if cut or not isinstance(error, ssl.SSLError):
-        return KafkaConnectionError(
-            f"{where} closed the connection during the TLS handshake "
-            f"(is it a port without TLS?): {error}"
-        )
-    hint = "; is this a port without TLS?" if error.reason == "WRONG_VERSION_NUMBER" else ""
-    return TlsAuthenticationError(f"TLS with {where}: {error}{hint}")

@@ -1,0 +1,34 @@
+"""The consumer's metrics: which there are, how they are computed, and who reads them."""
+
+from __future__ import annotations
+
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+
+from kafka.metrics import Metrics
+
+from tandem_kafka.metrics.registry import (
+    COLLECT_MS,
+    FLUSH_MS,
+    ConsumerMetrics,
+    Gauge,
+    Meter,
+    MetricChange,
+    Traffic,
+)
+from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, FETCH, SENSORS
+
+__all__ = [
+    "AGES",
+    "COLLECT_MS",
+    "CONSUMER",
+    "COORDINATOR",
+    "FETCH",
+    "FLUSH_MS",
+    "SENSORS",
+    "ConsumerMetrics",
+    "Gauge",
+    "Meter",
+    "MetricChange",
+    "Metrics",
+    "Traffic",
+]

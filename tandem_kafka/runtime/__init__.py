@@ -1,0 +1,48 @@
+"""Access to time, threads and random numbers; the only package that uses them directly.
+
+All other modules get the time from a `Clock`, wait through a `Driver` and use a given `Random`. A
+simulation can therefore control all three: the same facade, loop and request managers then run in
+one thread, deterministically, from a seed. Whoever writes a client on top of this library can use
+the same seam: each consumer has its `Runtime`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tandem_kafka.runtime.clock import Clock, MonotonicClock, Stopwatch, sleep_ms
+from tandem_kafka.runtime.driver import Driver, Loop, ThreadDriver, Waiter, new_lock
+
+__all__ = [
+    "Clock",
+    "Driver",
+    "Loop",
+    "MonotonicClock",
+    "Random",
+    "Runtime",
+    "Stopwatch",
+    "ThreadDriver",
+    "Waiter",
+    "new_lock",
+    "sleep_ms",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The clock, driver and random numbers of one consumer."""
+
+    clock: Clock
+    driver: Driver
+    random: Random = field(default_factory=Random)
+
+    @classmethod
+    def threaded(cls, *, native_waits: bool = True) -> Runtime:
+        """Return a runtime with real time and a real network thread.
+
+        Args:
+            native_waits: Let threads wait in native code; tasks of an event loop cannot.
+        """
+        clock = MonotonicClock()
+        return cls(clock=clock, driver=ThreadDriver(clock, native_waits=native_waits))
