@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, overloa
 
 from typing_extensions import Unpack
 
-from tandem_kafka.aio.methods import AwaitableMethods
 from tandem_kafka.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
-from tandem_kafka.consumer.calls.reading import ENDLESS_MS, ReadingCalls
+from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
+from tandem_kafka.consumer.reading import ENDLESS_MS
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.records import check_arrow_columns
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncKafkaConsumer"]
 
 _BATCH_RECORDS = 500
-_MADE_AT_START = frozenset(
-    ("_cluster", "_core", "_loop", "_offsets", "_parts", "_positions", "_reading", "_subscriptions")
-)
+_MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions", "_reading"))
 
 
 class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
@@ -60,8 +58,6 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         TypeError, InvalidTopicError: A topic is not a str or not a valid name.
     """
 
-    _parts: Parts
-    _reading: ReadingCalls
     _loop: FedLoop
 
     # The types of keys and values are those that the deserializers return.
@@ -160,15 +156,8 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         runtime = given or Runtime.threaded(native_waits=False)
         callers = Tasks(runtime.clock, runtime.driver, loop)
         parts = Parts(self._config, runtime, callers, transport)
-        self._parts = parts
-        self._core = parts.core
-        self._positions = parts.positions
-        self._reading = parts.reading
         self._loop = FedLoop(parts.reading)
-        self._subscriptions = parts.subscriptions
-        self._offsets = parts.offsets
-        self._cluster = parts.cluster
-        await parts.begin(self._topics)
+        await self._begin(parts, self._topics)
 
     async def close(
         self,

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, NoReturn, Self, TypeVar
 
-from tandem_kafka.consumer.calls.reading import ReadingCalls
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.publication import Publication
+from tandem_kafka.consumer.reading import Reading
 
 __all__ = ["FedLoop", "Stream", "handed_out", "uncancelled"]
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class FedLoop(Loop):
     """Returns records that are at hand, without waiting; it ends where a wait would begin."""
 
-    def __init__(self, reading: ReadingCalls) -> None:
+    def __init__(self, reading: Reading) -> None:
         self._reading = reading
 
     def _find_feed(self) -> None:

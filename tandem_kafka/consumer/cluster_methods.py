@@ -1,25 +1,40 @@
-"""The methods of the consumer that concern its group, the cluster and topics."""
+"""The methods that concern the group, the cluster and topics."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from uuid import UUID
 
-from tandem_kafka.consumer.calls.cluster import ClusterCalls
-from tandem_kafka.runtime.callers import run
-from tandem_kafka.types import ClusterSnapshot
+from tandem_kafka.consumer.arguments import check_topics
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.errors import (
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from tandem_kafka.events.application import (
+    Bootstrap,
+    EnforceRebalance,
+    GetClientInstanceId,
+    ListTopics,
+    PartitionsForTopic,
+)
+from tandem_kafka.logs import client_logger
+from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
 __all__ = ["ClusterMethods"]
 
+log = client_logger(__name__)
 
-class ClusterMethods:
-    """A part of ``KafkaConsumer``."""
 
-    _cluster: ClusterCalls
+class ClusterMethods(Owned):
+    """A part of both consumers."""
 
-    # --- the group -----------------------------------------------------------------------------
-
-    def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
+    @shared
+    async def enforce_rebalance(self, reason: str = "the application asks for it") -> None:
         """Ask the group to rebalance (KIP-568). The next poll starts to rejoin.
 
         Args:
@@ -28,11 +43,12 @@ class ClusterMethods:
         Raises:
             NoGroupError: There is no ``group_id``.
         """
-        self._cluster.enforce_rebalance(reason)
+        self._core.require_group()
+        deadline_ms = self._core.deadline_ms(None)
+        self._core.ask_now(EnforceRebalance(deadline_ms=deadline_ms, reason=reason))
 
-    # --- the cluster ---------------------------------------------------------------------------
-
-    def topics(self, timeout_ms: float | None = None) -> set[str]:
+    @shared
+    async def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics that this client may see, without internal topics.
 
         Args:
@@ -42,9 +58,12 @@ class ClusterMethods:
             KafkaTimeoutError: The cluster did not respond in time.
             WakeupError: ``wakeup()`` was called.
         """
-        return run(self._cluster.topics(timeout_ms))
+        event = ListTopics(deadline_ms=self._core.deadline_ms(timeout_ms))
+        found = await self._core.ask(event, interruptible=True)
+        return {name for name, topic in found.topics.items() if not topic.internal}
 
-    def cluster(
+    @shared
+    async def cluster(
         self, timeout_ms: float | None = None, topics: Iterable[str] | None = None
     ) -> ClusterSnapshot:
         """Return the brokers and topics, looked up in the cluster now.
@@ -59,9 +78,21 @@ class ClusterMethods:
             KafkaTimeoutError: The cluster did not respond in time.
             WakeupError: ``wakeup()`` was called.
         """
-        return run(self._cluster.cluster(timeout_ms, topics))
+        deadline_ms = self._core.deadline_ms(timeout_ms)
+        metadata = self._core.engine.metadata
+        if not metadata.snapshot.version:
+            await self._core.ask(Bootstrap(deadline_ms=deadline_ms))
+        if topics is not None:
+            return dataclasses.replace(
+                metadata.snapshot,
+                topics=await _describe(self._core, check_topics(topics), deadline_ms),
+            )
+        found = await self._core.ask(ListTopics(deadline_ms=deadline_ms), interruptible=True)
+        # The metadata itself may have no nodes at the moment, after a rebootstrap.
+        return dataclasses.replace(metadata.snapshot, nodes=found.nodes, topics=found.topics)
 
-    def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
+    @shared
+    async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers receive the metrics of this consumer (KIP-714).
 
         Brokers give an id only if they receive metrics of clients.
@@ -74,9 +105,16 @@ class ClusterMethods:
             KafkaTimeoutError: No broker has given an id in time.
             WakeupError: ``wakeup()`` was called.
         """
-        return run(self._cluster.client_instance_id(timeout_ms))
+        config = self._core.config
+        for option in ("enable_metrics_push", "metrics_enabled"):
+            if not getattr(config, option):
+                raise IllegalStateError(
+                    f"client_instance_id() requires {option}=True: no broker gives an id otherwise"
+                )
+        event = GetClientInstanceId(deadline_ms=self._core.deadline_ms(timeout_ms))
+        return await self._core.ask(event, interruptible=True)
 
-    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+    async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Return the partition numbers of a topic; empty if the topic is not visible.
 
         This method never creates the topic. Cached metadata can be read even after close().
@@ -89,17 +127,47 @@ class ClusterMethods:
             KafkaTimeoutError: The cluster did not respond in time.
             WakeupError: ``wakeup()`` was called.
         """
-        return run(self._cluster.partitions_for_topic(topic, timeout_ms))
+        self._core.check_readable()
+        (name,) = check_topics([topic])
+        known = self._core.engine.metadata.snapshot.topics.get(name)
+        if known is None:
+            self._core.check_usable()
+            event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
+            try:
+                known = await self._core.ask(event, interruptible=True)
+            except (TopicAuthorizationFailedError, InvalidTopicError) as error:
+                log.warning(
+                    "partitions_for_topic(%r) returns no partitions: %s",
+                    name,
+                    error,
+                    client=self._core.client,
+                    fields={"topic": name},
+                )
+        return set(known.partitions) if known is not None else set()
 
-    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """Wait until the cluster has been reached.
+    @shared
+    async def _bootstrap(self, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
+        """Wait until the cluster has been reached."""
+        config = self._core.config
+        if timeout_ms is None:
+            timeout_ms = config.bootstrap_timeout_ms
+        try:
+            deadline_ms = self._core.deadline_ms(timeout_ms)
+            await self._core.ask(Bootstrap(deadline_ms=deadline_ms, refresh=refresh))
+        except KafkaTimeoutError:
+            troubles = self._core.engine.loop.troubles(self._core.clock.now_ms())
+            if not troubles:
+                servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
+                troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
+            msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
+            raise KafkaTimeoutError(msg) from None
 
-        Args:
-            timeout_ms: How long to wait, in milliseconds; ``bootstrap_timeout_ms`` by default.
-            refresh: Wait for the next metadata response even if the cluster was reached before.
 
-        Raises:
-            KafkaTimeoutError: No bootstrap server responded in time.
-            KafkaError: The cluster rejected the connection.
-        """
-        run(self._cluster.bootstrap(timeout_ms, refresh=refresh))
+async def _describe(core: Core, names: Iterable[str], deadline_ms: int) -> dict[str, TopicInfo]:
+    found: dict[str, TopicInfo] = {}
+    for name in sorted(names):
+        event = PartitionsForTopic(deadline_ms=deadline_ms, topic=name)
+        topic = await core.ask(event, interruptible=True)
+        if topic is not None:
+            found[name] = topic
+    return found

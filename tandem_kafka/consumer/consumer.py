@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overloa
 from typing_extensions import Unpack
 
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
-from tandem_kafka.consumer.cluster_methods import ClusterMethods
+from tandem_kafka.consumer.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
-from tandem_kafka.consumer.offset_methods import OffsetMethods
 from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
+from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
@@ -32,9 +31,7 @@ __all__ = ["KafkaConsumer"]
 
 class KafkaConsumer(
     PlainMethods,
-    SubscriptionMethods,
-    OffsetMethods,
-    ClusterMethods,
+    BlockingMethods,
     KafkaPythonAttributes,
     Loop,
     Generic[KeyT, ValueT],
@@ -60,6 +57,9 @@ class KafkaConsumer(
         KafkaError: The cluster rejected the connection, for example because authentication
             failed.
     """
+
+    _parts: Parts
+    _reading: Reading
 
     #: All options with their default values.
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = default_config()
@@ -115,15 +115,7 @@ class KafkaConsumer(
         self._config, self._written = named_client(config)
         config = self._config
         parts = Parts(config, runtime, Threads(runtime.clock, runtime.driver), transport)
-        self._parts = parts
-        self._core = parts.core
-        self._positions = parts.positions
-        self._commits = parts.commits
-        self._reading = parts.reading
-        self._subscriptions = parts.subscriptions
-        self._offsets = parts.offsets
-        self._cluster = parts.cluster
-        run(parts.begin(topics))
+        self._begin(parts, topics)
 
     if TYPE_CHECKING:
 

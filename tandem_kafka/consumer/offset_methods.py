@@ -1,43 +1,43 @@
-"""The methods of the consumer that concern positions, offsets and commits."""
+"""The methods that concern positions, offsets and commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+from collections.abc import Iterable, Mapping
+from typing import Literal, overload
 
-from tandem_kafka.consumer.arguments import check_offsets
-from tandem_kafka.consumer.calls.offsets import OffsetCalls
+from tandem_kafka.consumer.arguments import (
+    check_offsets,
+    check_partition,
+    check_partitions,
+    check_timestamps,
+    each_partition,
+)
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.owned import Owned, shared
-from tandem_kafka.runtime.callers import run
+from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka._kafka import Future
 
 __all__ = ["OffsetMethods"]
 
-#: A function of the offsets and of the error, which is None after a successful commit.
-CommitCallback: TypeAlias = Callable[
-    [dict[TopicPartition, OffsetAndMetadata], Exception | None], object
-]
+_EARLIEST, _LATEST = -2, -1
 
 
 class OffsetMethods(Owned):
-    """A part of ``KafkaConsumer``."""
+    """A part of both consumers."""
 
-    _offsets: OffsetCalls
+    _positions: Positions
     _commits: Commits
 
-    # --- positions -----------------------------------------------------------------------------
+    @overload
+    async def position(self, partition: TopicPartition, timeout_ms: None = None) -> int: ...
 
     @overload
-    def position(self, partition: TopicPartition, timeout_ms: None = None) -> int: ...
+    async def position(self, partition: TopicPartition, timeout_ms: float | None) -> int | None: ...
 
-    @overload
-    def position(self, partition: TopicPartition, timeout_ms: float | None) -> int | None: ...
-
-    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+    async def position(
+        self, partition: TopicPartition, timeout_ms: float | None = None
+    ) -> int | None:
         """Return the offset of the next record of a partition, and look it up if necessary.
 
         A known position can be read even after close().
@@ -56,9 +56,19 @@ class OffsetMethods(Owned):
                 ``default_api_timeout_ms``.
             WakeupError: ``wakeup()`` was called.
         """
-        return run(self._offsets.position(partition, timeout_ms))
+        self._core.check_readable()
+        tp = check_partition(partition)
+        try:
+            found = await self._positions.position(tp, timeout_ms)
+        except KafkaTimeoutError:
+            if timeout_ms is None:
+                raise
+            return None
+        offset: int = found.offset
+        return offset
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    @shared
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue at the first available offset.
 
         The next poll() or position() looks up the offset.
@@ -69,9 +79,10 @@ class OffsetMethods(Owned):
         Raises:
             NotAssignedError: A partition is not assigned, or no partition is.
         """
-        self._offsets.seek_to_beginning(partitions)
+        self._positions.reset(each_partition(partitions), _EARLIEST)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    @shared
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue at the end: the high watermark, or the last stable offset if read_committed.
 
         The next poll() or position() looks up the offset.
@@ -82,9 +93,10 @@ class OffsetMethods(Owned):
         Raises:
             NotAssignedError: A partition is not assigned, or no partition is.
         """
-        self._offsets.seek_to_end(partitions)
+        self._positions.reset(each_partition(partitions), _LATEST)
 
-    def beginning_offsets(
+    @shared
+    async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first available offset of each partition.
@@ -97,9 +109,10 @@ class OffsetMethods(Owned):
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return run(self._offsets.beginning_offsets(partitions, timeout_ms))
+        return await _edges(self._positions, partitions, _EARLIEST, timeout_ms)
 
-    def end_offsets(
+    @shared
+    async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the end of each partition: the offset after its last readable record.
@@ -115,9 +128,10 @@ class OffsetMethods(Owned):
         Raises:
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return run(self._offsets.end_offsets(partitions, timeout_ms))
+        return await _edges(self._positions, partitions, _LATEST, timeout_ms)
 
-    def offsets_for_times(
+    @shared
+    async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset of each partition whose record is at or after a timestamp.
@@ -134,11 +148,13 @@ class OffsetMethods(Owned):
             InvalidArgumentError: A timestamp is negative.
             KafkaTimeoutError: The lookup did not finish in time.
         """
-        return run(self._offsets.offsets_for_times(timestamps, timeout_ms))
+        chosen = check_timestamps(timestamps)
+        if timeout_ms == 0:
+            return dict.fromkeys(chosen)
+        return await self._positions.look_up(chosen, timeout_ms)
 
-    # --- commits -------------------------------------------------------------------------------
-
-    def commit(
+    @shared
+    async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         timeout_ms: float | None = None,
@@ -161,45 +177,12 @@ class OffsetMethods(Owned):
             WakeupError: ``wakeup()`` was called.
             TypeError, InvalidArgumentError: ``offsets`` is invalid.
         """
-        run(self._offsets.commit(offsets, timeout_ms))
-
-    def commit_sync(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        timeout_ms: float | None = None,
-    ) -> None:
-        """Commit offsets and wait; the Java client's name for ``commit()``."""
-        self.commit(offsets, timeout_ms)
-
-    @shared
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        callback: CommitCallback | None = None,
-    ) -> Future:
-        """Commit offsets without waiting. The commit is sent once and never retried.
-
-        Args:
-            offsets: The offsets to commit, each one past the last processed record. By default,
-                the positions of all records that have been returned.
-            callback: Called with the offsets and the error (None after success) during a later
-                poll, commit or close, on the thread that makes this call. Callbacks run in the
-                order of the commits.
-
-        Returns:
-            kafka-python's ``Future``. It completes together with the commit, even if the
-            application makes no further call.
-
-        Raises:
-            NoGroupError: The consumer has no ``group_id``.
-            TypeError, InvalidArgumentError: ``offsets`` is invalid.
-        """
         self._core.require_group()
         chosen = None if offsets is None else check_offsets(offsets)
-        return self._commits.commit_async(chosen, callback)
+        await self._commits.commit_sync(chosen, timeout_ms)
 
     @overload
-    def committed(
+    async def committed(
         self,
         partition: TopicPartition,
         metadata: Literal[False] = False,
@@ -207,16 +190,16 @@ class OffsetMethods(Owned):
     ) -> int | None: ...
 
     @overload
-    def committed(
+    async def committed(
         self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None: ...
 
     @overload
-    def committed(
+    async def committed(
         self, partition: TopicPartition, metadata: bool, timeout_ms: float | None = None
     ) -> int | OffsetAndMetadata | None: ...
 
-    def committed(
+    async def committed(
         self,
         partition: TopicPartition,
         metadata: bool = False,
@@ -234,5 +217,21 @@ class OffsetMethods(Owned):
             KafkaTimeoutError: The lookup did not finish in time.
             WakeupError: ``wakeup()`` was called.
         """
-        found = run(self._offsets.committed(partition, timeout_ms))
+        self._core.check_usable()
+        self._core.require_group()
+        tp = check_partition(partition)
+        found = (await self._positions.committed([tp], timeout_ms))[tp]
         return found if metadata or found is None else found.offset
+
+
+async def _edges(
+    positions: Positions,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    timeout_ms: float | None,
+) -> dict[TopicPartition, int]:
+    chosen = check_partitions(partitions)
+    if timeout_ms == 0:
+        return {}  # as in the Java client: no request and no error
+    found = await positions.look_up(dict.fromkeys(chosen, timestamp), timeout_ms)
+    return {tp: offset.offset for tp, offset in found.items() if offset is not None}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.errors import KafkaTimeoutError
@@ -28,6 +29,14 @@ def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
     The method may send events to the network thread and read snapshots. It must not use the state
     of the reader.
     """
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def awaited(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            self._core.check_usable()
+            return await method(self, *args, **kwargs)
+
+        return cast("Callable[Concatenate[S, P], R]", awaited)
 
     @functools.wraps(method)
     def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.borrowed import for_network_thread
-from tandem_kafka.consumer.calls.cluster import ClusterCalls
-from tandem_kafka.consumer.calls.offsets import OffsetCalls
-from tandem_kafka.consumer.calls.reading import ReadingCalls
-from tandem_kafka.consumer.calls.subscriptions import SubscriptionCalls
 from tandem_kafka.consumer.closing import Closing, Hook
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
@@ -24,6 +19,7 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
+from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.logs import ClientNames
@@ -96,28 +92,9 @@ class Parts:
         )
         self.background = BackgroundEvents(core, self.commits, self.collector, self.listener)
         poller = Poller(core, self.commits, self.collector, self.background, self._reporters)
-        self.reading = ReadingCalls(core, poller, self.collector, deserializers, interceptors)
+        self.reading = Reading(core, poller, self.collector, deserializers, interceptors)
         self.closing = Closing(core, self.commits, self.listener, self.reading.iteration, hooks)
-        self.subscriptions = SubscriptionCalls(
-            core, self.listener, self.commits, self.collector, self.closing
-        )
-        self.offsets = OffsetCalls(core, self.positions, self.commits)
-        self.cluster = ClusterCalls(core)
 
-    async def begin(self, topics: Sequence[str]) -> None:
-        """Wait for the first contact with the cluster, and subscribe.
-
-        Raises:
-            KafkaError: Either failed. The network thread has ended.
-        """
-        config = self.core.config
-        try:
-            if config.bootstrap_timeout_ms and config.api_version is None:
-                await self.cluster.bootstrap()
-            if topics:
-                await self.subscriptions.subscribe(topics)
-            self._reporters.report()
-        except BaseException:
-            close = self.closing.close(autocommit=False, timeout_ms=0)
-            await self.core.callers.shield(close)
-            raise
+    def report(self) -> None:
+        """Tell the user's reporters of all metrics."""
+        self._reporters.report()

@@ -1,23 +1,38 @@
-"""The methods of the consumer that choose topics, patterns and partitions."""
+"""The methods that choose topics, patterns and partitions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from tandem_kafka.consumer.calls.subscriptions import SubscriptionCalls
-from tandem_kafka.runtime.callers import run
+from tandem_kafka.consumer.arguments import (
+    check_partitions,
+    check_regex,
+    check_subscription,
+    compile_pattern,
+)
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.listener import check_listener
+from tandem_kafka.consumer.owned import Owned, steering
+from tandem_kafka.consumer.parts import Parts
+from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
+from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
 __all__ = ["SubscriptionMethods"]
 
 
-class SubscriptionMethods:
-    """A part of ``KafkaConsumer``."""
+class SubscriptionMethods(Owned):
+    """A part of both consumers.
 
-    _subscriptions: SubscriptionCalls
+    `subscribe` and `assign` wait without suspending: a cancellation in between would leave topics
+    without their listener.
+    """
 
-    def subscribe(
+    _parts: Parts
+
+    @steering
+    async def subscribe(
         self,
         topics: Iterable[str] = (),
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
@@ -51,9 +66,23 @@ class SubscriptionMethods:
             KafkaTimeoutError: The listener or deserializer of a polling thread did not return
                 within ``default_api_timeout_ms``.
         """
-        run(self._subscriptions.subscribe(topics, pattern, listener))
+        names = check_subscription(topics, pattern)
+        check_listener(listener)
+        deadline_ms = self._core.deadline_ms(None)
+        subscription = self._core.engine.subscription
+        if isinstance(pattern, SubscriptionPattern):
+            _subscribe_regex(self._core, pattern, deadline_ms)
+        elif pattern is not None:
+            compiled = compile_pattern(pattern)
+            subscription.check_kind(SubscriptionKind.PATTERN)
+            self._core.ask_now(SubscribePattern(deadline_ms=deadline_ms, pattern=compiled))
+        else:
+            subscription.check_kind(SubscriptionKind.TOPICS)
+            self._core.ask_now(Subscribe(deadline_ms=deadline_ms, topics=names))
+        self._parts.listener.listener = listener
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    @steering
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions manually, without group management.
 
         This replaces the previous assignment; partitions in both keep their positions. If
@@ -69,14 +98,38 @@ class SubscriptionMethods:
             KafkaTimeoutError: The listener or deserializer of a polling thread did not return
                 within ``default_api_timeout_ms``.
         """
-        run(self._subscriptions.assign(partitions))
+        chosen = check_partitions(partitions)
+        if not chosen:
+            await _unsubscribe(self._parts)
+            return
+        self._core.engine.subscription.check_kind(SubscriptionKind.USER_ASSIGNED)
+        self._parts.commits.auto_commit(self._core.clock.now_ms(), due=False)
+        self._core.ask_now(Assign(deadline_ms=self._core.deadline_ms(None), partitions=chosen))
+        self._parts.collector.purge()
 
-    def unsubscribe(self) -> None:
+    @steering
+    async def unsubscribe(self) -> None:
         """Release all partitions, leave the group and end the subscription or assignment.
 
-        If auto-commit is on, the positions are committed first.
+        If auto-commit is on, the positions are committed first. With asyncio, a cancellation while
+        this waits for another task's ``poll()`` changes nothing. A later one is raised at the end,
+        after at most ``default_api_timeout_ms``.
 
         Raises:
             RebalanceCallbackError: The listener raised; all other steps were completed.
         """
-        run(self._subscriptions.unsubscribe())
+        await _unsubscribe(self._parts)
+
+
+def _subscribe_regex(core: Core, pattern: SubscriptionPattern, deadline_ms: int) -> None:
+    core.require_group()
+    regex = check_regex(pattern, core.config.group_protocol)
+    core.engine.subscription.check_kind(SubscriptionKind.REGEX)
+    core.ask_now(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
+
+
+async def _unsubscribe(parts: Parts) -> None:
+    try:
+        await parts.core.callers.shield(parts.closing.unsubscribe())
+    finally:
+        parts.collector.purge()

@@ -27,7 +27,7 @@ from tandem_kafka.shared.subscription import SubscriptionKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ENDLESS_MS", "ReadingCalls"]
+__all__ = ["ENDLESS_MS", "Reading"]
 
 log = client_logger(__name__)
 
@@ -45,7 +45,7 @@ MAX_PAUSE_MS = 100
 Follow = Callable[[Feed, Changes, int], None]
 
 
-class ReadingCalls(Owned):
+class Reading(Owned):
     """Each call returns records with the publication that moves their positions.
 
     The caller must set `publication.done` directly before it returns the records to the user. An

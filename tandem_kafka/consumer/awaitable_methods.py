@@ -1,0 +1,49 @@
+"""The methods that wait for a broker, as coroutines: written once, for both consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tandem_kafka.consumer.cluster_methods import ClusterMethods
+from tandem_kafka.consumer.offset_methods import OffsetMethods
+from tandem_kafka.consumer.parts import Parts
+from tandem_kafka.consumer.reading import Reading
+from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
+
+__all__ = ["AwaitableMethods"]
+
+
+class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
+    """A part of ``AsyncKafkaConsumer``; ``KafkaConsumer`` has the same methods, which block.
+
+    With asyncio, any call can be cancelled. Its request may still reach the broker.
+
+    Invariant: a method uses none of its own class through ``self``, which may be a
+    ``KafkaConsumer``: the same name blocks there.
+    """
+
+    _parts: Parts
+    _reading: Reading
+
+    async def _begin(self, parts: Parts, topics: Sequence[str]) -> None:
+        """Wait for the first contact with the cluster, and subscribe.
+
+        Raises:
+            KafkaError: Either failed. The network thread has ended.
+        """
+        self._parts = parts
+        self._core = parts.core
+        self._positions = parts.positions
+        self._commits = parts.commits
+        self._reading = parts.reading
+        config = parts.core.config
+        try:
+            if config.bootstrap_timeout_ms and config.api_version is None:
+                await ClusterMethods._bootstrap(self)  # noqa: SLF001 - a base class
+            if topics:
+                await SubscriptionMethods.subscribe(self, topics)
+            parts.report()
+        except BaseException:
+            close = parts.closing.close(autocommit=False, timeout_ms=0)
+            await parts.core.callers.shield(close)
+            raise
