@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tandem_kafka.assignors.group import Member, Topics
-from tandem_kafka.assignors.racks import racks_matter
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Placement"]
+__all__ = ["Placement", "racks_matter"]
+
+
+def racks_matter(members: Iterable[Member], replica_racks: Collection[frozenset[str]]) -> bool:
+    """Tell whether an assignment must consider racks.
+
+    Args:
+        members: The members among which the partitions are shared.
+        replica_racks: The racks of each partition's replicas.
+    """
+    member_racks = {member.rack for member in members if member.rack}
+    if not member_racks:
+        return False
+    every_rack = frozenset().union(*replica_racks)
+    return not member_racks.isdisjoint(every_rack) and any(
+        racks != every_rack for racks in replica_racks
+    )
 
 
 class Placement:

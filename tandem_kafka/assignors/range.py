@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from tandem_kafka.assignors.group import Assignment, Member, Topics, by_instance, subscribers
-from tandem_kafka.assignors.racks import racks_matter
+from tandem_kafka.assignors.racked_placement import racks_matter
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["assign_range"]

@@ -6,15 +6,55 @@ from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.raised_errors import RaisedErrors
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
+from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ALIVE_INTERVAL_MS", "Poller"]
+__all__ = ["ALIVE_INTERVAL_MS", "Poller", "RaisedErrors"]
+
+
+log = client_logger(__name__)
+
+
+#: How often an error that is raised again and again is logged.
+INTERVAL_MS = 60_000
+
+
+#: How many lines there may be in that time: the text of an error of the user's code may have
+#: another address or number each time.
+MOST_LINES = 10
+
+
+class RaisedErrors:
+    """The errors of `poll()` and iteration. Writer: the reader."""
+
+    def __init__(self, client: ClientNames) -> None:
+        self._client = client
+        self._last: KafkaError | None = None
+        self._logged_ms = self._interval_began_ms = 0
+        self._count = self._lines = 0
+
+    def note(self, error: KafkaError, now_ms: int) -> None:
+        """Log an error, unless the same one, or many, were logged a short time ago."""
+        self._count += 1
+        if now_ms - self._interval_began_ms >= INTERVAL_MS:
+            self._interval_began_ms, self._lines = now_ms, 0
+        again = error == self._last and now_ms - self._logged_ms < INTERVAL_MS
+        if again or self._lines >= MOST_LINES:
+            return
+        self._lines += 1
+        log.warning(
+            "poll() raises an error, one of %d since the last such line: %s",
+            self._count,
+            error,
+            client=self._client,
+        )
+        self._last, self._logged_ms, self._count = error, now_ms, 0
+
 
 #: How often a waiting poll() records that the application is alive.
 ALIVE_INTERVAL_MS = 1_000

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+from tandem_kafka.config import Config
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
     InvalidTopicError,
@@ -23,14 +24,42 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.opening import log_opening
 from tandem_kafka.request_managers.user_code import PendingCall
+from tandem_kafka.runtime.native import implementation
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
+from tandem_kafka.version import __version__
 from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import MetadataRequest
 
-__all__ = ["NEEDED_MS", "MetadataRefresher", "describe_topics", "read_topics", "snapshot_of"]
+__all__ = [
+    "NEEDED_MS",
+    "MetadataRefresher",
+    "describe_topics",
+    "log_opening",
+    "read_topics",
+    "snapshot_of",
+]
+
+
+log = client_logger(__name__)
+
+
+def log_opening(config: Config, cluster_id: str | None) -> None:
+    """Say which client reads from which cluster, and how."""
+    group = "no group"
+    if config.group_id is not None:
+        static = "" if config.group_instance_id is None else f" as {config.group_instance_id!r}"
+        group = f"group {config.group_id!r}{static}, group_protocol={config.group_protocol!r}"
+    log.info(
+        "tandem-kafka %s (%s), cluster %s, %s, %s",
+        __version__,
+        implementation(),
+        cluster_id,
+        config.security_protocol,
+        group,
+    )
+
 
 log = client_logger(__name__)
 

@@ -11,7 +11,7 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.version import __version__
 from tests.simulation.ledger import topic
 
-LOGGER = "tandem_kafka.request_managers.opening"
+LOGGER = "tandem_kafka.request_managers.metadata_refresh"
 
 
 @pytest.mark.parametrize(

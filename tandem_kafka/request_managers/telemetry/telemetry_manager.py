@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,6 @@ from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.telemetry.compression import compress
 from tandem_kafka.request_managers.telemetry.measurements import Measurements
 from tandem_kafka.request_managers.telemetry.otlp import metrics_data
-from tandem_kafka.request_managers.telemetry.states import TRANSITIONS, State
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
@@ -26,9 +26,36 @@ __all__ = [
     "DEFAULT_INTERVAL_MS",
     "MOST_PREFIXES",
     "SHORTEST_INTERVAL_MS",
+    "TRANSITIONS",
     "Offers",
+    "State",
     "TelemetryManager",
 ]
+
+
+class State(enum.Enum):
+    """The state of pushing metrics."""
+
+    SUBSCRIPTION_NEEDED = "subscription needed"
+    SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
+    PUSH_NEEDED = "push needed"
+    PUSH_IN_PROGRESS = "push in progress"
+    TERMINATED = "terminated"
+
+
+#: The states that may follow each state.
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.SUBSCRIPTION_NEEDED: frozenset({State.SUBSCRIPTION_IN_PROGRESS, State.TERMINATED}),
+    State.SUBSCRIPTION_IN_PROGRESS: frozenset(
+        {State.SUBSCRIPTION_NEEDED, State.PUSH_NEEDED, State.TERMINATED}
+    ),
+    State.PUSH_NEEDED: frozenset({State.PUSH_IN_PROGRESS, State.TERMINATED}),
+    State.PUSH_IN_PROGRESS: frozenset(
+        {State.SUBSCRIPTION_NEEDED, State.PUSH_NEEDED, State.TERMINATED}
+    ),
+    State.TERMINATED: frozenset(),
+}
+
 
 log = client_logger(__name__)
 

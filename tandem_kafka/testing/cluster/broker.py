@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from kafka import errors
+
 from tandem_kafka.testing.cluster.apis import APIS, TELEMETRY
+from tandem_kafka.testing.cluster.apis.api import error_code
 from tandem_kafka.testing.cluster.apis.api_versions import reject_version
 from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
-from tandem_kafka.testing.cluster.apis.not_enabled import reject_as_not_enabled
 from tandem_kafka.testing.cluster.broker_state import BrokerState
 from tandem_kafka.testing.cluster.call import CUT, DROP, Call
 from tandem_kafka.testing.cluster.cluster_state import ClusterState
@@ -16,9 +18,26 @@ from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.cluster.requests import Header, read_body, read_header
 from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.testing.network import SimConnection
-from tandem_kafka.wire.messages import ApiVersionsRequest
+from tandem_kafka.wire.messages import (
+    ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatResponse,
+)
 
-__all__ = ["SimBroker"]
+__all__ = ["SimBroker", "reject_as_not_enabled"]
+
+
+def reject_as_not_enabled(call: Call) -> Any:
+    """Return UNSUPPORTED_VERSION in the response to the request."""
+    code = error_code(errors.UnsupportedVersionError)
+    if call.api_key != ConsumerGroupDescribeRequest.API_KEY:
+        return ConsumerGroupHeartbeatResponse(throttle_time_ms=0, error_code=code)
+    group = ConsumerGroupDescribeResponse.DescribedGroup
+    return ConsumerGroupDescribeResponse(
+        throttle_time_ms=0,
+        groups=[group(error_code=code, group_id=name) for name in call.request.group_ids],
+    )
 
 
 class SimBroker(BrokerState):

@@ -6,6 +6,7 @@ from kafka import errors
 
 from tandem_kafka.testing.coordinator import consumer_protocol
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
+from tandem_kafka.testing.coordinator.classic_joins import elect_protocol
 from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.records import GroupMetadata, GroupMetadataMember
 from tandem_kafka.testing.coordinator.requests import (
@@ -17,7 +18,6 @@ from tandem_kafka.testing.coordinator.requests import (
     SyncResult,
 )
 from tandem_kafka.testing.coordinator.step import Error
-from tandem_kafka.testing.coordinator.votes import elect_protocol
 
 __all__ = ["ClassicGroup"]
 

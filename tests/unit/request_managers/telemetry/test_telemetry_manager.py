@@ -11,11 +11,12 @@ import pytest
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.request import ANY_NODE, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE
-from tandem_kafka.request_managers.telemetry.states import TRANSITIONS, State
 from tandem_kafka.request_managers.telemetry.telemetry_manager import (
     DEFAULT_INTERVAL_MS,
     MOST_PREFIXES,
     SHORTEST_INTERVAL_MS,
+    TRANSITIONS,
+    State,
     TelemetryManager,
 )
 from tandem_kafka.wire.messages import (
