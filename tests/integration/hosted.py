@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.request_managers.membership.classic.classic_states import State
+from tandem_kafka.request_managers.membership.classic.states import State
 from tests.integration.polling import Listener
 
 __all__ = ["Outcome", "join_or_sync_in_flight"]

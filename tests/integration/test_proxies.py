@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.request_managers.membership.classic.classic_membership import ClassicMembership
+from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
 from tests.integration.polling import Consume, poll_until
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.ports import free_ports

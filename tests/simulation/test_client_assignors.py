@@ -11,7 +11,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.errors import LocalAssignorError, UnsupportedVersionError
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.records import ConsumerGroupAssignmentComputation
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,

@@ -17,10 +17,10 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import HeartbeatFields
-from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
-from tandem_kafka.request_managers.membership.consumer.local_assignment import LocalAssignment
-from tandem_kafka.request_managers.membership.consumer.reconciliation import Reconciliation
+from tandem_kafka.request_managers.membership.kip848.heartbeat import HeartbeatFields
+from tandem_kafka.request_managers.membership.kip848.local_assignment import LocalAssignment
+from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
+from tandem_kafka.request_managers.membership.kip848.reconciliation import Reconciliation
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.recreated import RecreatedTopics
 from tandem_kafka.runtime.callers import run
@@ -71,7 +71,7 @@ def calls_no_listener_when_fenced(patch: Patch) -> None:
         self._callbacks.cancel()
         then()
 
-    patch.setattr(ConsumerMembership, "_lose_partitions", lose)
+    patch.setattr(Kip848Membership, "_lose_partitions", lose)
 
 
 def does_not_repeat_lost_heartbeats(patch: Patch) -> None:

@@ -14,7 +14,7 @@ from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.members import MemberState
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,

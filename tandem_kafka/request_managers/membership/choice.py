@@ -10,9 +10,9 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.membership.classic.classic_membership import ClassicMembership
-from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
+from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
 from tandem_kafka.request_managers.membership.interface import Membership
+from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import LeaveOperation
 
@@ -36,7 +36,7 @@ def choose_membership(
             context.config.group_id,
         )
     if protocol in ("consumer", "auto"):
-        return ConsumerMembership(context, coordinator, metadata)
+        return Kip848Membership(context, coordinator, metadata)
     return ClassicMembership(context, coordinator, metadata)
 
 
@@ -52,7 +52,7 @@ class AutoMembership:
         self._context = context
         self._coordinator = coordinator
         self._metadata = metadata
-        self._membership: Membership = ConsumerMembership(
+        self._membership: Membership = Kip848Membership(
             context, coordinator, metadata, on_unsupported=self._fall_back
         )
         log.info(

@@ -14,7 +14,7 @@ from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets, EndTransaction
 from tandem_kafka.testing.network import SimNetwork
 from tandem_kafka.types import TopicPartition

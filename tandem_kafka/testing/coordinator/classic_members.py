@@ -13,8 +13,8 @@ from collections.abc import Callable
 from kafka import errors
 
 from tandem_kafka.testing.coordinator import consumer_protocol
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, MemberState
 from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
 from tandem_kafka.testing.coordinator.requests import (

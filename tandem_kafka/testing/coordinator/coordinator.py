@@ -13,11 +13,11 @@ from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_joins import ClassicJoins
 from tandem_kafka.testing.coordinator.classic_members import ClassicMembers
 from tandem_kafka.testing.coordinator.classic_syncs import ClassicSyncs
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
+from tandem_kafka.testing.coordinator.kip848_members import Kip848Members
 from tandem_kafka.testing.coordinator.log import GroupLog
 from tandem_kafka.testing.coordinator.migration import Migration
-from tandem_kafka.testing.coordinator.modern_members import ModernMembers
 from tandem_kafka.testing.coordinator.offsets import Offsets
 from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
@@ -55,7 +55,7 @@ class GroupCoordinator:
         self._due = self._all_timers()
 
     def _all_handlers(self) -> dict[type[Request], Callable[[Any], None]]:
-        modern_members = ModernMembers(self._context, self.consumer, self._migration)
+        modern_members = Kip848Members(self._context, self.consumer, self._migration)
         return {
             requests.JoinGroup: self._join,
             requests.SyncGroup: self._sync,

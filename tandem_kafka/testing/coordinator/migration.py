@@ -12,8 +12,8 @@ from kafka import errors
 from tandem_kafka.testing.coordinator import consumer_protocol
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.members import JOIN_EPOCH, ConsumerGroupMember, Partitions
 from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
 from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat

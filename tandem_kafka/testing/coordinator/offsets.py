@@ -9,8 +9,8 @@ from kafka import errors
 from tandem_kafka.testing.coordinator import consumer_protocol
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.records import OffsetCommit, PendingOffsetCommit
 from tandem_kafka.testing.coordinator.requests import (
     CommitOffsets,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,

@@ -11,7 +11,7 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.members import ConsumerGroupMember, MemberState
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import UnsentRequest
-from tandem_kafka.request_managers.membership.classic.classic_states import State
+from tandem_kafka.request_managers.membership.classic.states import State
 from tandem_kafka.types import LeaveOperation, TopicPartition
 from tandem_kafka.wire.messages import (
     HeartbeatResponse,

@@ -11,8 +11,8 @@ from kafka import errors
 from tandem_kafka.assignors import MemberAssignment
 from tandem_kafka.errors import LocalAssignorError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
-from tests.unit.request_managers.membership.consumer_member import (
+from tandem_kafka.request_managers.membership.kip848.states import State
+from tests.unit.request_managers.membership.kip848_member import (
     INTERVAL_MS,
     ConsumerMember,
     beat_response,

@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tandem_kafka.errors import KafkaError, UnexpectedResponseError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tandem_kafka.request_managers.membership.classic.classic_states import State
+from tandem_kafka.request_managers.membership.classic.states import State
 from tandem_kafka.request_managers.user_code import UserCodeRunner
 from tandem_kafka.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tests.unit.request_managers.membership.member import (

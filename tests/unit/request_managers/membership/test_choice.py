@@ -8,11 +8,11 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.assignors import PartitionAssignor
-from tandem_kafka.request_managers.membership.classic.classic_membership import ClassicMembership
-from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
+from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
+from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
+from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.wire.messages import JoinGroupRequest
-from tests.unit.request_managers.membership.consumer_member import ConsumerMember
+from tests.unit.request_managers.membership.kip848_member import ConsumerMember
 
 
 class Nobody(PartitionAssignor):
@@ -65,7 +65,7 @@ def test_auto_does_not_fall_back_with_a_subscription_pattern() -> None:
         assert member.world.identity.fatal is error
         assert member.quiet()
         member.polls()
-    assert isinstance(member.manager._membership, ConsumerMembership)
+    assert isinstance(member.manager._membership, Kip848Membership)
     member.leaves()
     subscription.unsubscribe()
     subscription.subscribe(["orders"])

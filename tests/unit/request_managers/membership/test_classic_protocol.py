@@ -10,7 +10,7 @@ from kafka import errors
 from tandem_kafka.errors import AuthenticationError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.network.request import Purpose, ToNode
-from tandem_kafka.request_managers.membership.classic.classic_states import State
+from tandem_kafka.request_managers.membership.classic.states import State
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,

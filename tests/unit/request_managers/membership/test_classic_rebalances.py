@@ -14,7 +14,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
-from tandem_kafka.request_managers.membership.classic.classic_states import State
+from tandem_kafka.request_managers.membership.classic.states import State
 from tandem_kafka.types import LeaveOperation, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,

@@ -17,7 +17,7 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
 )
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
+from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -26,7 +26,7 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentResponse,
 )
 from tandem_kafka.wire.versions import BrokerVersionData, choose_version
-from tests.unit.request_managers.membership.consumer_member import (
+from tests.unit.request_managers.membership.kip848_member import (
     INTERVAL_MS,
     ConsumerMember,
     beat_response,

@@ -8,7 +8,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.metrics import AGES, COORDINATOR, SENSORS
-from tests.unit.request_managers.membership.consumer_member import (
+from tests.unit.request_managers.membership.kip848_member import (
     INTERVAL_MS,
     ConsumerMember,
     beat_response,

@@ -8,7 +8,7 @@ import pytest
 from kafka.errors import UnknownTopicOrPartitionError
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
-from tests.unit.request_managers.membership.consumer_member import (
+from tests.unit.request_managers.membership.kip848_member import (
     HELD,
     ConsumerMember,
     beat_response,

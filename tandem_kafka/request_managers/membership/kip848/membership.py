@@ -16,8 +16,8 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.consumer.confirmation import Confirmation
-from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import (
+from tandem_kafka.request_managers.membership.kip848.confirmation import Confirmation
+from tandem_kafka.request_managers.membership.kip848.heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -27,26 +27,26 @@ from tandem_kafka.request_managers.membership.consumer.consumer_heartbeat import
     new_member_id,
     with_advice,
 )
-from tandem_kafka.request_managers.membership.consumer.consumer_states import (
+from tandem_kafka.request_managers.membership.kip848.local_assignment import LocalAssignment
+from tandem_kafka.request_managers.membership.kip848.reconciliation import Reconciliation
+from tandem_kafka.request_managers.membership.kip848.states import (
     IN_GROUP,
     TAKES_TARGETS,
     TRANSITIONS,
     State,
 )
-from tandem_kafka.request_managers.membership.consumer.local_assignment import LocalAssignment
-from tandem_kafka.request_managers.membership.consumer.reconciliation import Reconciliation
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
 from tandem_kafka.types import LeaveOperation
 
-__all__ = ["ConsumerMembership"]
+__all__ = ["Kip848Membership"]
 
 log = client_logger(__name__)
 
 
-class ConsumerMembership(RequestManager):
+class Kip848Membership(RequestManager):
     """One member of a KIP-848 group."""
 
     resolves_regex = True

@@ -10,9 +10,9 @@ from kafka import errors
 from tandem_kafka.errors import AuthenticationError, InvalidRegularExpressionError
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.network.request import Purpose, ToNode
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
+from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction
-from tests.unit.request_managers.membership.consumer_member import (
+from tests.unit.request_managers.membership.kip848_member import (
     HELD,
     INTERVAL_MS,
     ConsumerMember,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
+from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.types import LeaveOperation
-from tests.unit.request_managers.membership.consumer_member import (
+from tests.unit.request_managers.membership.kip848_member import (
     INTERVAL_MS,
     ConsumerMember,
     beat_response,

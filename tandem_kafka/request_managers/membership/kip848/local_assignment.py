@@ -26,7 +26,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.consumer.target import AssignorMetadata
+from tandem_kafka.request_managers.membership.kip848.target import AssignorMetadata
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (

@@ -29,7 +29,7 @@ from tandem_kafka.events.background import PartitionsAssigned, PartitionsRevoked
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.consumer.target import (
+from tandem_kafka.request_managers.membership.kip848.target import (
     NO_PARTITIONS,
     Assignment,
     AssignorMetadata,

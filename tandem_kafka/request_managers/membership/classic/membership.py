@@ -26,13 +26,13 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.classic.assignor_calls import AssignorCalls
-from tandem_kafka.request_managers.membership.classic.classic_states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.classic.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.classic.join_and_sync import (
     ClassicRequests,
     group_error,
 )
 from tandem_kafka.request_managers.membership.classic.leadership import Leadership
+from tandem_kafka.request_managers.membership.classic.states import TRANSITIONS, State
 from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher

@@ -8,9 +8,9 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
+from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.types import TopicPartition
-from tests.unit.request_managers.membership.consumer_member import (
+from tests.unit.request_managers.membership.kip848_member import (
     HELD,
     INTERVAL_MS,
     ConsumerMember,

@@ -20,8 +20,8 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.consumer.local_assignment import Announcement
-from tandem_kafka.request_managers.membership.consumer.target import Assignment
+from tandem_kafka.request_managers.membership.kip848.local_assignment import Announcement
+from tandem_kafka.request_managers.membership.kip848.target import Assignment
 from tandem_kafka.runtime import Random
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import LeaveOperation

@@ -8,8 +8,8 @@ from kafka import errors
 
 from tandem_kafka.errors import InvalidRegularExpressionError
 from tandem_kafka.testing.coordinator.client_assignors import ClientAssignor
-from tandem_kafka.testing.coordinator.consumer import ConsumerGroup
 from tandem_kafka.testing.coordinator.context import GroupContext
+from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.members import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -20,10 +20,10 @@ from tandem_kafka.testing.coordinator.migration import Migration
 from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatResult
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["ModernMembers"]
+__all__ = ["Kip848Members"]
 
 
-class ModernMembers:
+class Kip848Members:
     """Handles the heartbeats of the KIP-848 members of one group."""
 
     def __init__(self, context: GroupContext, group: ConsumerGroup, migration: Migration) -> None:

@@ -10,8 +10,8 @@ from uuid import UUID
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent, PartitionsAssigned
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import UnsentRequest
-from tandem_kafka.request_managers.membership.consumer.consumer_membership import ConsumerMembership
-from tandem_kafka.request_managers.membership.consumer.consumer_states import State
+from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
+from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.types import LeaveOperation, TopicPartition
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatResponse
 from tests.unit.request_managers.world import TOPIC_ID, TP, TP1, World, code
@@ -66,7 +66,7 @@ class ConsumerMember:
         self.world.subscription.subscribe(topics or ["orders"])
 
     @property
-    def chosen(self) -> ConsumerMembership:
+    def chosen(self) -> Kip848Membership:
         return getattr(self.manager, "_membership", self.manager)
 
     @property
