@@ -22,7 +22,7 @@ class Plan:
     """The target assignment of the last round."""
 
     def __init__(self) -> None:
-        #: The situation that the next round must find, and the target. It is a single field,
+        #: The expected state before the next round, and its target. It is a single field,
         #: because an abandoned round may still be running on another thread.
         self._last: tuple[_Situation, Topics, Assignment] | None = None
 

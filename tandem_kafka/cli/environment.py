@@ -1,4 +1,4 @@
-"""What a command needs of the world: consumers, clients for administration, time."""
+"""A command's dependencies, replaceable in tests: consumers, administration clients, time."""
 
 from __future__ import annotations
 

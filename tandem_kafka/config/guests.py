@@ -1,4 +1,4 @@
-"""Checks of options for the surroundings of a consumer: proxies, reporters, foreign parts."""
+"""Checks of the options that take the user's objects or name other systems."""
 
 from __future__ import annotations
 

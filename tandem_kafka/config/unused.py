@@ -39,7 +39,7 @@ def without_use(
 
 
 def _missing(name: str, protocol: str) -> str | None:
-    """Return the part of the protocol that an option needs and that is not there."""
+    """Return the part that the option needs but the protocol lacks."""
     for prefix, part in _PARTS.items():
         if name.startswith(prefix) and part not in protocol.split("_"):
             return part

@@ -61,7 +61,7 @@ class BackgroundEvents:
                     first = error
                 else:
                     log.exception(
-                        "a further error besides the one that poll() raises",
+                        "another error; poll() raises the first one",
                         client=self._core.client,
                     )
             self._listener.due = None

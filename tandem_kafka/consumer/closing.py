@@ -234,7 +234,7 @@ class Closing:
         first, *others = errors
         for error in others:
             log.error(
-                "a further error while closing, besides the one that is raised: %r",
+                "another error while closing; the first one is raised: %r",
                 error,
                 client=self._core.client,
             )

@@ -196,7 +196,7 @@ class NetworkLoop:
     # --- parts ---------------------------------------------------------------------------------
 
     def _take_events(self) -> None:
-        # A fixed number, so that a busy application cannot keep the loop here.
+        # A fixed number, so that a busy application cannot starve the loop.
         for _ in range(len(self._queue)):
             event = self._queue.take()
             if event is None:

@@ -426,7 +426,7 @@ def _decode_response(sent: _InFlight, body: memoryview) -> Any:
 
 @lru_cache(maxsize=16)
 def _decode_versions(kind: Any, version: int, body: bytes) -> Any:
-    """Decode the response to ApiVersions, which all brokers of a cluster send alike."""
+    """Decode the response to ApiVersions; brokers of a cluster usually send the same bytes."""
     response = kind.decode(body)
     reject_nulls(response, version)
     return response

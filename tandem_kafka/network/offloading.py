@@ -13,7 +13,7 @@ __all__ = ["MAX_CONCURRENT", "Offloader", "Offloading"]
 
 T = TypeVar("T")
 
-#: The maximum number of concurrent queued calls, which limits the threads that hanging calls use.
+#: Maximum queued calls at once; bounds the threads that are stuck in hung calls.
 MAX_CONCURRENT: Final = 4
 
 

@@ -1,7 +1,7 @@
 """Decides which failures are logged: the first, a reminder now and then, and the end.
 
-Failures recur many times a second in an outage. If something fails and recovers in turn, its
-recovery is logged when it lasts, so that the number of lines has a limit in this case as well.
+Failures recur many times a second in an outage. If a broker flaps, its recovery is logged only
+once it is stable. This bounds the log.
 """
 
 from __future__ import annotations

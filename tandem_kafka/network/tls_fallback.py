@@ -114,7 +114,7 @@ class TlsTransport:
         return events + python.poll(0 if events else min(timeout_ms, _SLICE_MS))
 
     def _filter(self, events: Sequence[TransportEvent]) -> list[TransportEvent]:
-        """Return the events to be passed_on of: not those of handshakes that are tried again."""
+        """Drop the failures of handshakes that OpenSSL will retry."""
         passed_on: list[TransportEvent] = []
         for event in events:
             if isinstance(event, ConnectionOpened):

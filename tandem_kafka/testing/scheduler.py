@@ -99,7 +99,7 @@ class Scheduler:
         return self._random.randrange(below)
 
     def run_outside(self, work: Callable[[], T]) -> T:
-        """Do the work of another thread, also while a loop runs."""
+        """Run another thread's pending work, even inside a loop."""
         before, self.on_network_thread = self.on_network_thread, False
         try:
             return work()

@@ -271,7 +271,7 @@ class Control:
             log.debug("positions are left as they are: %s", error)
 
     async def _drain(self, partitions: Iterable[TopicPartition], deadline_ms: int) -> None:
-        """Drop what is queued, and wait for what is with a worker."""
+        """Drop the records that are queued, and wait for those that are running."""
         with self._workload.lock:
             parts = self._workload.drop_queued(partitions)
             for part in parts:

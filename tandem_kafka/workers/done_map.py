@@ -125,7 +125,7 @@ def fits(window: int, undone: int, holes: int, limit: int) -> bool:
 
 
 def _longest(runs: int, offsets: int) -> int:
-    """Return the size of so many runs with so many offsets in total, at most."""
+    """Return an upper bound, in bytes, for `runs` runs that cover `offsets` offsets."""
     size, length = runs, offsets >> 7
     while length:  # a varint of one more byte needs a run 128 times as long
         size += min(runs, length)

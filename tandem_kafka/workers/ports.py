@@ -72,7 +72,7 @@ class ConsumerPort(Protocol):
         ...
 
     async def end(self) -> None:
-        """Leave no trace of wakeups."""
+        """Consume a pending wakeup."""
         ...
 
 

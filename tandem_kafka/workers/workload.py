@@ -27,7 +27,7 @@ log = client_logger(__name__)
 
 
 class Workload:
-    """What was handed out, what is with a worker, and what is done.
+    """Records that are queued, running and done.
 
     Attributes:
         lock: Protects the state; several threads use it.
@@ -327,7 +327,7 @@ class Workload:
             self.failure = error
         else:
             log.error(
-                "a further error besides the one that run() raises",
+                "another error; run() raises the first one",
                 exc_info=error,
                 client=self._client,
             )

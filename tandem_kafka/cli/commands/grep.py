@@ -38,7 +38,7 @@ _NOTHING_MATCHED: Final = 1
 @click.option("--fixed", is_flag=True, help="PATTERN is text, not a regular expression.")
 @click.option("-v", "--invert", is_flag=True, help="Records that do not match.")
 @click.option("-c", "--count", is_flag=True, help="Print only how many.")
-@click.option("-m", "--max", "most", type=click.IntRange(1), help="Stop after so many.")
+@click.option("-m", "--max", "most", type=click.IntRange(1), help="Stop after N matches.")
 @printed
 @filtered
 @flags.connected

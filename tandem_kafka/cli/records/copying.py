@@ -43,7 +43,7 @@ class Pace:
         return _AT_ONCE if self._rate is None else max(1, min(_AT_ONCE, self._rate // 10))
 
     def wait(self, count: int) -> None:
-        """Wait until so many more records are due."""
+        """Wait until the rate limit allows `count` more records."""
         if self._rate is None:
             return
         now_ms = self._clock.now_ms()

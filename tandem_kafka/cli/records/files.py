@@ -1,4 +1,4 @@
-"""Writes the records of a span to JSON lines, Parquet or Arrow IPC."""
+"""Writes a range of records to JSON lines, Parquet or Arrow IPC."""
 
 from __future__ import annotations
 

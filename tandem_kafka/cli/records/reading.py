@@ -1,4 +1,4 @@
-"""Reads the records of a span, and then those that arrive."""
+"""Reads a range of records, and then those that arrive."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class OidcTokens:
             settings.socket_connection_setup_timeout_ms,
             clock,
         )
-        #: Written by the thread in `token`, of which there is one at a time, and by `discard`.
+        #: Writers: `token()` (one thread at a time) and `discard()`.
         self._kept: _Kept | None = None
         self._request()  # a file that cannot be used is an error of the constructor
 

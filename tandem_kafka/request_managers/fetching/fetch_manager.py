@@ -55,8 +55,8 @@ EMPTY_PAUSE_MS = 10
 QUIET_WAIT_MS = 5_000
 #: How long a broker may park a fetch on the bypass, which must be free for the next partition.
 BYPASS_WAIT_MS = 10
-#: The same where all on the bypass have caught up: this limit of `fetch_max_wait_ms`, for which
-#: they may have to wait for another slot, and this at most.
+#: If all have caught up: `fetch_max_wait_ms` / 50, at most 100 ms. They may have to wait that long
+#: for another slot.
 BYPASS_SHARE = 50
 BYPASS_LONGEST_WAIT_MS = 100
 

@@ -41,7 +41,7 @@ class Measurements:
         self._last: dict[Any, tuple[int, float]] = {}
 
     def forget(self) -> None:
-        """Begin differences anew, because the temporality has changed."""
+        """Reset the deltas, because the temporality has changed."""
         self._last.clear()
 
     def points(self, prefixes: tuple[str, ...], *, delta: bool) -> Iterator[Point]:

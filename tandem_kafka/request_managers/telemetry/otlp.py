@@ -25,7 +25,7 @@ class Point:
         value: The value, or the difference to the last push for a delta.
         time_ns: When it was measured, in nanoseconds since the Unix epoch.
         attributes: The tags.
-        start_ns: For a sum, the begin of its interval; None for a gauge.
+        start_ns: For a sum, the start of its interval; None for a gauge.
         delta: Whether the sum is a difference.
     """
 

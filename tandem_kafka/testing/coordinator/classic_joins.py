@@ -126,6 +126,7 @@ class ClassicJoins:
         result = group.join_result(member)
         result.skip_assignment = request.may_skip and result.leader == member_id
         if not request.may_skip:
-            # It must not assign. Without the field for this, the response names another leader.
+            # It must not assign. Before JoinGroup v9, which has `skip_assignment`, the response
+            # names another leader.
             result.leader, result.members = led, []
         self._step.respond(request, result)
