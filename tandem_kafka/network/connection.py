@@ -152,6 +152,10 @@ class BrokerConnection:
         self._correlation_id = 0
         self._chosen_versions: dict[tuple[Any, ...], int] = {}
 
+    def __repr__(self) -> str:
+        """Show the broker, the state and the requests in flight."""
+        return f"<BrokerConnection to {self.node}, {self.state.value}, {self.in_flight} in flight>"
+
     @property
     def in_flight(self) -> int:
         """The number of requests in flight."""

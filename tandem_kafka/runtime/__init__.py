@@ -2,8 +2,7 @@
 
 All other modules get the time from a `Clock`, wait through a `Driver` and use a given `Random`. A
 simulation can therefore control all three: the same facade, loop and request managers then run in
-one thread, deterministically, from a seed. Whoever writes a client on top of this library can use
-the same seam: each consumer has its `Runtime`.
+one thread, deterministically, from a seed. Libraries on top of this package use the same seam.
 """
 
 from __future__ import annotations

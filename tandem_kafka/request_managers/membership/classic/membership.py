@@ -77,6 +77,12 @@ class ClassicMembership(RequestManager):
         self._pending_sync: Any = None
         coordinator.on_fatal(self._fail)
 
+    def __repr__(self) -> str:
+        """Show the group, the state and the generation."""
+        group = self._group.metadata
+        name = f"{group.member_id!r} of {group.group_id!r}"
+        return f"<ClassicMembership {name}, {self.state.value}, generation {group.generation_id}>"
+
     @property
     def state(self) -> State:
         """The state of the member."""

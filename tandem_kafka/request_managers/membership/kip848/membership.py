@@ -92,6 +92,11 @@ class Kip848Membership(RequestManager):
         self._leave_futures: list[Completion[Any]] = []
         coordinator.on_fatal(self._fail)
 
+    def __repr__(self) -> str:
+        """Show the group, the state and the epoch."""
+        name = f"{self.member_id!r} of {self._group_id!r}"
+        return f"<Kip848Membership {name}, {self.state.value}, epoch {self._epoch}>"
+
     @property
     def state(self) -> State:
         """The state of the member."""
