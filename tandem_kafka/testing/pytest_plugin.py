@@ -5,7 +5,6 @@ Nothing is imported before a fixture is used, so that other test runs do not bec
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -42,9 +41,9 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[ServedKafka]:
-    """A cluster over TCP: that of TANDEM_BOOTSTRAP_SERVERS, or an embedded one."""
+    """A cluster over TCP: that of TANDEM_KAFKA_TEST_BROKERS, or an embedded one."""
     pytest.importorskip("confluent_kafka", reason="pip install 'tandem-kafka[testing]'")
-    from tandem_kafka.testing.served import BOOTSTRAP_VARIABLE, ServedKafka
+    from tandem_kafka.testing.served import ServedKafka, named_cluster
 
-    with ServedKafka(os.environ.get(BOOTSTRAP_VARIABLE) or None) as kafka:
+    with ServedKafka(named_cluster()) as kafka:
         yield kafka

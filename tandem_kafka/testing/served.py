@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Self
 
 from confluent_kafka import Producer
@@ -10,12 +11,17 @@ from confluent_kafka.cimpl import NewTopic
 
 from tandem_kafka.testing.embedded import MockCluster
 
-__all__ = ["BOOTSTRAP_VARIABLE", "ServedKafka"]
+__all__ = ["ServedKafka", "named_cluster"]
 
-#: The environment variable that names a real cluster to test against.
-BOOTSTRAP_VARIABLE = "TANDEM_BOOTSTRAP_SERVERS"
+#: The environment variable that names a real cluster to test against, and its former name.
+_VARIABLES = ("TANDEM_KAFKA_TEST_BROKERS", "TANDEM_BOOTSTRAP_SERVERS")
 
 _TIMEOUT_S = 30.0
+
+
+def named_cluster() -> str | None:
+    """Return the bootstrap servers of the real cluster that the environment names, if any."""
+    return next((found for name in _VARIABLES if (found := os.environ.get(name))), None)
 
 
 class ServedKafka:

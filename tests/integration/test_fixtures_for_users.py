@@ -36,7 +36,7 @@ def test_kafka_broker_uses_the_address_of_the_environment(
     kafka: KafkaCluster, topic: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    monkeypatch.setenv("TANDEM_BOOTSTRAP_SERVERS", kafka.bootstrap())
+    monkeypatch.setenv("TANDEM_KAFKA_TEST_BROKERS", kafka.bootstrap())
     pytester.makepyfile(CODE.format(topic=f"{topic}-of-a-user"))
     ran = pytester.runpytest_inprocess(
         "-p", "tandem_kafka.testing.pytest_plugin", "-p", "no:cacheprovider"

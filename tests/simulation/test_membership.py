@@ -15,8 +15,8 @@ from tests.scenarios.invariants import Invariants
 from tests.scenarios.run import KEPT_LINES
 from tests.simulation.ledger import Ledger, produce, topic
 
-#: More for a night: TANDEM_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
-SEEDS = range(*map(int, os.environ.get("TANDEM_SEEDS", "0-240").split("-")))
+#: More for a night: TANDEM_KAFKA_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
+SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-240").split("-")))
 
 #: Seeds that found a defect, with a description.
 FOUND = {

@@ -1,4 +1,4 @@
-"""Random calls beside the model; `TANDEM_SEEDS=0-5000` tries more of them."""
+"""Random calls beside the model; `TANDEM_KAFKA_SEEDS=0-5000` tries more of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tandem_kafka.testing import Simulation
 from tests.unit.confluent.model import _MODES, Model
 
-SEEDS = range(*map(int, os.environ.get("TANDEM_SEEDS", "0-40").split("-")))
+SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-40").split("-")))
 
 
 @pytest.mark.parametrize("mode", _MODES)

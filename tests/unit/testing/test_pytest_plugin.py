@@ -17,6 +17,7 @@ PLUGIN = "tandem_kafka.testing.pytest_plugin"
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the package importable, and use the embedded cluster."""
     monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.delenv("TANDEM_KAFKA_TEST_BROKERS", raising=False)
     monkeypatch.delenv("TANDEM_BOOTSTRAP_SERVERS", raising=False)
 
 
