@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
+import tandem_kafka
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[3]
 PLUGIN = "tandem_kafka.testing.pytest_plugin"
+
+# A module that a run of `pytester` imports first is removed after it, but not the names that the
+# package keeps of it.
+assert tandem_kafka.KafkaConsumer
 
 
 @pytest.fixture(autouse=True)
