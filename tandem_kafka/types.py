@@ -46,9 +46,9 @@ __all__ = [
     "TopicInfo",
     "TopicPartition",
     "ValueT",
-    "described",
     "epoch_of",
-    "named",
+    "names_of",
+    "offsets_text",
 ]
 
 Header = tuple[str, bytes | None]
@@ -260,11 +260,11 @@ def epoch_of(offset: OffsetAndMetadata) -> int:
     return UNKNOWN_EPOCH if offset.leader_epoch is None else offset.leader_epoch
 
 
-def named(partitions: Iterable[TopicPartition]) -> str:
+def names_of(partitions: Iterable[TopicPartition]) -> str:
     """Return partitions as text for a message: ``orders-0, orders-1``."""
     return ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)) or "nothing"
 
 
-def described(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
+def offsets_text(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
     """Return offsets as text for a message: ``orders-0 at 17, orders-1 at 4``."""
     return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))

@@ -12,7 +12,7 @@ from tandem_kafka.config.offset_reset import OffsetReset, parse_offset_reset
 from tandem_kafka.config.option import option_of, parse_option
 from tandem_kafka.config.options import Options
 from tandem_kafka.config.rules import check_rules, settle_defaults
-from tandem_kafka.config.shown import ShownOptions, shown
+from tandem_kafka.config.shown import ShownOptions, show
 from tandem_kafka.config.unused import without_use
 from tandem_kafka.config.written import as_written
 from tandem_kafka.logs import ClientNames, LinesOf
@@ -73,7 +73,7 @@ class Config(Options):
         for spec in dataclasses.fields(self):
             value = getattr(self, spec.name)
             if value != getattr(default, spec.name):
-                parts.append(f"{spec.name}={shown(value, secret=option_of(spec).secret)}")
+                parts.append(f"{spec.name}={show(value, secret=option_of(spec).secret)}")
         return f"Config({', '.join(parts)})"
 
     def by_name(self) -> ShownOptions:

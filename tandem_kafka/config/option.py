@@ -6,7 +6,7 @@ from dataclasses import Field, dataclass, field
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check
-from tandem_kafka.config.shown import shown
+from tandem_kafka.config.shown import show
 from tandem_kafka.errors import InvalidOptionError
 from tandem_kafka.logs import client_logger
 
@@ -62,7 +62,7 @@ def parse_option(spec: Field[Any], value: object) -> object:
     try:
         kept = known.check.parse(value)
     except (TypeError, ValueError) as error:
-        value_shown = shown(value, secret=known.secret)
+        value_shown = show(value, secret=known.secret)
         problem = str(error) or f"must be {known.check.allowed}"
         raise InvalidOptionError(f"{spec.name}={value_shown}: {problem}") from None
     least: Any = known.check.least

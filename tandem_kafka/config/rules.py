@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.options import Options
-from tandem_kafka.config.shown import shown
+from tandem_kafka.config.shown import show
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 from tandem_kafka.logs import client_logger
@@ -230,7 +230,7 @@ def _check_needed(config: Options, reason: str, names: tuple[str, ...]) -> None:
 
 
 def _show(config: Options, name: str) -> str:
-    return f"{name}={shown(getattr(config, name))}"
+    return f"{name}={show(getattr(config, name))}"
 
 
 _RULES: Final[tuple[Callable[[Options, _Given], None], ...]] = (

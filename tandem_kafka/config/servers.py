@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check, objects
-from tandem_kafka.config.shown import shown
+from tandem_kafka.config.shown import show
 
 __all__ = ["BOOTSTRAP_SERVERS"]
 
@@ -32,20 +32,20 @@ def _parse_server(text: str) -> tuple[str, int]:
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed or not _is_ipv6(host) or (rest and not rest.startswith(":")):
-            raise ValueError(f"{shown(text)} is not [IPv6 address]:port")
+            raise ValueError(f"{show(text)} is not [IPv6 address]:port")
         return host, _parse_port(rest[1:], text) if rest else _DEFAULT_PORT
     if _is_ipv6(text):
         return text, _DEFAULT_PORT
     host, colon, port = text.partition(":")
     if not host or "/" in text:
-        raise ValueError(f"{shown(text)} is not host:port")
+        raise ValueError(f"{show(text)} is not host:port")
     return host, _parse_port(port, text) if colon else _DEFAULT_PORT
 
 
 def _parse_port(port: str, server: str) -> int:
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
         raise ValueError(
-            f"the port {shown(port)} of {shown(server)} is not a number from 1 to {_MAX_PORT}"
+            f"the port {show(port)} of {show(server)} is not a number from 1 to {_MAX_PORT}"
         )
     return int(port)
 

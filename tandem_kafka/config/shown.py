@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["HIDDEN", "ShownOptions", "shown"]
+__all__ = ["HIDDEN", "ShownOptions", "show"]
 
 HIDDEN: Final = "<hidden>"
 
@@ -14,7 +14,7 @@ HIDDEN: Final = "<hidden>"
 _SECRET: Final = re.compile(r"(passw|secret|token)\w*\s*=|LoginModule|//[^/@]*@", re.IGNORECASE)
 
 
-def shown(value: object, *, secret: bool = False) -> str:
+def show(value: object, *, secret: bool = False) -> str:
     """Return the repr of a value, or `<hidden>` if it may contain a secret."""
     text = repr(value)
     if secret or (isinstance(value, (str, bytes, list, tuple)) and _SECRET.search(text)):
@@ -42,7 +42,7 @@ class ShownOptions(dict[str, Any]):
     def __repr__(self) -> str:
         """Show everything except secrets."""
         items = (
-            f"{name!r}: {HIDDEN if value is not None and name in self._secrets else shown(value)}"
+            f"{name!r}: {HIDDEN if value is not None and name in self._secrets else show(value)}"
             for name, value in self.items()
         )
         return f"{{{', '.join(items)}}}"

@@ -16,7 +16,7 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition, offsets_text
 
 __all__ = ["Commits"]
 
@@ -103,7 +103,7 @@ class Commits:
             log.warning(
                 "offsets were not committed before the partitions were released, so records "
                 "may be read again: %s (%s)",
-                described(chosen),
+                offsets_text(chosen),
                 error,
                 client=self._core.client,
             )
@@ -201,7 +201,7 @@ class Commits:
         log.log(
             logging.WARNING if first else logging.DEBUG,
             "asynchronous commit of %s failed: %s",
-            described(offsets),
+            offsets_text(offsets),
             error,
             client=self._core.client,
         )

@@ -22,7 +22,7 @@ from tandem_kafka.types import (
     OffsetAndTimestamp,
     TopicPartition,
     epoch_of,
-    named,
+    names_of,
 )
 
 __all__ = ["Positions"]
@@ -109,7 +109,7 @@ class Positions:
                 ListOffsets(deadline_ms=deadline_ms, timestamps=dict(timestamps))
             )
         except KafkaTimeoutError as error:
-            msg = f"Failed to get offsets by times in {timeout_ms} ms for {named(timestamps)}"
+            msg = f"Failed to get offsets by times in {timeout_ms} ms for {names_of(timestamps)}"
             raise KafkaTimeoutError(msg) from error
 
     def lag(self, tp: TopicPartition) -> int | None:

@@ -38,8 +38,8 @@ from tandem_kafka.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     TopicPartition,
-    described,
-    named,
+    names_of,
+    offsets_text,
 )
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
@@ -328,7 +328,7 @@ class CommitManager(RequestManager):
                 if old is not None and NO_TOPIC_ID != now != old:
                     commit.future.fail(
                         CommitFailedError(
-                            f"cannot commit {named(commit.offsets)}: topic {tp.topic} has been "
+                            f"cannot commit {names_of(commit.offsets)}: topic {tp.topic} has been "
                             "deleted and recreated, so the offsets are no longer valid"
                         )
                     )
@@ -358,7 +358,7 @@ class CommitManager(RequestManager):
         log.log(
             logging.WARNING if due else logging.DEBUG,
             "auto-commit of %s failed: %s%s",
-            described(offsets),
+            offsets_text(offsets),
             future.error,
             "" if closing else "; it is retried after auto_commit_interval_ms",
         )
@@ -374,12 +374,12 @@ def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseExce
     failure: Exception
     if isinstance(error, RebalanceInProgressError):
         failure = CommitDuringRebalanceError(
-            f"the group is rebalancing and rejected the commit of {named(offsets)}; call poll() "
+            f"the group is rebalancing and rejected the commit of {names_of(offsets)}; call poll() "
             "to complete the rebalance, then commit the partitions that are still assigned"
         )
     else:
         failure = CommitFailedError(
-            f"the commit of {named(offsets)} was rejected, because this consumer is no longer a "
+            f"the commit of {names_of(offsets)} was rejected, because this consumer is no longer a "
             f"member of the group ({error}); call poll() more often, or reduce max_poll_records"
         )
     failure.__cause__ = error

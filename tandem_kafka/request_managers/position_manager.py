@@ -20,7 +20,7 @@ from tandem_kafka.types import (
     OffsetAndTimestamp,
     TopicPartition,
     epoch_of,
-    named,
+    names_of,
 )
 
 __all__ = ["PositionsManager"]
@@ -65,7 +65,7 @@ class PositionsManager(RequestManager):
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int) -> None:
         """Continue at the user's offset."""
         fields = {"topic": tp.topic, "partition": tp.partition, "offset": offset}
-        log.debug("%s: seek to offset %d", named([tp]), offset, fields=fields)
+        log.debug("%s: seek to offset %d", names_of([tp]), offset, fields=fields)
         self._set_position(self._context.subscription.get(tp), Position(offset, leader_epoch))
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
@@ -151,7 +151,7 @@ class PositionsManager(RequestManager):
                 without.append(state)
             else:
                 log.debug(
-                    "%s starts at its committed offset %d", named([state.tp]), committed.offset
+                    "%s starts at its committed offset %d", names_of([state.tp]), committed.offset
                 )
                 self._set_position(state, Position(committed.offset, epoch_of(committed)))
         self._no_committed_offset(without)

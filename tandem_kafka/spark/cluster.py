@@ -22,7 +22,7 @@ from tandem_kafka.spark.client import consumer_options, servers_of, what_to_chec
 from tandem_kafka.spark.failures import MistakeError
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition, named
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition, names_of
 
 __all__ = ["Cluster", "DataLossError", "NoBrokerError", "UnknownTopicError"]
 
@@ -126,16 +126,17 @@ class Cluster:
         if not names:
             numbers = sorted({tp.partition for tp in existing if tp.topic == min(missing).topic})
             return (
-                f"{option}: there is no {named(missing)}; {min(missing).topic} has the partitions "
-                f"{', '.join(map(str, numbers))}: correct the option"
+                f"{option}: there is no {names_of(missing)}; {min(missing).topic} has the "
+                f"partitions {', '.join(map(str, numbers))}: correct the option"
             )
         others = {tp.topic for tp in _existing(consumer)}
         found = (each for name in names for each in get_close_matches(name, others))
         near = list(dict.fromkeys(found))
         hint = f"did you mean {', '.join(near)}? If not, " if near else ""
         return (
-            f"{option}: there is no {named(missing)}, because there is no topic {', '.join(names)} "
-            f"at {servers_of(self._options.kafka)}; {hint}create it or correct the option"
+            f"{option}: there is no {names_of(missing)}, because there is no topic "
+            f"{', '.join(names)} at {servers_of(self._options.kafka)}; "
+            f"{hint}create it or correct the option"
         )
 
     # --- offsets -------------------------------------------------------------------------------
@@ -206,8 +207,8 @@ class Cluster:
         without = [tp for tp in partitions if tp not in found]
         if without and starting and self._options.error_without_match:
             raise InvalidArgumentError(
-                f"no record of {named(without)} is at or after the starting time; to start at the "
-                "end of these partitions, set startingOffsetsByTimestampStrategy to latest"
+                f"no record of {names_of(without)} is at or after the starting time; to start at "
+                "the end of these partitions, set startingOffsetsByTimestampStrategy to latest"
             )
         return found | (self.latest(without) if without else {})
 
@@ -287,5 +288,5 @@ def _check_names(given: Collection[TopicPartition], partitions: Collection[Topic
     if differing:
         raise InvalidArgumentError(
             "offsets and times must be given for exactly the partitions to read; "
-            f"these differ: {named(differing)}"
+            f"these differ: {names_of(differing)}"
         )

@@ -33,7 +33,7 @@ from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
 from tandem_kafka.spark.shipping import Shipped
-from tandem_kafka.types import TopicPartition, named
+from tandem_kafka.types import TopicPartition, names_of
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -193,7 +193,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             first = beginning
         gone = sorted(first.keys() - last.keys())
         if gone and not unknown:
-            self._lost(f"partitions are gone: {named(gone)}")
+            self._lost(f"partitions are gone: {names_of(gone)}")
         new = sorted(last.keys() - first.keys())
         if new:
             first |= self._first_of_new(new)
@@ -216,7 +216,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         earliest = self._cluster.earliest(new)
         for tp in new:
             if earliest.get(tp, 0) > 0:
-                self._lost(f"{named([tp])} is new but begins at offset {earliest[tp]}")
+                self._lost(f"{names_of([tp])} is new but begins at offset {earliest[tp]}")
         return {tp: earliest.get(tp, 0) for tp in new}
 
     def _lost(self, what: str) -> None:

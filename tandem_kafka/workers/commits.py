@@ -8,7 +8,7 @@ from functools import partial
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition, described
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition, offsets_text
 from tandem_kafka.workers.assignment import AssignedPartition
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.ports import ConsumerPort
@@ -70,7 +70,7 @@ class Commits:
             log.warning(
                 "offsets were not committed before the partitions were released, so records "
                 "may be handled again: %s (%s)",
-                described(offsets),
+                offsets_text(offsets),
                 error,
             )
             return error

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
-from tandem_kafka.types import TopicPartition, named
+from tandem_kafka.types import TopicPartition, names_of
 from tandem_kafka.workers.assignment import AssignedPartition
 from tandem_kafka.workers.commits import Commits
 from tandem_kafka.workers.ports import ConsumerPort
@@ -283,7 +283,7 @@ class Control:
         log.warning(
             "handlers of %s were still running when the drain ended (drain_timeout_ms=%s); what "
             "they do from now on is not committed, and their records are handled again",
-            named(late),
+            names_of(late),
             self._settings.drain_timeout_ms,
         )
 

@@ -25,7 +25,7 @@ from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
-from tandem_kafka.types import Node, TopicPartition, named
+from tandem_kafka.types import Node, TopicPartition, names_of
 
 __all__ = ["FetchResponseHandler", "RequestedPartition"]
 
@@ -205,7 +205,7 @@ class FetchResponseHandler:
             # enough.
             state.out_of_range_at, state.retry_at_ms = requested.offset, 0
             return
-        log.info("%s: fetch offset %d is out of range", named([state.tp]), requested.offset)
+        log.info("%s: fetch offset %d is out of range", names_of([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):
             error = OffsetOutOfRangeError({state.tp: requested.offset})
             self._buffer_error(requested, error, sticky=True)

@@ -12,7 +12,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.types import LeaveOperation, TopicPartition, named
+from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 
 __all__ = ["UngroupedMembership"]
 
@@ -80,11 +80,11 @@ class UngroupedMembership:
         owned = frozenset(self._subscription.assigned)
         target = self._target(owned)
         if gone := owned - target:
-            log.info("releasing %s, which are no longer subscribed", named(gone))
+            log.info("releasing %s, which are no longer subscribed", names_of(gone))
             event = PartitionsRevoked(gone)
             self._callbacks.run(event, lambda: self._subscription.set_assigned(owned & target))
         elif new := target - owned:
-            log.info("assigning %s without a group", named(new))
+            log.info("assigning %s without a group", names_of(new))
             self._callbacks.run(PartitionsAssigned(target, new), self._start_fetching)
 
     def _start_fetching(self) -> None:

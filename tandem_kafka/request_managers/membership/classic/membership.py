@@ -38,7 +38,7 @@ from tandem_kafka.request_managers.membership.timers import PollTimer, Rebalance
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
-from tandem_kafka.types import LeaveOperation, TopicPartition, named
+from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 
 __all__ = ["ClassicMembership"]
 
@@ -390,8 +390,8 @@ class ClassicMembership(RequestManager):
             "group %s: generation %d, assigned %s, added %s",
             self._context.config.group_id,
             self._group.metadata.generation_id,
-            named(assigned),
-            named(added),
+            names_of(assigned),
+            names_of(added),
         )
         self._callbacks.run(PartitionsAssigned(assigned, added), self._start_fetching)
 

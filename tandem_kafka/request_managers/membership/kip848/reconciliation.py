@@ -38,7 +38,7 @@ from tandem_kafka.request_managers.membership.kip848.target import (
     by_topic_id,
 )
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.types import TopicPartition, named
+from tandem_kafka.types import TopicPartition, names_of
 
 __all__ = ["Reconciliation"]
 
@@ -160,7 +160,7 @@ class Reconciliation:
         if not revoked:
             self._assign(assignment, resolved)
             return
-        log.info("group %s: revoking %s", self._context.config.group_id, named(revoked))
+        log.info("group %s: revoking %s", self._context.config.group_id, names_of(revoked))
         self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(assignment, resolved))
 
     def _revoked(self, assignment: Assignment, resolved: Resolved) -> None:
@@ -185,8 +185,8 @@ class Reconciliation:
         log.info(
             "group %s: assigned %s, added %s",
             self._context.config.group_id,
-            named(resolved.partitions),
-            named(added),
+            names_of(resolved.partitions),
+            names_of(added),
         )
         self._callbacks.run(
             PartitionsAssigned(resolved.partitions, added),
