@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.offsets import Offsets
 from tandem_kafka.confluent.rebalancing import Assignment
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.confluent.statistics import Statistics
-from tandem_kafka.confluent.taken import Hand
 from tandem_kafka.errors import KafkaError as OurKafkaError
 
 __all__ = ["Reader"]
 
 #: Interval for serving the group, automatic commits and callbacks.
 _SERVE_MS: Final = 100
+#: Messages that are kept after they were returned; they are forgotten together.
+_KEPT: Final = 500
 #: Maximum wait of one iteration of the loop; the shorter one applies with `enable.partition.eof`.
 _WAIT_MS, _SHORT_WAIT_MS = 500, 50
 
@@ -36,12 +37,27 @@ class Reader:
         self._statistics = Statistics(shared, assignment, offsets)
         self.serve_ms = 0
 
-    def collect(self, count: int, wait_ms: float) -> Hand:
-        """Return a hand with `count` items, or with fewer after the timeout.
+    def ready(self) -> bool:
+        """Tell whether an item waits and no other work is due; if none waits, take a record."""
+        if self._now_ms() >= self.serve_ms:
+            return False
+        taken = self._taken
+        items: Any = taken.items
+        if taken.given - items[0] == len(items):
+            if len(items) > _KEPT:
+                taken.forget()
+            try:
+                next(taken.one_more, None)
+            except OurKafkaError as error:
+                self._events.failed(error, 0)
+        return len(items) > taken.given - items[0]
+
+    def collect(self, count: int, wait_ms: float) -> None:
+        """Collect until `count` items wait, or until the timeout.
 
         What was collected before a callback raised is returned; the next call raises the error.
         """
-        self.begin()
+        self._taken.forget()
         if not self._callbacks.running:
             self._callbacks.raise_error()
         try:
@@ -49,13 +65,6 @@ class Reader:
                 self._collect(count, self._now_ms() + wait_ms)
         finally:
             self._events.returned()
-        return self._taken.hand
-
-    def begin(self) -> Hand:
-        """Forget what the application has, but not inside a callback: records are being taken."""
-        if not self._callbacks.running:
-            self._taken.begin()
-        return self._taken.hand
 
     def _collect(self, count: int, end_ms: float) -> None:
         while True:

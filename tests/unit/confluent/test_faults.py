@@ -88,6 +88,17 @@ def test_a_refused_seek_changes_nothing(simulation: Simulation) -> None:
     assert [offset for partition, offset in messages if partition == 0] == list(range(15))
 
 
+@pytest.mark.parametrize("call", ["assign", "incremental_assign"])
+def test_a_refused_assignment_changes_nothing(simulation: Simulation, call: str) -> None:
+    fill(simulation, 2)
+    consumer = reading(simulation, A)
+    assert len(polled(consumer, 1)) == 1
+    with pytest.raises(KafkaException):
+        getattr(consumer, call)([TopicPartition("t", 1, -5)])
+    assert [each.partition for each in consumer.assignment()] == [0]
+    assert offsets(polled(consumer, 2, 0.5)) == [(0, 1)]
+
+
 @pytest.mark.parametrize("where", ["callback", "commit"])
 def test_ctrl_c_in_a_revocation_hands_nothing_out_afterwards(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch, where: str
