@@ -50,6 +50,7 @@ class Events:
         self._max_poll_ms = settings.get("max.poll.interval.ms", 300_000)
         self._polled_ms = self._began_ms = self._clock.now_ms()
         self._connected = False
+        self._servers = len(settings.get("bootstrap.servers", "").split(","))
         self._reported_ms: dict[tuple[int, str], int] = {}
         self._unchecked_topics: list[str] = []
 
@@ -150,13 +151,18 @@ class Events:
         if not self._connected:
             self._connected = self._kafka.bootstrap_connected()
             down = KafkaError(KafkaError._ALL_BROKERS_DOWN, retriable=True)
-            late = self._clock.now_ms() - self._began_ms > _CONNECT_MS
-            if not self._connected and late and self._is_new(down):
+            if not self._connected and self._unreachable() and self._is_new(down):
                 self._call_error_cb(down)
         elif self._unchecked_topics:
             topics, self._unchecked_topics = self._unchecked_topics, []
             for topic in topics:
                 self._check_topic(topic)
+
+    def _unreachable(self) -> bool:
+        """Tell whether each bootstrap server has failed, or none has responded for long."""
+        if self._clock.now_ms() - self._began_ms > _CONNECT_MS:
+            return True
+        return len(self._kafka.health().troubles) >= self._servers
 
     def _check_topic(self, topic: str) -> None:
         try:
