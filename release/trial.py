@@ -56,7 +56,7 @@ def _try(wheel: Path, folder: Path) -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("TANDEM_")},
         "PATH": f"{binaries}{os.pathsep}{_programs(folder / 'programs')}",
-        "TANDEM_SEEDS": SEEDS,
+        "TANDEM_KAFKA_SEEDS": SEEDS,
     }
     if wheel.name.endswith("-none-any.whl"):
         environment["TANDEM_KAFKA_NATIVE"] = "off"

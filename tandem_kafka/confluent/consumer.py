@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -16,18 +17,15 @@ from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import Lookups, group_bytes
 from tandem_kafka.confluent.messages import message_of
 from tandem_kafka.confluent.offsets import Offsets
-from tandem_kafka.confluent.partitions import Part, check_partitions, described
+from tandem_kafka.confluent.partitions import check_partitions, described
 from tandem_kafka.confluent.reader import Reader
 from tandem_kafka.confluent.rebalancing import Assignment, Callback
 from tandem_kafka.confluent.shared import Shared
-from tandem_kafka.errors import KafkaError as OurKafkaError
 from tandem_kafka.runtime import Runtime
 
 __all__ = ["Consumer"]
 
 _MAX_MESSAGES: Final = 1_000_000
-#: Messages that are kept after they were returned; they are forgotten together.
-_KEPT: Final = 500
 
 
 class Consumer:
@@ -62,6 +60,7 @@ class Consumer:
     def _begin(self, kafka: KafkaConsumer[Any, Any], settings: Settings, runtime: Runtime) -> None:
         shared = Shared(kafka, settings, runtime)
         self._kafka, self._assigned, self._taken = kafka, shared.assigned, shared.taken
+        self._changes = shared.changes
         self._callbacks, self._now_ms = shared.callbacks, shared.clock.now_ms
         self._offsets = Offsets(shared)
         self._assignment = Assignment(shared, self._offsets, self)
@@ -82,28 +81,22 @@ class Consumer:
             RuntimeError: The consumer is closed, or another thread is polling.
             KafkaException: The consumer cannot continue.
         """
-        if self._closed:
+        if self._closed or self._changes.unfinished is not None:
             self._check_open()
-        # Fast path: return the next record. All other work is done every 100 ms.
-        hand, at_hand = self._taken.hand, False
-        if self._now_ms() < self._reader.serve_ms:
-            if hand.given == len(hand.items):
-                if hand.given >= _KEPT:
-                    hand = self._reader.begin()
-                try:
-                    next(hand.one_more, None)
-                except OurKafkaError as error:
-                    self._events.failed(error, 0)
-            at_hand = hand.given < len(hand.items)
-        if not at_hand:
-            hand = self._reader.collect(1, _wait_ms(timeout))
-        given = hand.given
-        if given == len(hand.items):
+        if not self._reader.ready():
+            self._reader.collect(1, _wait_ms(timeout))
+        taken = self._taken
+        items, given, drops = taken.items, taken.given, taken.drops
+        try:
+            item = items[given - items[0]]
+        except IndexError:
             return None
-        message = self._message_of(hand.items[given])
-        # This store moves the position. It must directly precede the return; see `Hand`.
-        hand.given = given + 1
-        return message
+        message = self._message_of(item)
+        if taken.given == given and taken.drops == drops:
+            # This store moves the position. It must directly precede the return; see `Taken`.
+            taken.given = given + 1
+            return message
+        return self.poll(timeout)  # another thread was faster
 
     def consume(
         self, num_messages: int = 1, timeout: float | None = -1
@@ -118,12 +111,17 @@ class Consumer:
         if not 0 <= num_messages <= _MAX_MESSAGES:
             msg = "num_messages must be between 0 and 1000000 (1M)"
             raise ValueError(msg)
-        hand = self._reader.collect(num_messages, _wait_ms(timeout))
-        given = hand.given
-        end = min(given + num_messages, len(hand.items))
-        messages = list(map(message_of, hand.items[given:end]))
-        hand.given = end  # as in `poll()`
-        return messages
+        taken = self._taken
+        self._reader.collect(num_messages, _wait_ms(timeout))
+        while True:
+            given, drops = taken.given, taken.drops
+            at = given - taken.items[0]
+            found = taken.items[at : at + num_messages]
+            messages = list(map(message_of, found))
+            after = given + len(found)
+            if taken.given == given and taken.drops == drops:
+                taken.given = after  # as in `poll()`
+                return messages
 
     # --- the assignment ------------------------------------------------------------------------
 
@@ -162,7 +160,7 @@ class Consumer:
             code = KafkaError._INVALID_ARG
             raise failure(code, f"Failed to set subscription: {words(code)}")
         with raising("Failed to set subscription"):
-            self._assignment.subscribe(topics, callbacks)
+            self._changes.make(partial(self._assignment.subscribe, topics, callbacks))
         self._events.subscribed(topics)
         self._callbacks.raise_error()
 
@@ -170,7 +168,7 @@ class Consumer:
         """Give up all partitions and leave the group."""
         self._check_open()
         with raising("Failed to remove subscription"):
-            self._assignment.unsubscribe()
+            self._changes.make(self._assignment.unsubscribe)
         self._callbacks.raise_error()
 
     def assign(self, partitions: list[TopicPartition]) -> None:
@@ -277,25 +275,19 @@ class Consumer:
             code = KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION
             raise failure(code, f"{what}: {words(code)}")
         with raising(what):
-            self._assignment.seek(part, self._assignment.sought(each.offset), each.leader_epoch)
+            self._assignment.seek(part, each)
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         """Return no messages of these partitions; partitions that are not assigned are ignored."""
-        self._each_assigned(partitions, self._assignment.pause, "Failed to pause partitions")
+        self._check_open()
+        with raising("Failed to pause partitions"):
+            self._assignment.pause(check_partitions(partitions))
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         """Return messages of these partitions again; ignores partitions that are not assigned."""
-        self._each_assigned(partitions, self._assignment.resume, "Failed to resume partitions")
-
-    def _each_assigned(
-        self, partitions: list[TopicPartition], do: Callable[[Part], None], what: str
-    ) -> None:
         self._check_open()
-        for each in check_partitions(partitions):
-            part = self._assigned.get(each.key)
-            if part is not None:
-                with raising(what):
-                    do(part)
+        with raising("Failed to resume partitions"):
+            self._assignment.resume(check_partitions(partitions))
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float | None = None, cached: bool = False
@@ -376,6 +368,7 @@ class Consumer:
     def _check_open(self, text: str = "Consumer closed") -> None:
         if self._closed:
             raise RuntimeError(text)
+        self._changes.finish()
 
 
 def _wait_ms(timeout: float | None) -> float:

@@ -35,22 +35,17 @@ class DeserializingConsumer(Consumer):
         self._value_deserializer: Deserializer | None = given.pop("value.deserializer", None)
         super().__init__(given)
 
-    def poll(self, timeout: float | None = -1) -> Message[Any, Any] | None:
-        """Return the next message, deserialized, or None after the timeout.
-
-        Raises:
-            KeyDeserializationError, ValueDeserializationError: A deserializer failed.
-            ConsumeError: An event occurred.
-        """
-        return super().poll(timeout)
-
     def _message_of(self, item: Any) -> Message[Any, Any]:
         """Deserialize before the position moves: an interrupt (Ctrl-C) then loses nothing."""
-        message: Message[Any, Any] = message_of(item)
+        taken, message = self._taken, message_of(item)
+        given, drops = taken.given, taken.drops
+        at = given - taken.items[0]
+        ours = item in taken.items[at : at + 1]
         try:
             return self._deserialized(message)
         except ConsumeError:
-            self._taken.hand.given += 1  # the application has the message, in the error
+            if ours and taken.given == given and taken.drops == drops:
+                taken.given = given + 1  # the application has the message, in the error
             raise
 
     def _deserialized(self, message: Message[Any, Any]) -> Message[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
@@ -40,7 +41,7 @@ class Events:
 
     def __init__(self, shared: Shared, assignment: Assignment) -> None:
         self._kafka, self._assigned, self._taken = shared.kafka, shared.assigned, shared.taken
-        self._clock, self._driver = shared.clock, shared.driver
+        self._clock, self._driver, self._changes = shared.clock, shared.driver, shared.changes
         self._assignment, self._call = assignment, shared.callbacks.run
         settings = shared.settings
         self._error_cb = settings.callbacks.get("error_cb")
@@ -49,6 +50,7 @@ class Events:
         self._max_poll_ms = settings.get("max.poll.interval.ms", 300_000)
         self._polled_ms = self._began_ms = self._clock.now_ms()
         self._connected = False
+        self._servers = len(settings.get("bootstrap.servers", "").split(","))
         self._reported_ms: dict[tuple[int, str], int] = {}
         self._unchecked_topics: list[str] = []
 
@@ -73,9 +75,8 @@ class Events:
             f"Application maximum poll interval ({self._max_poll_ms}ms) exceeded by {late_ms}ms"
         )
         event = error_message(KafkaError(KafkaError._MAX_POLL_EXCEEDED, reason))
-        for part in self._assigned:
-            self._assignment.rewind(part)
-        self._taken.hand.items.append(event)
+        self._changes.make(self._assignment.rewind)
+        self._taken.items.append(event)
         return True
 
     def returned(self) -> None:
@@ -83,7 +84,7 @@ class Events:
         self._polled_ms = self._clock.now_ms()
 
     def _add(self, error: KafkaError, *where: Any) -> None:
-        self._taken.hand.items.append(error_message(error, *where))
+        self._taken.items.append(error_message(error, *where))
 
     # --- errors --------------------------------------------------------------------------------
 
@@ -126,7 +127,8 @@ class Events:
                 event = KafkaError(KafkaError._AUTO_OFFSET_RESET, f"{error}")
                 offset = found[tp] if isinstance(found, dict) else part.start
                 self._add(event, *tp, offset)
-                self._assignment.stop(part)  # last: Ctrl-C before this repeats the event
+                # Last: Ctrl-C before this repeats the event.
+                self._changes.make(partial(self._assignment.stop, part))
 
     def _without_position(self) -> list[Key]:
         return [part.tp for part in self._assigned if not self._has_position(part)]
@@ -149,13 +151,18 @@ class Events:
         if not self._connected:
             self._connected = self._kafka.bootstrap_connected()
             down = KafkaError(KafkaError._ALL_BROKERS_DOWN, retriable=True)
-            late = self._clock.now_ms() - self._began_ms > _CONNECT_MS
-            if not self._connected and late and self._is_new(down):
+            if not self._connected and self._unreachable() and self._is_new(down):
                 self._call_error_cb(down)
         elif self._unchecked_topics:
             topics, self._unchecked_topics = self._unchecked_topics, []
             for topic in topics:
                 self._check_topic(topic)
+
+    def _unreachable(self) -> bool:
+        """Tell whether each bootstrap server has failed, or none has responded for long."""
+        if self._clock.now_ms() - self._began_ms > _CONNECT_MS:
+            return True
+        return len(self._kafka.health().troubles) >= self._servers
 
     def _check_topic(self, topic: str) -> None:
         try:

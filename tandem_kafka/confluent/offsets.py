@@ -184,7 +184,7 @@ def offsets_of(message: Any, offsets: Any, prefix: str) -> Chosen:
     Raises:
         ValueError: Both are given.
         TypeError: An argument has the wrong type.
-        KafkaException: The message is an event.
+        KafkaException: The message has an error.
     """
     if message is None:
         return {each.key: each.target for each in check_partitions(offsets) if each.offset >= 0}
@@ -194,10 +194,13 @@ def offsets_of(message: Any, offsets: Any, prefix: str) -> Chosen:
     if not isinstance(message, Message):
         msg = f"expected Message, not {type(message).__name__}"
         raise TypeError(msg)
+    error = message.error()
+    if error is not None:
+        reason = f"{prefix}: the message has an error: {error.str()!r}"
+        raise failure(KafkaError._INVALID_ARG, reason)
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    if message.error() is not None or topic is None or partition is None or offset is None:
-        code = KafkaError._INVALID_ARG
-        raise failure(code, f"{prefix}: the message is an error, not a record")
+    if topic is None or partition is None or offset is None:
+        return {}  # as for a partition without an offset
     epoch = message.leader_epoch()
     return {
         Key(topic, partition): OffsetAndMetadata(offset + 1, "", -1 if epoch is None else epoch)

@@ -78,6 +78,7 @@ class Part:
         eof_at: The end that was last reported.
         low: The first offset, if known.
         seeks: The number of seeks.
+        back: The offset to which our consumer must go back, because records were dropped.
         start: Where the application wants to start; see `OFFSET_...`.
     """
 
@@ -92,6 +93,7 @@ class Part:
         self.eof_at = OFFSET_INVALID
         self.low: int | None = None
         self.seeks = 0
+        self.back: int | None = None
 
     @property
     def position(self) -> OffsetAndMetadata | None:
@@ -109,16 +111,18 @@ class Assigned:
     def __iter__(self) -> Iterator[Part]:
         return iter(list(self.parts.values()))
 
+    def __contains__(self, part: Part) -> bool:
+        return self.parts.get(part.tp) is part
+
     def get(self, tp: Key) -> Part | None:
         """Return a partition, or None if it is not assigned."""
         return self.parts.get(tp)
 
-    def add(self, tp: Key, start: int = OFFSET_INVALID) -> Part:
-        """Add a partition with a new state."""
-        part = self.parts[tp] = Part(tp, start)
-        return part
-
-    def remove(self, tps: Iterable[Key]) -> None:
-        """Remove partitions."""
+    def add(self, tps: Iterable[Key], start: int = OFFSET_INVALID) -> None:
+        """Add partitions with a new state."""
         for tp in tps:
-            self.parts.pop(tp, None)
+            self.parts[tp] = Part(tp, start)
+
+    def remove(self, tp: Key) -> None:
+        """Remove a partition."""
+        self.parts.pop(tp, None)

@@ -9,15 +9,16 @@ from tandem_kafka.confluent.offsets import Offsets
 from tandem_kafka.confluent.rebalancing import Assignment
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.confluent.statistics import Statistics
-from tandem_kafka.confluent.taken import Hand
 from tandem_kafka.errors import KafkaError as OurKafkaError
 
 __all__ = ["Reader"]
 
 #: Interval for serving the group, automatic commits and callbacks.
 _SERVE_MS: Final = 100
-#: Maximum wait of one iteration of the loop; the shorter one applies with `enable.partition.eof`.
-_WAIT_MS, _SHORT_WAIT_MS = 500, 50
+#: Messages that are kept after they were returned; they are forgotten together.
+_KEPT: Final = 500
+#: Maximum wait of one iteration of the loop with `enable.partition.eof`; otherwise `_SERVE_MS`.
+_SHORT_WAIT_MS: Final = 50
 
 
 class Reader:
@@ -36,12 +37,28 @@ class Reader:
         self._statistics = Statistics(shared, assignment, offsets)
         self.serve_ms = 0
 
-    def collect(self, count: int, wait_ms: float) -> Hand:
-        """Return a hand with `count` items, or with fewer after the timeout.
+    def ready(self) -> bool:
+        """Tell whether an item waits and no other work is due; if none waits, take a record."""
+        if self._now_ms() >= self.serve_ms:
+            return False
+        taken = self._taken
+        items = taken.items
+        if taken.given - items[0] == len(items):
+            if len(items) > _KEPT:
+                taken.forget()
+            try:
+                next(taken.one_more, None)
+            except OurKafkaError as error:
+                self._events.failed(error, 0)
+        waits: bool = len(items) > taken.given - items[0]
+        return waits
+
+    def collect(self, count: int, wait_ms: float) -> None:
+        """Collect until `count` items wait, or until the timeout.
 
         What was collected before a callback raised is returned; the next call raises the error.
         """
-        self.begin()
+        self._taken.forget()
         if not self._callbacks.running:
             self._callbacks.raise_error()
         try:
@@ -49,21 +66,17 @@ class Reader:
                 self._collect(count, self._now_ms() + wait_ms)
         finally:
             self._events.returned()
-        return self._taken.hand
-
-    def begin(self) -> Hand:
-        """Forget what the application has, but not inside a callback: records are being taken."""
-        if not self._callbacks.running:
-            self._taken.begin()
-        return self._taken.hand
 
     def _collect(self, count: int, end_ms: float) -> None:
         while True:
             collected = self._taken.waiting()
+            # Polling also keeps the membership alive, and runs rebalances and callbacks.
+            if collected < count and self._callbacks.raised is None:
+                self._take(max(0.0, end_ms - self._now_ms()), count - collected)
+            elif self._now_ms() >= self.serve_ms:
+                self._fetch(0, 1)
             if self._now_ms() >= self.serve_ms:
                 self._serve()
-            if self._taken.waiting() < count and self._callbacks.raised is None:
-                self._take(max(0.0, end_ms - self._now_ms()), count)
             if self._callbacks.raised is not None:
                 self.serve_ms = 0  # so that the next poll() comes here
                 break
@@ -72,19 +85,17 @@ class Reader:
         if not collected:
             self._callbacks.raise_error()
 
-    def _take(self, left_ms: float, count: int) -> None:
-        longest_ms = _SHORT_WAIT_MS if self._events.ends else _WAIT_MS
-        self._fetch(min(longest_ms, left_ms), count - self._taken.waiting())
+    def _take(self, left_ms: float, limit: int) -> None:
+        longest_ms = _SHORT_WAIT_MS if self._events.ends else _SERVE_MS
+        self._fetch(min(longest_ms, left_ms), limit)
         if self._events.ends:
             self._events.check_ends()
         self._events.check_cluster()
 
     def _serve(self) -> None:
         """Do the periodic work while records are returned."""
-        self.serve_ms = self._now_ms() + _SERVE_MS
-        # Polling keeps the membership alive, and runs rebalances and callbacks.
-        self._fetch(0, 1)
         now_ms = self._now_ms()
+        self.serve_ms = now_ms + _SERVE_MS
         self._offsets.commit_if_due(now_ms)
         if self._statistics.due(now_ms) and self._statistics.callback is not None:
             self._callbacks.run(self._statistics.callback, self._statistics.document())

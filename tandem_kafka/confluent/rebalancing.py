@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -40,7 +41,11 @@ class Assignment(ConsumerRebalanceListener):
 
     def __init__(self, shared: Shared, offsets: Offsets, consumer: Any) -> None:
         self._kafka, self._assigned, self._taken = shared.kafka, shared.assigned, shared.taken
-        self._clock, self._call = shared.clock, shared.callbacks.run
+        self._clock, self._call, self._make = (
+            shared.clock,
+            shared.callbacks.run,
+            shared.changes.make,
+        )
         self._offsets, self._consumer = offsets, consumer
         self._callbacks: dict[str, Callback | None] = {}
         self.subscribed = False
@@ -88,8 +93,7 @@ class Assignment(ConsumerRebalanceListener):
         self._rebalanced()
         self._taken.settle()
         keys = sorted(assigned)
-        for key in keys:
-            self._assigned.add(key)
+        self._make(partial(self._assigned.add, keys))
         on_assign = self._callbacks.get("on_assign")
         if on_assign is not None:
             self._call(on_assign, self._consumer, _plain(keys))
@@ -113,13 +117,15 @@ class Assignment(ConsumerRebalanceListener):
             if commit:
                 self._offsets.commit_before_revocation(parts)
         finally:  # also after Ctrl-C: our consumer does not call this again
-            self._forget(keys)
+            self._make(partial(self._forget, keys))
 
     def _forget(self, tps: Iterable[Key]) -> None:
         """Remove partitions, with what was taken of them."""
-        gone = list(tps)
-        self._taken.drop(*gone)
-        self._assigned.remove(gone)
+        for tp in list(tps):
+            part = self._assigned.get(tp)
+            if part is not None:
+                self._taken.drop(part)
+                self._assigned.remove(tp)
 
     def _rebalanced(self) -> None:
         self.rebalances += 1
@@ -132,8 +138,8 @@ class Assignment(ConsumerRebalanceListener):
         if self.subscribed:
             self._choose(partitions, exactly=True)
             return
-        self.unassign()
-        self._add(partitions)
+        targets = self._targets(partitions)
+        self._make(partial(self._replace, partitions, targets))
 
     def incremental_assign(self, partitions: list[Given]) -> None:
         """Also read these partitions."""
@@ -144,28 +150,32 @@ class Assignment(ConsumerRebalanceListener):
             if self._assigned.get(each.key) is not None:
                 reason = f"{_name(each.key)} can't be added: it is already assigned"
                 raise failure(KafkaError._CONFLICT, reason)
-        self._add(partitions)
+        self._make(partial(self._add, partitions, self._targets(partitions)))
 
     def incremental_unassign(self, partitions: list[Given]) -> None:
         """Stop reading these partitions."""
-        parts = [self._known(each) for each in partitions]
+        self._make(partial(self._give_up, [self._known(each) for each in partitions]))
+
+    def unassign(self) -> None:
+        """Stop reading all partitions."""
+        self._make(self._unassign)
+
+    def _unassign(self) -> None:
+        self._give_up(list(self._assigned))
+
+    def _give_up(self, parts: list[Part]) -> None:
         if self.subscribed:
             for part in parts:
                 self._deactivate(part, "muted")
             return
         self._offsets.commit_before_revocation(parts)
-        self._forget([part.tp for part in parts])
-        self._kafka.assign(list(self._assigned.parts))
+        self._forget(part.tp for part in parts)
+        self._read_assigned()
 
-    def unassign(self) -> None:
-        """Stop reading all partitions."""
-        if self.subscribed:
-            for part in self._assigned:
-                self._deactivate(part, "muted")
-            return
+    def _read_assigned(self) -> None:
         if self._assigned.parts:
-            self._offsets.commit_before_revocation(self._assigned)
-            self._forget(list(self._assigned.parts))
+            self._kafka.assign(list(self._assigned.parts))
+        else:
             self._kafka.unsubscribe()
 
     def _known(self, partition: Given) -> Part:
@@ -179,12 +189,20 @@ class Assignment(ConsumerRebalanceListener):
             raise failure(KafkaError._INVALID_ARG, reason)
         return part
 
-    def _add(self, partitions: list[Given]) -> None:
+    def _targets(self, partitions: list[Given]) -> list[int | None]:
+        """Resolve all offsets, before anything changes."""
+        return [self._absolute(each.key, each.offset) for each in partitions]
+
+    def _replace(self, partitions: list[Given], targets: list[int | None]) -> None:
+        self._unassign()
+        self._add(partitions, targets)
+
+    def _add(self, partitions: list[Given], targets: list[int | None]) -> None:
         for each in partitions:
-            self._assigned.add(each.key, each.offset)
-        self._kafka.assign(list(self._assigned.parts))
-        for each in partitions:
-            self._start_at(self._assigned.parts[each.key], each.offset, each.leader_epoch)
+            self._assigned.add([each.key], each.offset)
+        self._read_assigned()
+        for each, target in zip(partitions, targets, strict=True):
+            self._move(each.key, target, each.leader_epoch)
 
     def _choose(self, partitions: list[Given], *, exactly: bool) -> None:
         """Start partitions of the group at the given offsets; if `exactly`, mute all others."""
@@ -195,30 +213,37 @@ class Assignment(ConsumerRebalanceListener):
                     "call unsubscribe() before you assign it"
                 )
                 raise failure(KafkaError._STATE, reason)
+        self._make(partial(self._apply, partitions, self._targets(partitions), exactly=exactly))
+
+    def _apply(self, partitions: list[Given], targets: list[int | None], *, exactly: bool) -> None:
         chosen = {each.key for each in partitions}
         for part in self._assigned:
             if exactly and part.tp not in chosen:
                 self._deactivate(part, "muted")
-        for each in partitions:
+        for each, target in zip(partitions, targets, strict=True):
             part = self._assigned.parts[each.key]
             part.start = each.offset
-            if each.offset not in (OFFSET_INVALID, OFFSET_STORED):
-                self.seek(part, each.offset, each.leader_epoch)
+            if target is not None:
+                self._seek(part, target, each)
             if "muted" in part.inactive:
                 self._activate(part, "muted")
 
     # --- one partition -------------------------------------------------------------------------
 
-    def seek(self, part: Part, offset: int, epoch: int | None = None) -> None:
+    def seek(self, part: Part, to: Given) -> None:
         """Continue from an offset, and discard buffered records. The stored offset is kept."""
-        target = self._absolute(part.tp, offset)  # if this raises, nothing has changed
+        target = self._absolute(part.tp, self._sought(to.offset))
+        self._make(partial(self._seek, part, target, to))
+
+    def _seek(self, part: Part, target: int | None, to: Given) -> None:
         part.seeks += 1
-        self._taken.drop(part.tp)
+        self._taken.drop(part)
         part.explicit = self._offsets.stored(part)
         part.last = None
         part.eof_at = OFFSET_INVALID
-        part.start = offset
-        self._move(part, target, epoch)
+        part.start = to.offset
+        self._move(part.tp, target, to.leader_epoch)
+        part.back = None
         if "stopped" in part.inactive:
             self._activate(part, "stopped")
 
@@ -228,23 +253,29 @@ class Assignment(ConsumerRebalanceListener):
         Args:
             before: The partitions and their `seeks` when the taking began.
         """
-        now = {part: self._assigned.get(part.tp) for part in before}
-        removed = [part.tp for part, other in now.items() if other is None]
-        sought = [
-            part for part, other in now.items() if other is part and part.seeks != before[part]
-        ]
-        if removed or sought:
-            self._taken.drop(*removed, *(part.tp for part in sought))
-        for part in sought:
-            self._start_at(part, part.start, None)  # what was dropped may be from behind the seek
+        for part, seeks in before.items():
+            other = self._assigned.get(part.tp)
+            if other is None or (other is part and part.seeks != seeks):
+                self._make(partial(self._restart, part))
 
-    def pause(self, part: Part) -> None:
+    def _restart(self, part: Part) -> None:
+        self._taken.drop(part)
+        if part in self._assigned:  # what was dropped may be from behind the seek
+            self._move(part.tp, self._absolute(part.tp, part.start), None)
+
+    def pause(self, partitions: list[Given]) -> None:
         """Hand out nothing until `resume`."""
-        self._deactivate(part, "paused")
+        for part in self._assigned_of(partitions):
+            self._make(partial(self._deactivate, part, "paused"))
 
-    def resume(self, part: Part) -> None:
+    def resume(self, partitions: list[Given]) -> None:
         """Return records again."""
-        self._activate(part, "paused")
+        for part in self._assigned_of(partitions):
+            self._make(partial(self._activate, part, "paused"))
+
+    def _assigned_of(self, partitions: list[Given]) -> list[Part]:
+        parts = [self._assigned.get(each.key) for each in partitions]
+        return [part for part in parts if part is not None]
 
     def stop(self, part: Part) -> None:
         """Return no records until the application seeks, because there is no position."""
@@ -255,34 +286,34 @@ class Assignment(ConsumerRebalanceListener):
     def _deactivate(self, part: Part, reason: str) -> None:
         part.inactive.add(reason)
         self._kafka.pause(part.tp)
-        self.rewind(part)
+        self._rewind(part)
 
-    def rewind(self, part: Part) -> None:
-        """Drop what waits of a partition, and let our consumer return it again."""
-        first = self._taken.first_of(part)
-        if first is not None:
-            self._kafka.seek(part.tp, first)
-        self._taken.drop(part.tp)
+    def rewind(self) -> None:
+        """Drop what waits, and let our consumer return it again."""
+        for part in self._assigned:
+            self._rewind(part)
+
+    def _rewind(self, part: Part) -> None:
+        self._taken.drop(part)
+        if part.back is not None:
+            self._kafka.seek(part.tp, part.back)
+            part.back = None
 
     def _activate(self, part: Part, reason: str) -> None:
         part.inactive.discard(reason)
         if not part.inactive:
             self._kafka.resume(part.tp)
 
-    def _start_at(self, part: Part, offset: int, epoch: int | None) -> None:
-        part.start = offset
-        self._move(part, self._absolute(part.tp, offset), epoch)
-
-    def _move(self, part: Part, target: int | None, epoch: int | None) -> None:
+    def _move(self, tp: Key, target: int | None, epoch: int | None) -> None:
         if target is None:
             return
         if target >= 0:
             leader_epoch = -1 if epoch is None else epoch
-            self._kafka.seek(part.tp, OffsetAndMetadata(target, "", leader_epoch))
+            self._kafka.seek(tp, OffsetAndMetadata(target, "", leader_epoch))
         elif target == OFFSET_BEGINNING:
-            self._kafka.seek_to_beginning(part.tp)
+            self._kafka.seek_to_beginning(tp)
         elif target == OFFSET_END:
-            self._kafka.seek_to_end(part.tp)
+            self._kafka.seek_to_end(tp)
 
     def _absolute(self, tp: Key, offset: int) -> int | None:
         """Resolve an offset; beginning and end stay symbolic, None means the committed offset."""
@@ -295,12 +326,8 @@ class Assignment(ConsumerRebalanceListener):
             raise failure(KafkaError._INVALID_ARG, f"offset {offset} is not allowed")
         return offset
 
-    def sought(self, offset: int) -> int:
-        """Return the target of a seek; without an offset, the one for partitions without any.
-
-        Raises:
-            KafkaException: The offset is not allowed.
-        """
+    def _sought(self, offset: int) -> int:
+        """Return the target of a seek; without an offset, the one for partitions without any."""
         if offset == OFFSET_INVALID:
             offset = _RESETS.get(self._kafka.config["auto_offset_reset"], OFFSET_STORED)
         if offset == OFFSET_STORED:

@@ -1,18 +1,22 @@
-"""What all parts of a consumer share, and the calls of the application's callbacks."""
+"""What all parts of a consumer share: callbacks, changes, the clock and the settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+from confluent_kafka import KafkaException
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.confluent.configuration import Settings
 from tandem_kafka.confluent.partitions import Assigned
 from tandem_kafka.confluent.taken import Taken
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Runtime
 
-__all__ = ["Callbacks", "Shared"]
+__all__ = ["Callbacks", "Changes", "Shared"]
 
 log = client_logger(__name__)
 
@@ -50,6 +54,39 @@ class Callbacks:
             raise error
 
 
+class Changes:
+    """Makes changes; the next call of the application repeats one that Ctrl-C has interrupted.
+
+    Invariant: repeating is harmless. A change computes nothing from what it has altered itself.
+
+    Attributes:
+        unfinished: The change to repeat, if any.
+    """
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self.unfinished: Callable[[], object] | None = None
+
+    def make(self, change: Callable[[], object]) -> None:
+        """Make a change."""
+        try:
+            change()
+        except (KafkaError, KafkaException):
+            raise  # it was refused
+        except BaseException:
+            self.unfinished = change
+            raise
+
+    def finish(self) -> None:
+        """Repeat an interrupted change, but not in one of its own callbacks."""
+        change = self.unfinished
+        if change is None or self._callbacks.running:
+            return
+        with suppress(KafkaError, KafkaException):  # its partition is gone
+            change()
+        self.unfinished = None  # last, because this may be interrupted too
+
+
 class Shared:
     """Our consumer, its partitions, what was taken from it, the clock and the settings."""
 
@@ -63,3 +100,4 @@ class Shared:
         self.assigned = Assigned()
         self.taken = Taken(kafka, self.assigned)
         self.callbacks = Callbacks(settings.log_names)
+        self.changes = Changes(self.callbacks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -11,62 +10,53 @@ from confluent_kafka import OFFSET_INVALID, Message
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.confluent.messages import is_end_of, key_of
 from tandem_kafka.confluent.partitions import Assigned, Part
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.runtime import new_lock
 
-__all__ = ["Hand", "Taken"]
+__all__ = ["Taken"]
 
 _flat: Final = chain.from_iterable
 
 
-class Hand:
-    """Records, and events as messages, in order.
-
-    Attributes:
-        items: All of them.
-        given: How many the application has. `poll()` and `consume()` store it as their last action
-            before they return. This store moves the positions and stored offsets of all its
-            partitions at once, so that an interrupt (Ctrl-C) between any two bytecodes neither
-            loses nor commits a message.
-        settled: How many of these are known to their partitions.
-        one_more: Each `next(one_more, None)` takes the next record of an iteration, if any.
-    """
-
-    __slots__ = ("given", "items", "one_more", "settled")
-
-    def __init__(self, records: Iterator[Any], items: list[Any]) -> None:
-        self.items = items
-        self.one_more = map(items.append, records)
-        self.given = 0
-        self.settled = 0
-
-
 class Taken:
-    """Takes records from our consumer, whose positions are behind all items of the hand.
+    """Takes records from our consumer, whose positions are behind all items.
 
     Attributes:
-        hand: Writer: the thread that polls, which replaces the hand when nothing is being taken.
+        items: Records, and events as messages, in order. Always the same list, since C code appends
+            to it. Its first element is a number: item `n` of all that were ever taken is at index
+            `n - items[0]`. One store thus forgets items.
+        given: How many the application has. `poll()` and `consume()` store it as their last action
+            before they return. This store moves the positions and stored offsets of all
+            partitions at once, so that an interrupt (Ctrl-C) between any two bytecodes neither
+            loses nor commits a message. They store it only if `given` and `drops` are what they
+            were when they read the items: CPython switches threads only where it runs signal
+            handlers, hence not between this comparison and the return.
+        drops: How often waiting items were dropped.
+        one_more: Each `next(one_more, None)` takes the next record of an iteration, if any.
     """
 
     def __init__(self, kafka: KafkaConsumer[Any, Any], assigned: Assigned) -> None:
         self._kafka = kafka
         self._assigned = assigned
-        self.hand = Hand(kafka, [])
-        self._taking = 0
+        self.items: list[Any] = [-1]  # so that the first item, number 0, is at index 1
+        self.one_more = map(self.items.append, kafka)
+        self.given = 0
+        self.drops = 0
+        #: How many of the given items are known to their partitions.
+        self._settled = 0
+        #: Held to change anything but by appending and by giving, for which there is no time.
+        self._lock = new_lock()
 
     def take(self, wait_ms: float, limit: int) -> None:
         """Take up to `limit` records."""
         # Invariant: between the return of our consumer, which moves its positions, and the end of
         # the list, only C code runs, here and in `one_more`. An interrupt would lose the records.
         batches = map(self._kafka.poll, (wait_ms,), (limit,))
-        self._taking += 1
-        try:
-            self.hand.items.extend(_flat(_flat(map(dict.values, batches))))
-        finally:
-            self._taking -= 1
+        self.items.extend(_flat(_flat(map(dict.values, batches))))
 
     def waiting(self) -> int:
         """Return the number of items that the application does not have."""
-        return len(self.hand.items) - self.hand.given
+        number: int = self.items[0]
+        return len(self.items) - (self.given - number)
 
     def settle(self) -> None:
         """Tell the partitions which records the application has.
@@ -74,48 +64,50 @@ class Taken:
         Call this before a position or stored offset is read, and before a partition is removed,
         added or sought. Any thread may: doing it twice, or late, changes nothing.
         """
-        hand = self.hand
-        given = hand.given
-        last: dict[Any, Any] = {}
-        for item in reversed(hand.items[hand.settled : given]):
-            if type(item) is not Message:
-                last.setdefault(item[:2], item)
-                if len(last) == len(self._assigned.parts):
-                    break
-        for tp, record in last.items():
-            part = self._assigned.get(tp)
-            if part is not None and (part.last is None or part.last.offset < record.offset):
-                part.last = record
-        hand.settled = given
+        with self._lock:
+            given, base = self.given, self.items[0]
+            last: dict[Any, Any] = {}
+            for item in reversed(self.items[self._settled - base : given - base]):
+                if type(item) is not Message:
+                    last.setdefault(item[:2], item)
+                    if len(last) == len(self._assigned.parts):
+                        break
+            for tp, record in last.items():
+                part = self._assigned.get(tp)
+                if part is not None and (part.last is None or part.last.offset < record.offset):
+                    part.last = record
+            self._settled = given
 
-    def begin(self) -> None:
-        """Forget what the application has, and keep the rest.
+    def forget(self) -> None:
+        """Forget what the application has."""
+        with self._lock:
+            self.settle()
+            number = self._settled - 1
+            self.items[: number - self.items[0] + 1] = (number,)
 
-        Not while records are being taken, as in a callback, or beside a caller of another thread
-        (to which our consumer then raises an error): they would go to the previous hand.
+    def drop(self, part: Part) -> None:
+        """Drop what waits of a partition, except for errors; `part.back` becomes its first offset.
+
+        If another thread, or a signal handler, gets items meanwhile, look again.
         """
-        self.settle()
-        if self._taking:
-            return
-        hand = self.hand
-        self.hand = Hand(self._kafka, hand.items[hand.given :])
-
-    def first_of(self, part: Part) -> int | None:
-        """Return the offset of a partition's first record that waits, if any."""
-        hand = self.hand
-        waiting = (item for item in hand.items[hand.given :] if key_of(item) == part.tp)
-        return next((record.offset for record in waiting), None)
-
-    def drop(self, *tps: TopicPartition) -> None:
-        """Drop what waits of some partitions, except for errors."""
-        self.settle()
-        hand = self.hand
-        parts = [part for part in map(self._assigned.get, tps) if part is not None]
-        kept = []
-        for item in hand.items[hand.given :]:
-            ended = [part for part in parts if is_end_of(item, part.tp)]
-            for part in ended:
-                part.eof_at = OFFSET_INVALID  # it is to be reported again
-            if not ended and key_of(item) not in tps:
-                kept.append(item)
-        hand.items[hand.given :] = kept
+        with self._lock:
+            while True:
+                self.settle()
+                given, drops = self.given, self.drops
+                waiting = self.items[given - self.items[0] :]
+                ends = [item for item in waiting if is_end_of(item, part.tp)]
+                records = [item for item in waiting if key_of(item) == part.tp]
+                if not ends and not records:
+                    return
+                if ends:
+                    part.eof_at = OFFSET_INVALID  # it is to be reported again
+                gone = {id(item) for item in (*ends, *records)}
+                kept = [item for item in waiting if id(item) not in gone]
+                size = len(waiting)
+                if self.given == given and self.drops == drops:
+                    if records:
+                        part.back = records[0].offset
+                    self.drops += 1
+                    at = given - self.items[0]
+                    self.items[at : at + size] = kept
+                    return

@@ -37,7 +37,7 @@ DIFFERENCES = (
     (
         "`poll()` in a second thread",
         "both threads get messages",
-        "raises a `RuntimeError` while the first is inside; all other methods may be called",
+        "raises a `RuntimeError` while the first waits inside; all other methods may be called",
         "use one consumer per thread",
     ),
     (

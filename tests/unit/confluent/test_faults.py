@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from kafka.errors import NotCoordinatorError
 
 from tandem_kafka.confluent import Consumer, DeserializingConsumer
@@ -86,6 +86,51 @@ def test_a_refused_seek_changes_nothing(simulation: Simulation) -> None:
         consumer.seek(TopicPartition("t", 0, -5))
     messages = offsets(consumer.consume(100, 0.5))
     assert [offset for partition, offset in messages if partition == 0] == list(range(15))
+
+
+def test_what_comes_due_during_a_call_is_done_in_it(simulation: Simulation) -> None:
+    stats = Raising()
+    stats.error = ZeroDivisionError
+    consumer = reading(simulation, A, stats_cb=stats, statistics__interval__ms=100)
+    with pytest.raises(ZeroDivisionError):
+        consumer.consume(1, 0.2)
+
+
+def test_error_cb_is_called_as_soon_as_every_broker_has_failed(simulation: Simulation) -> None:
+    def failed(error: KafkaError) -> None:
+        raise KafkaException(error)
+
+    simulation.cluster.stop(1)
+    consumer = reading(simulation, A, error_cb=failed)
+    with pytest.raises(KafkaException) as raised:
+        consumer.consume(1, 0.5)
+    assert raised.value.args[0] == KafkaError._ALL_BROKERS_DOWN
+
+
+@pytest.mark.parametrize("call", ["commit", "store_offsets"])
+def test_a_message_without_an_offset_is_as_a_partition_without_one(
+    simulation: Simulation, call: str
+) -> None:
+    consumer = reading(simulation, A, enable__auto__offset__store=False)
+    getattr(consumer, call)(Message(topic="t", partition=0))
+    with pytest.raises(KafkaException) as raised:
+        consumer.commit(asynchronous=False)
+    assert raised.value.args[0] == KafkaError._NO_OFFSET
+    failed = Message(topic="t", partition=0, offset=1, error=KafkaError(3))
+    with pytest.raises(KafkaException, match="Unknown topic") as raised:
+        getattr(consumer, call)(failed)
+    assert raised.value.args[0] == KafkaError._INVALID_ARG
+
+
+@pytest.mark.parametrize("call", ["assign", "incremental_assign"])
+def test_a_refused_assignment_changes_nothing(simulation: Simulation, call: str) -> None:
+    fill(simulation, 2)
+    consumer = reading(simulation, A)
+    assert len(polled(consumer, 1)) == 1
+    with pytest.raises(KafkaException):
+        getattr(consumer, call)([TopicPartition("t", 1, -5)])
+    assert [each.partition for each in consumer.assignment()] == [0]
+    assert offsets(polled(consumer, 2, 0.5)) == [(0, 1)]
 
 
 @pytest.mark.parametrize("where", ["callback", "commit"])
