@@ -175,8 +175,9 @@ class AssignedPartition(FetchProgress):
         self.preferred_replica: PreferredReplica | None = None
         self.wait_for_drain = False
         self.retry_at_ms = 0
-        #: An offset that the leader has once reported as out of range.
-        self.out_of_range_at: int | None = None
+        #: A position that the leader has once reported as out of range.
+        self.out_of_range_at: Position | None = None
+        #: Whether a lookup of the end is in progress.
         self.end_offset_asked = False
         self.errors_put = 0
         #: The bytes to request per fetch; 0 while nothing is known about the partition.
