@@ -235,6 +235,7 @@ class Pause(Event[None]):
 
     operation: ClassVar[str] = "pause()"
     partitions: frozenset[TopicPartition]
+    by_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -243,6 +244,7 @@ class Resume(Event[None]):
 
     operation: ClassVar[str] = "resume()"
     partitions: frozenset[TopicPartition]
+    by_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
