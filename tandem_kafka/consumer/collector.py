@@ -100,7 +100,7 @@ class Collector:
         Together, paused partitions may hold half of a full buffer. The partitions that hold most
         are returned first.
         """
-        paused = self._subscription.paused() if self._buffer.is_full else ()
+        paused = self._subscription.on_hold() if self._buffer.is_full else ()
         if not paused or len(paused) == len(self._subscription.assigned):
             return frozenset()
         surplus = sum(state.held_bytes for state in paused) - self._buffer.limit_bytes // 2

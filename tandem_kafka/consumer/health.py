@@ -268,6 +268,7 @@ def _stuck(
     waiting = state.held_bytes > 0 and (poll_ms is None or poll_ms > WAIT_LIMIT_MS)
     reasons = (
         (state.paused, "the application has paused it"),
+        (state.paused_by_workers, "its workers take no more records of it at present"),
         (state.errors_put != state.errors_taken, "poll() must raise an error of it first"),
         (state.pending_revocation, "it is being revoked"),
         (state.awaiting_callback, "on_partitions_assigned() has not been called yet"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
@@ -83,10 +84,16 @@ class PlainMethods(Owned):
         """
         self._positions.resume(each_partition(partitions))
 
+    @shared
+    def _pause_for_workers(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
+        """Pause or resume partitions for workers, apart from the application's own pauses."""
+        change = self._positions.pause if paused else self._positions.resume
+        change(partitions, by_workers=True)
+
     def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the partitions that ``pause()`` has paused; pauses of workers are not shown."""
         self._core.check_readable()
-        return {state.tp for state in self._core.engine.subscription.paused()}
+        return {state.tp for state in self._core.engine.subscription.on_hold() if state.paused}
 
     @shared
     def stop_at(self, partition: TopicPartition, offset: int | None) -> None:

@@ -117,12 +117,22 @@ class Positions:
         event = CurrentLag(deadline_ms=self._core.deadline_ms(None), partition=tp)
         return self._core.ask_now(event)
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition], *, by_workers: bool = False) -> None:
         """Stop returning records of these partitions."""
-        deadline_ms = self._core.deadline_ms(None)
-        self._core.ask_now(Pause(deadline_ms=deadline_ms, partitions=frozenset(partitions)))
+        self._core.ask_now(
+            Pause(
+                deadline_ms=self._core.deadline_ms(None),
+                partitions=frozenset(partitions),
+                by_workers=by_workers,
+            )
+        )
 
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
-        deadline_ms = self._core.deadline_ms(None)
-        self._core.ask_now(Resume(deadline_ms=deadline_ms, partitions=frozenset(partitions)))
+    def resume(self, partitions: Iterable[TopicPartition], *, by_workers: bool = False) -> None:
+        """Return records of these partitions again, unless others have paused them."""
+        self._core.ask_now(
+            Resume(
+                deadline_ms=self._core.deadline_ms(None),
+                partitions=frozenset(partitions),
+                by_workers=by_workers,
+            )
+        )

@@ -95,10 +95,10 @@ class ApplicationEventProcessor:
                 self._context.group.forget()
                 self._managers.membership.leave(event.future, event.leave, event.reason)
             case events.Pause():
-                self._set_paused(event.partitions, paused=True)
+                self._set_paused(event, paused=True)
                 event.future.complete(None)
             case events.Resume():
-                self._set_paused(event.partitions, paused=False)
+                self._set_paused(event, paused=False)
                 event.future.complete(None)
             case events.DropReadAhead():
                 self._drop_read_ahead(event.partitions)
@@ -195,16 +195,19 @@ class ApplicationEventProcessor:
             self._managers.metadata.request_update()
         event.future.complete(True)
 
-    def _set_paused(self, partitions: frozenset[TopicPartition], *, paused: bool) -> None:
+    def _set_paused(self, event: events.Pause | events.Resume, *, paused: bool) -> None:
         # Sorted, so that a simulated run does not depend on the order of a set.
-        states = [self._subscription.get(tp) for tp in sorted(partitions)]
+        states = [self._subscription.get(tp) for tp in sorted(event.partitions)]
         for state in states:
-            state.paused = paused
+            if event.by_workers:
+                state.paused_by_workers = paused
+            else:
+                state.paused = paused
 
     def _drop_read_ahead(self, partitions: frozenset[TopicPartition]) -> None:
         for tp in partitions:
             state = self._subscription.assigned.get(tp)
-            if state is not None and state.paused:
+            if state is not None and state.on_hold:
                 state.drop_read_ahead()
 
     def _lag(self, tp: TopicPartition) -> int | None:

@@ -236,6 +236,7 @@ class Pause(Event[None]):
 
     operation: ClassVar[str] = "pause()"
     partitions: frozenset[TopicPartition]
+    by_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -244,6 +245,7 @@ class Resume(Event[None]):
 
     operation: ClassVar[str] = "resume()"
     partitions: frozenset[TopicPartition]
+    by_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

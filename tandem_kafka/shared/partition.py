@@ -165,6 +165,7 @@ class AssignedPartition(FetchProgress):
         "_changes",
         "_dropped",
         "_paused",
+        "_paused_by_workers",
         "_pending_revocation",
         "_stop_at",
         "_unconfirmed",
@@ -198,7 +199,7 @@ class AssignedPartition(FetchProgress):
         #: The topic of the base. If the topic is recreated, the base is dropped first and this
         #: changes last. A reader that reads this before the position cannot mix the two topics.
         self.topic_id = NO_TOPIC_ID
-        self._paused = False
+        self._paused = self._paused_by_workers = False
         self._pending_revocation = False
         self._awaiting_callback = False
         self._dropped = False
@@ -209,8 +210,9 @@ class AssignedPartition(FetchProgress):
         self.preferred_replica: PreferredReplica | None = None
         self.wait_for_drain = False
         self.retry_at_ms = 0
-        #: An offset that the leader has once reported as out of range.
-        self.out_of_range_at: int | None = None
+        #: A position that the leader has once reported as out of range.
+        self.out_of_range_at: Position | None = None
+        #: Whether a lookup of the end is in progress.
         self.end_offset_asked = False
         self.errors_put = 0
         #: The bytes to request per fetch; 0 while nothing is known about the partition.
@@ -250,7 +252,12 @@ class AssignedPartition(FetchProgress):
 
     @property
     def _withheld(self) -> bool:
-        return self._paused or self._pending_revocation or self._awaiting_callback or self._dropped
+        return self.on_hold or self._pending_revocation or self._awaiting_callback or self._dropped
+
+    @property
+    def on_hold(self) -> bool:
+        """Whether the application or its workers have paused it."""
+        return self._paused or self._paused_by_workers
 
     @property
     def paused(self) -> bool:
@@ -260,6 +267,16 @@ class AssignedPartition(FetchProgress):
     @paused.setter
     def paused(self, paused: bool) -> None:
         self._paused = paused
+        self._changes.note(self)
+
+    @property
+    def paused_by_workers(self) -> bool:
+        """Whether workers have paused it; neither they nor the application resume the other's."""
+        return self._paused_by_workers
+
+    @paused_by_workers.setter
+    def paused_by_workers(self, paused: bool) -> None:
+        self._paused_by_workers = paused
         self._changes.note(self)
 
     @property

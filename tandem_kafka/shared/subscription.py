@@ -53,7 +53,7 @@ class SubscriptionState:
         self._without_position: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
         # Writer: the application thread.
         self._settled_at = -1
-        self._paused: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
+        self._on_hold: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
 
     # --- read by either thread ---------------------------------------------------------------
 
@@ -82,13 +82,13 @@ class SubscriptionState:
             self._topics_of_interest = (self.version, self.topics, found)
         return found
 
-    def paused(self) -> tuple[AssignedPartition, ...]:
-        """Application thread: return the paused partitions."""
+    def on_hold(self) -> tuple[AssignedPartition, ...]:
+        """Application thread: return what the application or its workers have paused."""
         known = self.changes.count  # read first, so that a concurrent change is seen next time
-        count, found = self._paused
+        count, found = self._on_hold
         if count != known:
-            found = tuple([state for state in self.assigned.values() if state.paused])
-            self._paused = (known, found)
+            found = tuple([state for state in self.assigned.values() if state.on_hold])
+            self._on_hold = (known, found)
         return found
 
     def topic_ids(self, partitions: Iterable[TopicPartition] | None = None) -> dict[str, UUID]:

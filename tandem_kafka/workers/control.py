@@ -88,7 +88,7 @@ class Control:
         self._restoring = Restoring(port, workload, clock)
         self._running = False
         self._stop_requested = False
-        #: What this object has paused; the application may have paused others.
+        #: What this object has paused.
         self._paused: set[TopicPartition] = set()
         self._full = False
         workload.on_room = port.wakeup
@@ -199,7 +199,7 @@ class Control:
                 if self._full or part.backlog or not part.restored
             }
             room = max(1, limit - workload.in_flight)
-        to_pause = held - self._paused - self._port.paused()
+        to_pause = held - self._paused
         to_resume = self._paused - held
         if to_pause:
             await self._port.pause(*sorted(to_pause))
@@ -249,10 +249,10 @@ class Control:
             error = await self._commits.commit_now(tuple(self._workload.parts), left_ms)
             if not isinstance(error, CommitDuringRebalanceError) or left_ms == 1:
                 return error
-            held = set(self._workload.parts) - self._port.paused()
-            if held:
-                await self._port.pause(*sorted(held))  # no records: nobody would handle them
-                self._paused |= held
+            running = set(self._workload.parts) - self._paused
+            if running:
+                await self._port.pause(*sorted(running))  # no records: nobody would handle them
+                self._paused |= running
             await self._port.poll(min(CHECK_MS, left_ms), 1)
 
     async def _give_back(self, bases: dict[TopicPartition, int | None]) -> None:

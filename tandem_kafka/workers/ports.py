@@ -48,15 +48,11 @@ class ConsumerPort(Protocol):
         ...
 
     async def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of partitions."""
+        """Stop returning records of partitions; pauses of the application are apart from it."""
         ...
 
     async def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of partitions again."""
-        ...
-
-    def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
+        """End such a pause."""
         ...
 
     def assignment(self) -> set[TopicPartition]:
@@ -81,7 +77,6 @@ class PlainPort:
 
     def __init__(self, consumer: KafkaConsumer[Any, Any] | AsyncKafkaConsumer[Any, Any]) -> None:
         self._plain = consumer
-        self.paused = consumer.paused
         self.assignment = consumer.assignment
         self.subscription = consumer.subscription
         self._polling = self._wakeup_requested = False
@@ -102,11 +97,11 @@ class PlainPort:
 
     async def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of partitions."""
-        self._plain.pause(*partitions)
+        self._plain._pause_for_workers(partitions, paused=True)  # noqa: SLF001 - not public
 
     async def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of partitions again."""
-        self._plain.resume(*partitions)
+        """Return records of partitions again, unless the application has paused them."""
+        self._plain._pause_for_workers(partitions, paused=False)  # noqa: SLF001 - not public
 
 
 class BlockingPort(PlainPort):

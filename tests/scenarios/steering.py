@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
@@ -38,6 +38,15 @@ class Steering:
 
     def act(self) -> KafkaConsumer:
         """Let a random member do one action; returns the member."""
+        return self._act(self._steer)
+
+    def pause_or_resume(self) -> None:
+        """Let a random member pause a partition, or resume it if it is paused."""
+        self._act(self._toggle)
+
+    def _act(
+        self, action: Callable[[KafkaConsumer, CheckingListener, TopicPartition], None]
+    ) -> KafkaConsumer:
         member = self.random.choice(self._members.running)
         listener = self._members.listeners[member]
         steerable = [
@@ -49,7 +58,7 @@ class Steering:
             return member
         tp = self.random.choice(steerable)
         try:
-            self._steer(member, listener, tp)
+            action(member, listener, tp)
         except NotAssignedError:
             if tp in member.assignment():
                 raise  # else the partition was lost, and a call of the listener is due
@@ -59,9 +68,7 @@ class Steering:
     def _steer(self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition) -> None:
         match self.random.randrange(8):
             case 0 | 1:
-                self._note(listener, tp, "is paused")
-                member.pause(tp)
-                self._paused.add((listener.number, tp))
+                self._pause(member, listener, tp)
             case 2:
                 self._resume(member, listener, tp)
             case 3 | 4:
@@ -79,6 +86,19 @@ class Steering:
                 self._note_seek(listener, tp, self._cluster.at(tp).log.start_offset)
             case _:
                 self._seek_to_end(member, listener, tp)
+
+    def _toggle(
+        self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition
+    ) -> None:
+        if (listener.number, tp) in self._paused:
+            self._resume(member, listener, tp)
+        else:
+            self._pause(member, listener, tp)
+
+    def _pause(self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition) -> None:
+        self._note(listener, tp, "is paused")
+        member.pause(tp)
+        self._paused.add((listener.number, tp))
 
     def _seek(
         self, member: KafkaConsumer, listener: CheckingListener, tp: TopicPartition, offset: int
@@ -162,8 +182,6 @@ class Steering:
 
     def check_paused(self, member: KafkaConsumer, owner: CheckingListener) -> None:
         """Check that paused partitions stay paused while they are assigned."""
-        if not self._members.scenario.steered:
-            return
         steerable = (owner.owned - owner.being_revoked) & member.assignment()
         paused = member.paused() & steerable
         expected = {tp for tp in steerable if (owner.number, tp) in self._paused}

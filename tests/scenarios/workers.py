@@ -33,6 +33,8 @@ __all__ = ["run_workers"]
 #: Smaller than a broker's, so that runs reach it.
 LIMIT_BYTES = 80
 DRAIN_MS = 4_000
+#: How often the application pauses or resumes a partition, per action.
+PAUSES = 0.2
 MIN_MEMBERS = 2
 #: Records of a partition with the same remainder are in one lane.
 KEYS = 3
@@ -139,6 +141,13 @@ class Member:
             self.handlers.note_restored(part, offset, metadata)
             restore(part, committed, done)
 
+        admit, steering = workload.admit, self._members.steering
+
+        def admitting(batch: Any, ends: Any) -> None:
+            for tp in batch:
+                steering.check_not_paused(self._members.listeners[self._consumer], tp)
+            admit(batch, ends)
+
         snapshots = workload.snapshots
 
         def checking(
@@ -149,6 +158,7 @@ class Member:
                 self.handlers.check_commit(part, snapshot.to_commit(part.tp)[0])
             return found
 
+        workload.admit = admitting  # type: ignore[method-assign]
         workload.restore = noting  # type: ignore[method-assign]
         workload.snapshots = checking  # type: ignore[method-assign]
         self.handlers.parts = workload.parts
@@ -233,6 +243,7 @@ class WorkerMembers(Members):
     def step(self, consumer: KafkaConsumer, timeout_ms: int) -> None:
         """Let a member work."""
         self.members[consumer].step(timeout_ms)
+        self.steering.check_paused(consumer, self.listeners[consumer])
         self.records.check()
         self.invariants.check()
 
@@ -284,8 +295,12 @@ def run_workers(
     for _ in range(random.randrange(MIN_MEMBERS, MIN_MEMBERS + 3)):
         members.join()
     until_ms = simulation.clock.now_ms() + faults_ms
+    steering = members.steering
     while simulation.clock.now_ms() < until_ms:
         _act(members, faults, random)
+        if steering.random.random() < PAUSES:
+            steering.pause_or_resume()
+    steering.resume_all()
     faults.heal()
     members.failing_handlers = members.slow = 0.0
     members.expects_slow_handlers = False

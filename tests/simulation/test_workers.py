@@ -244,30 +244,6 @@ def test_no_more_records_are_handed_out_than_allowed_and_polling_continues() -> 
         assert consumer.position(TP) == committed(simulation) == len(handled)
 
 
-def test_what_the_application_has_paused_stays_paused() -> None:
-    """The workers pause partitions themselves, and resume only those."""
-    other = TopicPartition("orders", 1)
-    with Simulation() as simulation:
-        filled(simulation, 0, partitions=2)
-        consumer = reader(simulation, max_poll_records=40)
-        while not consumer.assignment():
-            consumer.poll(100)
-        consumer.pause(other)
-        for tp in (TP, other):
-            simulation.cluster.produce(tp, *[b"%d" % number for number in range(200)])
-        handled: list[TopicPartition] = []
-
-        def handle(record: Any) -> None:
-            handled.append(TopicPartition(record.topic, record.partition))
-
-        workers = simulated_workers(
-            simulation, consumer, handle, order="none", at_once=1, max_in_flight=50
-        )
-        workers.run(until=lambda: handled.count(TP) == 200)
-        assert other not in handled
-        assert consumer.paused() == {other}
-
-
 def test_intake_stops_before_the_metadata_is_too_long() -> None:
     """Every second record is never done; the map has room for few of them."""
     with Simulation() as simulation:

@@ -293,7 +293,7 @@ class FetchManager(RequestManager):
         return sum(
             state.held_bytes
             for state in self._holding
-            if self._placement.has(state) and not (state.returnable or state.paused)
+            if self._placement.has(state) and not (state.returnable or state.on_hold)
         )
 
     def _follow(self, assigned: Mapping[TopicPartition, AssignedPartition]) -> None:

@@ -119,7 +119,6 @@ class FetchResponseHandler:
         state.high_watermark = fetched.high_watermark
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
-        state.end_offset_asked = False
         state.out_of_range_at = None
         self._context.topic_troubles.fetched(state.tp.topic, denied=False)
         self._context.metadata.confirm_leader(state.tp)
@@ -200,10 +199,10 @@ class FetchResponseHandler:
             # First return the read-ahead records, then fetch from the position itself.
             state.wait_for_drain = True
             return
-        if state.out_of_range_at != requested.offset:
+        if state.out_of_range_at is not position:
             # The policy may skip records, so a single response, which may be corrupted, is not
             # enough.
-            state.out_of_range_at, state.retry_at_ms = requested.offset, 0
+            state.out_of_range_at, state.retry_at_ms = position, 0
             return
         log.info("%s: fetch offset %d is out of range", names_of([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):

@@ -134,7 +134,6 @@ class StandingOrders:
         repetitions = ((requested[index], offset, size) for index, offset, size, _ in moves)
         brought = slot.repeated(epoch, repetitions)
         for state in brought:
-            state.out_of_range_at, state.end_offset_asked = None, False
             self._context.metadata.confirm_leader(state.tp)
         self._brought(slot, brought)
         collect()  # last: nothing else depends on the measurements

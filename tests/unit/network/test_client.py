@@ -13,6 +13,7 @@ from tests.unit.network.scripted import (
     NODE_1,
     NODE_2,
     Network,
+    Sent,
     api_versions,
     error_of,
     frame_of,
@@ -154,6 +155,27 @@ def test_any_node_uses_another_when_the_ready_one_is_full() -> None:
     network.request(None)
     network.iterate()
     assert network.transport.addresses[2].ip == "10.0.0.2"
+
+
+def test_any_node_asks_each_broker_in_turn_until_one_responds() -> None:
+    network = Network(NODE_1, NODE_2, Node(3, "10.0.0.3", 9092))
+    unsent = network.request(None)
+    network.iterate()
+    asked: dict[str, list[Sent]] = {}
+    for number in (1, 2, 4):  # 3 is a probe of the first one
+        address = network.transport.addresses[number].ip
+        asked[address] = network.make_ready(number)
+        for _ in range(33):
+            network.iterate(after_ms=100)
+            asked[address] += network.transport.take_sent()
+    assert {address: len(sent) for address, sent in asked.items()} == {
+        "10.0.0.1": 1,
+        "10.0.0.2": 1,
+        "10.0.0.3": 1,
+    }
+    (sent,) = asked[network.transport.addresses[4].ip]
+    network.respond(sent, metadata_response())
+    assert unsent.future.error is None
 
 
 def test_bootstrap_connections_are_closed_once_brokers_are_known() -> None:

@@ -178,6 +178,17 @@ def test_an_unauthorized_topic_is_named_once_per_response() -> None:
     assert chunk.error.args[0] == {"orders"}
 
 
+def test_a_denied_topic_is_a_trouble_until_a_fetch_succeeds_even_without_records() -> None:
+    world, _, unsent = with_fetch_in_flight()
+    troubles = world.context.topic_troubles
+    world.respond(unsent, fetch_response({TP: Found(error=errors.TopicAuthorizationFailedError)}))
+    assert list(troubles.of({TP.topic}, {TP.topic})) == [TP.topic]
+    consume(world)
+    _, again = world.wait_and_send(world.managers.fetch)
+    world.respond(again, fetch_response({TP: Found(high_watermark=10)}))
+    assert troubles.of({TP.topic}, {TP.topic}) == {}
+
+
 # --- out of range ------------------------------------------------------------------------------
 
 
@@ -252,6 +263,19 @@ def test_two_out_of_range_responses_must_be_consecutive() -> None:
     _, unsent = world.wait_and_send(world.managers.fetch)
     world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
     assert state.state is FetchState.FETCHING
+
+
+def test_two_out_of_range_responses_must_be_for_one_position() -> None:
+    """A seek back to the offset is another position."""
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="latest")
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    world.managers.positions.seek(TP, 10, -1)
+    _, unsent = world.wait_and_send(world.managers.fetch)
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    assert state.state is FetchState.FETCHING
+    _, unsent = world.wait_and_send(world.managers.fetch)
+    world.respond(unsent, fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)}))
+    assert state.state is FetchState.AWAIT_RESET
 
 
 @pytest.mark.behaviour(159)

@@ -269,6 +269,19 @@ def test_a_seek_in_between_wins() -> None:
     assert standing.world.subscription.get(ALL[0]).read_ahead == 3
 
 
+@needs_native
+def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
+    """With many partitions, the others move to the slot of the quiet ones."""
+    standing = Standing()
+    world = standing.world
+    order = standing.order(Purpose.FETCH_0)
+    assert standing.respond(order, Purpose.FETCH_0, of((2, END, 5))) is not None
+    world.subscription.get(ALL[3]).paused = True
+    world.managers.fetch.end_changed_orders()
+    slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
+    assert slot.active == {world.subscription.get(ALL[2])}
+
+
 # --- the buffer ----------------------------------------------------------------------------------
 
 ROOM = 100_000
