@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 #: How often a thread that waits for another application thread checks its condition again.
 _RECHECK_MS = 250
+#: How often the stack of a running thread is searched, which may change meanwhile.
+_SEARCHES = 20
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
@@ -277,12 +279,32 @@ def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
         return (
             "another green thread" if any(_shows(top, inside) for top in green.frames()) else None
         )
-    frames = sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
-    frames.pop(threading.get_ident())
-    for ident, top in frames.items():
-        if _shows(top, inside):
+    for ident, top in _tops().items():
+        if ident != threading.get_ident() and _found(ident, top, inside):
             return thread_names().get(ident, f"thread {ident}")
     return None
+
+
+def _tops() -> dict[int, FrameType]:
+    """Return the innermost frame of each thread."""
+    return sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
+
+
+def _found(ident: int, top: FrameType, inside: Callable[[FrameType], bool]) -> bool:
+    """Tell whether a thread has such a frame on its stack; True if its stack changes all the time.
+
+    Invariant: a stack was searched to its end. A coroutine that ends during the search loses its
+    link to its caller, so the caller would not be found. While the innermost frame is the same,
+    none of its callers has ended; it is held here, so no other one can take its place.
+    """
+    for _ in range(_SEARCHES):
+        if _shows(top, inside):
+            return True
+        now = _tops().get(ident)
+        if now is None or now is top:
+            return False
+        top = now
+    return True
 
 
 def _shows(top: FrameType, inside: Callable[[FrameType], bool]) -> bool:

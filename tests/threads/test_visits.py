@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+import threading
+from types import FrameType, SimpleNamespace
+from typing import Any, Self
 
 from tandem_kafka import callers, runtime
 from tandem_kafka.callers import Threads, run
@@ -141,6 +142,56 @@ def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -
     core._owner.nobody_else = nobody_else  # type: ignore[method-assign]
     assert not core._alone()
     assert core._visitors == [coming]
+
+
+class Returning:
+    """A thread inside a method, which leaves the innermost coroutine while its stack is searched.
+
+    Attributes:
+        name: The name of the thread.
+    """
+
+    name = "returning"
+
+    def __init__(self) -> None:
+        self._may_return, self._returned = threading.Event(), threading.Event()
+        self._may_leave, self._inside = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: run(self._method()), name=self.name)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._inside.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._may_return.set()
+        self._may_leave.set()
+        self._thread.join()
+
+    async def _method(self) -> None:
+        await self._innermost()
+        self._returned.set()
+        self._may_leave.wait(30)
+
+    async def _innermost(self) -> None:
+        self._inside.set()
+        self._may_return.wait(30)
+
+    def search(self, frame: FrameType) -> bool:
+        """Tell whether a frame is that of the method."""
+        if frame.f_code is Returning._innermost.__code__:
+            self._may_return.set()
+            assert self._returned.wait(30)
+        return frame.f_code is Returning._method.__code__
+
+
+def test_a_caller_is_found_whose_stack_changes_during_the_search() -> None:
+    lock = callers.OwnerLock()
+    with Returning() as thread:
+        assert not lock.nobody_else(thread.search)
+    with Returning() as thread:
+        assert lock.take_over(thread.search) == thread.name
+    assert lock.nobody_else(thread.search)
 
 
 @each_seed
