@@ -17,7 +17,7 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tests.threads.lockstep import Lockstep
+from tests.threads.lockstep import Lockstep, LockstepLock
 from tests.threads.seeds import each_seed
 from tests.threads.test_waiting import Ticking, driven
 
@@ -142,6 +142,59 @@ def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -
     core._owner.nobody_else = nobody_else  # type: ignore[method-assign]
     assert not core._alone()
     assert core._visitors == [coming]
+
+
+class Expiring(LockstepLock):
+    """A lock whose waits with a timeout end, as those of waiting callers do 4 times a second."""
+
+    def acquire(self, *, timeout: float = -1) -> bool:
+        pauses = 0
+        while self._held and timeout >= 0:
+            self._lockstep.pause()
+            pauses += 1
+            if pauses == 40:
+                return False
+        return super().acquire(timeout=timeout)
+
+
+class Abandoning(Consumer):
+    """A thread abandons the lock and goes on elsewhere: an interrupt has ended its visit."""
+
+    def __init__(self, seed: int) -> None:
+        # Rare switches: a search starts again if the other thread has run meanwhile.
+        super().__init__(Lockstep(seed, core_module, callers, runtime, switch=0.05))
+        lock: Any = lambda: Expiring(self.lockstep)  # noqa: E731
+        self.core.driver._new_lock = lock  # type: ignore[attr-defined]
+
+    def abandon(self) -> None:
+        run(self._abandon())
+        for _ in range(300):
+            self.lockstep.pause()
+
+    @guarded
+    async def _abandon(self) -> None:
+        core = self.core
+        assert await core.visit(FAR_MS) is not None
+
+    def read(self) -> None:
+        for _ in range(3):
+            self.poll()
+
+
+def test_an_abandoned_visit_does_not_end_the_reading() -> None:
+    for seed in range(40):
+        consumer = Abandoning(seed)
+        consumer.lockstep.run(reader=consumer.read, abandoning=consumer.abandon)
+        assert consumer.inside == []
+
+
+def test_those_who_wait_for_an_abandoned_lock_do_not_wait_for_each_other() -> None:
+    for seed in range(20):
+        consumer = Abandoning(seed)
+        consumer.lockstep.run(
+            reader=consumer.read, abandoning=consumer.abandon, visitor=consumer.steer
+        )
+        assert consumer.inside == []
 
 
 class Returning:
