@@ -10,9 +10,9 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from types import FrameType
 from typing import Any, TypeVar
 
+from tandem_kafka.callers import Held, Inside
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
 from tandem_kafka.runtime.callers import Held
@@ -86,7 +86,7 @@ class TaskLock:
     def acquire(self) -> Held | None:
         """Return the acquired lock, or None if another task holds it."""
         entry = Entry(self)
-        return entry if entry.acquire(blocking=False) else None
+        return entry if entry.acquire() else None
 
     def enter(self, entry: Entry) -> bool:
         """Let the current task enter, unless another one is inside."""
@@ -103,17 +103,22 @@ class TaskLock:
         if not self._entries:
             self._holder = None
 
-    def give_up(self, held: Held, inside: Callable[[FrameType], bool]) -> None:
+    def give_up(self, held: Held, inside: Inside) -> None:
         """Release the lock for another task."""
         del inside
         held.release()
 
-    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+    def regain(self, held: Held, inside: Inside) -> bool:
+        """Acquire the lock again."""
+        del inside
+        return isinstance(held, Entry) and held.acquire()
+
+    def nobody_else(self, inside: Inside) -> bool:
         """Return False: no task can abandon a lock, because only a wait can end it."""
         del inside
         return False
 
-    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
+    def take_over(self, inside: Inside) -> Held | str:
         """Name the task that holds the lock."""
         del inside
         get_name = getattr(self._holder, "get_name", None)
@@ -130,9 +135,8 @@ class Entry:
     def __init__(self, lock: TaskLock) -> None:
         self._lock = lock
 
-    def acquire(self, *, blocking: bool) -> bool:
+    def acquire(self) -> bool:
         """Acquire the lock, possibly again; return False if another task holds it."""
-        del blocking
         return self._lock.enter(self)
 
     def release(self) -> None:

@@ -33,6 +33,9 @@ R = TypeVar("R")
 #: Code of the functions that enter a core; each has it in a local variable named `core`.
 _GUARDED: Final[set[CodeType]] = set()
 
+#: Code of the methods of a core that wait to enter it.
+_ENTERING: Final[set[CodeType]] = set()
+
 #: How often a caller that waits for another one checks its condition again.
 RECHECK_MS = 250
 
@@ -64,6 +67,16 @@ def guarded(function: F) -> F:
     """
     _GUARDED.add(function.__code__)
     return function
+
+
+def _entering(method: F) -> F:
+    """Mark a method of a core that waits to enter it, for the first time or again.
+
+    It has in its local variable `outside` whether its caller holds no lock and tries to get none
+    at the moment. Only the threads that search its stack read it.
+    """
+    _ENTERING.add(method.__code__)
+    return method
 
 
 #: A caller, and an object of its own for each visit.
@@ -211,13 +224,15 @@ class Core:
             self.check_usable()
         return held
 
+    @_entering
     async def _acquire_contended(self) -> Held:
         """Wait until visitors have left; raise if another reader is inside."""
         while True:
-            visits, visited = self._visits, bool(self._visitors)
+            visits, visited, outside = self._visits, bool(self._visitors), False
             held = self._owner.acquire() or self._owner.take_over(self._inside)
             if not isinstance(held, str):
                 return held
+            outside = True  # noqa: F841
             if self.closing:
                 self.raise_closed()
             if not visited and visits == self._visits:  # only a reader can hold it
@@ -231,6 +246,7 @@ class Core:
             recheck_ms = self.clock.now_ms() + RECHECK_MS
             await self.callers.wait(lambda: not self._visitors, recheck_ms)
 
+    @_entering
     async def visit(self, deadline_ms: int) -> Visit | None:
         """Enter to change what is read; the reader gives way at its next opportunity.
 
@@ -243,12 +259,16 @@ class Core:
         self._visitors.append(visitor)
         self._visits += 1
         held: list[Held] = []
+        outside = False
 
         def inside() -> bool:
+            nonlocal outside
             if not held:
+                outside = False
                 found = self._owner.acquire() or self._owner.take_over(self._inside)
                 if not isinstance(found, str):
                     held.append(found)
+            outside = not held
             return bool(held)
 
         try:
@@ -268,28 +288,35 @@ class Core:
         current = self.callers.current()
         return any(caller != current for caller, _ in tuple(self._visitors))
 
+    @_entering
     async def give_way(self, held: Held) -> None:
         """Let visitors in, then continue. Only the outermost method of the reader may do this.
 
         If a task is cancelled meanwhile, `held` stays released.
         """
-        self._owner.give_up(held, self._inside)
+        self._owner.give_up(held, self._guarded)
         try:
+            outside = True
             self.callers.notify()
             await self.callers.wait(self._alone, self.clock.now_ms() + STUCK_MS)
+            outside = False
         except BaseException:
+            outside = False  # noqa: F841
             if not self.callers.cancellable:
                 await self._regain(held)
             raise
         await self._regain(held)
 
+    @_entering
     async def _regain(self, held: Held) -> None:
         """Acquire the lock again. Another reader may have come first; it leaves without notice."""
-        regained = False
+        regained = outside = False
 
         def regain() -> bool:
-            nonlocal regained
-            regained = regained or held.acquire(blocking=False)
+            nonlocal regained, outside
+            outside = False
+            regained = regained or self._owner.regain(held, self._inside)
+            outside = not regained
             return regained
 
         while not regain():
@@ -297,14 +324,23 @@ class Core:
 
     def _alone(self) -> bool:
         before = tuple(self._visitors)  # others may come while the stacks are searched
-        if before and self._owner.nobody_else(self._inside):
+        if before and self._owner.nobody_else(self._guarded):
             for visitor in before:  # an interrupt ended a visit before its release
                 _discard(self._visitors, visitor)
         return not self._visitors
 
-    def _inside(self, frame: FrameType) -> bool:
+    def _guarded(self, frame: FrameType) -> bool:
         """Tell whether a stack frame belongs to a method of this consumer."""
         return frame.f_code in _GUARDED and frame.f_locals.get("core") is self
+
+    def _inside(self, frame: FrameType) -> bool | None:
+        """Tell the same; None if the caller waits to enter the method, and holds no lock.
+
+        Otherwise two that wait would each take the other one for the holder of an abandoned lock.
+        """
+        if frame.f_code in _ENTERING and frame.f_locals["self"] is self:
+            return None if frame.f_locals.get("outside") else False
+        return self._guarded(frame)
 
     @property
     def in_own_process(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.shared.group import NO_GENERATION
@@ -118,9 +119,10 @@ def health_of(core: Core) -> Health:
     queued, in_flight = engine.loop.requests()
     found = engine.loop.broker_troubles(now_ms)
     broken = {trouble.node_id: trouble.text for trouble in found if not trouble.usable}
+    topics = _topics(core)  # once, so that both parts of the health say the same
     return Health(
         not_alive=dead,
-        not_ready=dead + tuple(_not_ready(core, troubles, broken)),
+        not_ready=dead + tuple(_not_ready(core, troubles, broken, topics)),
         client_id=config.client_id,
         group_id=config.group_id,
         member_id=group.metadata.member_id,
@@ -139,7 +141,7 @@ def health_of(core: Core) -> Health:
         buffer_limit_bytes=config.fetch_buffer_max_bytes,
         requests_queued=queued,
         requests_in_flight=in_flight,
-        troubles=(*troubles, *_warnings(core, poll_ms)),
+        troubles=(*troubles, *_warnings(core, poll_ms, topics)),
     )
 
 
@@ -164,14 +166,16 @@ def _not_alive(core: Core, now_ms: int, poll_ms: int | None) -> Iterator[str]:
         )
 
 
-def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str]) -> Iterator[str]:
+def _not_ready(
+    core: Core, troubles: tuple[str, ...], broken: Mapping[int, str], topics: _Topics
+) -> Iterator[str]:
     engine, config = core.engine, core.config
     if not engine.metadata.snapshot.version:
         yield "; ".join(("no broker has responded yet", *troubles))
     elif all(node.node_id in broken for node in engine.metadata.nodes()):
         yield "; ".join(("no broker can be used", *broken.values()))
     yield from _unreadable(core, broken)
-    yield from _unreadable_topics(core)
+    yield from _unreadable_topics(topics)
     if not engine.subscription.auto_assigned:
         if not engine.subscription.assigned:
             yield "there is no subscription: call subscribe() or assign()"
@@ -179,26 +183,31 @@ def _not_ready(core: Core, troubles: tuple[str, ...], broken: Mapping[int, str])
         yield from _outside(core, broken)
 
 
-def _unreadable_topics(core: Core) -> Iterator[str]:
+def _unreadable_topics(topics: _Topics) -> Iterator[str]:
     """Name the topics that this client may not read, and missing ones if no other is left."""
-    topics, found = _topics(core)
-    nothing_else = found.keys() == topics
-    return (each.text for each in found.values() if nothing_else or not each.missing)
+    found = topics.troubles
+    return (each.text for each in found.values() if topics.only_troubles or not each.missing)
 
 
-def _topics(core: Core) -> tuple[frozenset[str], dict[str, TopicTrouble]]:
-    """Return the subscribed and assigned topics, and the troubles of those that have one."""
+class _Topics(NamedTuple):
+    """The subscribed and assigned topics: the troubles of some, and whether there is no other."""
+
+    troubles: Mapping[str, TopicTrouble]
+    only_troubles: bool
+
+
+def _topics(core: Core) -> _Topics:
     subscription = core.engine.subscription
     assigned = {tp.topic for tp in tuple(subscription.assigned)}
     topics = subscription.topics | assigned
-    return topics, core.engine.topic_troubles.of(topics, assigned)
+    found = core.engine.topic_troubles.of(topics, assigned)
+    return _Topics(found, found.keys() == topics)
 
 
-def _warnings(core: Core, poll_ms: int | None) -> Iterator[str]:
+def _warnings(core: Core, poll_ms: int | None, topics: _Topics) -> Iterator[str]:
     """Name unreadable topics, a slow handler, and a membership without partitions."""
     config, group = core.config, core.engine.group
-    topics, found = _topics(core)
-    yield from (each.text for each in found.values())
+    yield from (each.text for each in topics.troubles.values())
     if config.group_id is None or not core.engine.subscription.auto_assigned:
         return
     handler_ms = max(poll_ms or 0, core.engine.polls.handler_ms)
@@ -214,7 +223,7 @@ def _warnings(core: Core, poll_ms: int | None) -> Iterator[str]:
         group.metadata.generation_id != NO_GENERATION
         and group.rebalancing_since_ms is None
         and not core.engine.subscription.assigned
-        and found.keys() != topics
+        and not topics.only_troubles
     ):
         yield (
             f"this member of the group {config.group_id!r} has no partitions: the group has more "

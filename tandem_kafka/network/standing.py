@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.link import Link
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.request import SentRequest, UnsentRequest
@@ -15,6 +16,8 @@ from tandem_kafka.network.transport import StandingTransport, Transport
 from tandem_kafka.types import Node
 
 __all__ = ["StandingFetches"]
+
+log = client_logger(__name__)
 
 
 class StandingFetches:
@@ -36,9 +39,14 @@ class StandingFetches:
             return
         correlation_id, version = link.connection.newest
         usable_ms = link.reauthenticate_at_ms - now_ms
-        standing = request.standing(SentRequest(version, correlation_id, usable_ms, link.meter))
-        if standing is not None and self._transport.repeat_fetches(link.number, standing):
-            link.standing, link.repeats = standing, 0
+        sent = SentRequest(version, correlation_id, usable_ms, link.meter)
+        try:
+            standing = request.standing(sent)
+            if standing is not None and self._transport.repeat_fetches(link.number, standing):
+                link.standing, link.repeats = standing, 0
+        except Exception:  # a defect must not end this thread; the fetch has been sent
+            log.exception("no fetch can be repeated without the GIL; fetching goes on with it")
+            self._transport = None
 
     def refresh(self, link: Link, now_ms: int) -> None:
         """Move the times of the request in flight to those of the last repetition."""

@@ -22,8 +22,14 @@ __all__ = ["Callers", "Held", "Lock", "OwnerLock", "Threads", "run", "thread_nam
 
 T = TypeVar("T")
 
+#: Tells whether a stack frame belongs to a guarded method; None if it waits to enter one, so that
+#: its callers do not count.
+Inside = Callable[[FrameType], bool | None]
+
 #: How often a thread that waits for another application thread checks its condition again.
 _RECHECK_MS = 250
+#: How often the stack of a running thread is searched, which may change meanwhile.
+_SEARCHES = 20
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
@@ -102,10 +108,6 @@ class Callers(Protocol):
 class Held(Protocol):
     """A lock that the calling thread or task holds."""
 
-    def acquire(self, *, blocking: bool) -> bool:
-        """Acquire the lock again after a release; return False if another caller holds it."""
-        ...
-
     def release(self) -> None:
         """Release the lock."""
         ...
@@ -118,26 +120,39 @@ class Lock(Protocol):
         """Return the acquired lock, or None if another caller holds it."""
         ...
 
-    def give_up(self, held: Held, inside: Callable[[FrameType], bool]) -> None:
+    def give_up(self, held: Held, inside: Inside) -> None:
         """Release the lock for another caller, even if an interrupt has prevented a release before.
 
         Args:
             held: The lock.
-            inside: Tells whether a stack frame belongs to a guarded method.
+            inside: Finds guarded methods.
         """
         ...
 
-    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+    def regain(self, held: Held, inside: Inside) -> bool:
+        """Acquire the lock again after it was given up; return False if another caller holds it."""
+        ...
+
+    def nobody_else(self, inside: Inside) -> bool:
         """Tell whether no other caller is inside a guarded method."""
         ...
 
-    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
-        """Acquire an abandoned lock after `acquire` failed, or name the caller that holds it.
-
-        Args:
-            inside: Tells whether a stack frame belongs to a guarded method.
-        """
+    def take_over(self, inside: Inside) -> Held | str:
+        """Acquire an abandoned lock after `acquire` failed, or name the caller that holds it."""
         ...
+
+
+class Holding:
+    """What a thread holds. If another one has abandoned the lock meanwhile, it becomes a new lock.
+
+    Attributes:
+        release: Releases the lock.
+    """
+
+    __slots__ = ("release",)
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self.release = release
 
 
 class OwnerLock:
@@ -160,9 +175,9 @@ class OwnerLock:
         if self._green:
             green.yield_to_others()
         lock = self._lock
-        return lock if lock.acquire(False) else None
+        return Holding(lock.release) if lock.acquire(False) else None
 
-    def give_up(self, held: Held, inside: Callable[[FrameType], bool]) -> None:
+    def give_up(self, held: Held, inside: Inside) -> None:
         """Release the lock for another thread.
 
         A thread that was interrupted holds the lock more often than it releases it. If this is its
@@ -174,16 +189,20 @@ class OwnerLock:
             while not nested:
                 held.release()
 
-    def nobody_else(self, inside: Callable[[FrameType], bool]) -> bool:
+    def regain(self, held: Held, inside: Inside) -> bool:
+        """Acquire the lock again, or the one that has replaced it, or replace an abandoned one."""
+        found = self.acquire() or self.take_over(inside)
+        if isinstance(found, str):
+            return False
+        held.release = found.release  # type: ignore[method-assign]
+        return True
+
+    def nobody_else(self, inside: Inside) -> bool:
         """Tell whether no other thread is inside a guarded method."""
         return _thread_inside(inside) is None
 
-    def take_over(self, inside: Callable[[FrameType], bool]) -> Held | str:
-        """Acquire an abandoned lock after `acquire` failed, or name the thread that holds it.
-
-        Args:
-            inside: Tells whether a stack frame belongs to a guarded method.
-        """
+    def take_over(self, inside: Inside) -> Held | str:
+        """Acquire an abandoned lock after `acquire` failed, or name the thread that holds it."""
         abandoned = self._lock
         name = _thread_inside(inside)
         if name is not None:
@@ -197,7 +216,7 @@ class OwnerLock:
         if name is not None:
             self._lock = abandoned
             return name
-        return lock
+        return Holding(lock.release)
 
 
 class Threads:
@@ -270,24 +289,45 @@ async def _awaited(awaitable: Awaitable[object]) -> object:
     return await awaitable
 
 
-def _thread_inside(inside: Callable[[FrameType], bool]) -> str | None:
+def _thread_inside(inside: Inside) -> str | None:
     """Return the name of another thread with such a frame on its stack, or None."""
     if green.library() is not None:
         return (
             "another green thread" if any(_shows(top, inside) for top in green.frames()) else None
         )
-    frames = sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
-    frames.pop(threading.get_ident())
-    for ident, top in frames.items():
-        if _shows(top, inside):
+    for ident, top in _tops().items():
+        if ident != threading.get_ident() and _found(ident, top, inside):
             return thread_names().get(ident, f"thread {ident}")
     return None
 
 
-def _shows(top: FrameType, inside: Callable[[FrameType], bool]) -> bool:
+def _tops() -> dict[int, FrameType]:
+    """Return the innermost frame of each thread."""
+    return sys._current_frames()  # noqa: SLF001 - documented, in spite of its name
+
+
+def _found(ident: int, top: FrameType, inside: Inside) -> bool:
+    """Tell whether a thread has such a frame on its stack; True if its stack changes all the time.
+
+    Invariant: a stack was searched to its end. A coroutine that ends during the search loses its
+    link to its caller, so the caller would not be found. While the innermost frame is the same,
+    none of its callers has ended; it is held here, so no other one can take its place.
+    """
+    for _ in range(_SEARCHES):
+        if _shows(top, inside):
+            return True
+        now = _tops().get(ident)
+        if now is None or now is top:
+            return False
+        top = now
+    return True
+
+
+def _shows(top: FrameType, inside: Inside) -> bool:
     frame: FrameType | None = top
     while frame is not None:
-        if inside(frame):
-            return True
+        found = inside(frame)
+        if found is not False:
+            return found is True
         frame = frame.f_back
     return False

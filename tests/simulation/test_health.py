@@ -219,3 +219,21 @@ def test_a_closed_consumer_is_not_connected() -> None:
         assert consumer.bootstrap_connected()
         consumer.close()
         assert not consumer.bootstrap_connected()
+
+
+def test_topics_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a change in between would let one part of the health contradict the other."""
+    with Simulation("once") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", group_id="readers")
+        consumer.poll(1_000)
+        troubles, calls = consumer._core.engine.topic_troubles, []
+        looked_up = type(troubles).of
+
+        def of(self: Any, *arguments: Any) -> Any:
+            calls.append(arguments)
+            return looked_up(self, *arguments)
+
+        monkeypatch.setattr(type(troubles), "of", of)
+        assert consumer.health().alive
+        assert len(calls) == 1

@@ -258,6 +258,21 @@ def test_records_arrive_once_in_order_and_soon(kind: str, seed: int) -> None:
         assert played.repeated or kind in {"leases", "all"}
 
 
+@pytest.mark.parametrize("broken", ["StandingFetch", "repeat_fetches"])
+def test_a_defect_of_an_order_ends_neither_the_thread_nor_the_fetch(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OverflowError("no order can be made")
+
+    owner = native if broken == "StandingFetch" else StandingTransport
+    with history("moves", 1) as played, silence():
+        monkeypatch.setattr(owner, broken, fail)
+        played.run()
+        assert played.repeated == 0
+        assert played.consumer.health().alive
+
+
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_groups_keep_all_invariants(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scenarios of groups under faults, whose members' transports repeat fetches."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+import threading
+from types import FrameType, SimpleNamespace
+from typing import Any, Self
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import commits as commits_module
@@ -16,7 +17,7 @@ from tandem_kafka.runtime import callers, driver
 from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tests.threads.lockstep import Lockstep
+from tests.threads.lockstep import Lockstep, LockstepLock
 from tests.threads.seeds import each_seed
 from tests.threads.test_waiting import Ticking, driven
 
@@ -141,6 +142,109 @@ def test_a_visitor_that_comes_while_the_stacks_are_searched_is_not_forgotten() -
     core._owner.nobody_else = nobody_else  # type: ignore[method-assign]
     assert not core._alone()
     assert core._visitors == [coming]
+
+
+class Expiring(LockstepLock):
+    """A lock whose waits with a timeout end, as those of waiting callers do 4 times a second."""
+
+    def acquire(self, *, timeout: float = -1) -> bool:
+        pauses = 0
+        while self._held and timeout >= 0:
+            self._lockstep.pause()
+            pauses += 1
+            if pauses == 40:
+                return False
+        return super().acquire(timeout=timeout)
+
+
+class Abandoning(Consumer):
+    """A thread abandons the lock and goes on elsewhere: an interrupt has ended its visit."""
+
+    def __init__(self, seed: int) -> None:
+        # Rare switches: a search starts again if the other thread has run meanwhile.
+        super().__init__(Lockstep(seed, core_module, callers, runtime, switch=0.05))
+        lock: Any = lambda: Expiring(self.lockstep)  # noqa: E731
+        self.core.driver._new_lock = lock  # type: ignore[attr-defined]
+
+    def abandon(self) -> None:
+        run(self._abandon())
+        for _ in range(300):
+            self.lockstep.pause()
+
+    @guarded
+    async def _abandon(self) -> None:
+        core = self.core
+        assert await core.visit(FAR_MS) is not None
+
+    def read(self) -> None:
+        for _ in range(3):
+            self.poll()
+
+
+def test_an_abandoned_visit_does_not_end_the_reading() -> None:
+    for seed in range(40):
+        consumer = Abandoning(seed)
+        consumer.lockstep.run(reader=consumer.read, abandoning=consumer.abandon)
+        assert consumer.inside == []
+
+
+def test_those_who_wait_for_an_abandoned_lock_do_not_wait_for_each_other() -> None:
+    for seed in range(20):
+        consumer = Abandoning(seed)
+        consumer.lockstep.run(
+            reader=consumer.read, abandoning=consumer.abandon, visitor=consumer.steer
+        )
+        assert consumer.inside == []
+
+
+class Returning:
+    """A thread inside a method, which leaves the innermost coroutine while its stack is searched.
+
+    Attributes:
+        name: The name of the thread.
+    """
+
+    name = "returning"
+
+    def __init__(self) -> None:
+        self._may_return, self._returned = threading.Event(), threading.Event()
+        self._may_leave, self._inside = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: run(self._method()), name=self.name)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._inside.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._may_return.set()
+        self._may_leave.set()
+        self._thread.join()
+
+    async def _method(self) -> None:
+        await self._innermost()
+        self._returned.set()
+        self._may_leave.wait(30)
+
+    async def _innermost(self) -> None:
+        self._inside.set()
+        self._may_return.wait(30)
+
+    def search(self, frame: FrameType) -> bool:
+        """Tell whether a frame is that of the method."""
+        if frame.f_code is Returning._innermost.__code__:
+            self._may_return.set()
+            assert self._returned.wait(30)
+        return frame.f_code is Returning._method.__code__
+
+
+def test_a_caller_is_found_whose_stack_changes_during_the_search() -> None:
+    lock = callers.OwnerLock()
+    with Returning() as thread:
+        assert not lock.nobody_else(thread.search)
+    with Returning() as thread:
+        assert lock.take_over(thread.search) == thread.name
+    assert lock.nobody_else(thread.search)
 
 
 @each_seed

@@ -91,7 +91,6 @@ class StandingOrders:
         if native is None or bell is None:
             return None
         requested = list(slot.requested.values())
-        slot.reserve(0)  # the order reserves it
         order: StandingFetch = native.StandingFetch(
             queue=self._context.buffer.queue,
             bell=bell,
@@ -113,6 +112,7 @@ class StandingOrders:
             room=config.fetch_buffer_max_bytes,
             lasts_ms=max(0, min(_LASTS_MS, sent.usable_ms)),
         )
+        slot.reserve(0)  # the order has reserved it
         collect = partial(_collect, order, self._context.metrics, sent.traffic)
         self._context.metrics.sources.append(collect)
         slot.stand(partial(self._end, slot, order, requested, collect))
