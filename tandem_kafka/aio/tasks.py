@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar
 
-from tandem_kafka.callers import Held, Inside
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
-from tandem_kafka.runtime.callers import Held
+from tandem_kafka.runtime.callers import Held, Inside
 
 __all__ = ["Tasks", "running_loop"]
 

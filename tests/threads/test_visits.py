@@ -162,7 +162,7 @@ class Abandoning(Consumer):
 
     def __init__(self, seed: int) -> None:
         # Rare switches: a search starts again if the other thread has run meanwhile.
-        super().__init__(Lockstep(seed, core_module, callers, runtime, switch=0.05))
+        super().__init__(Lockstep(seed, core_module, callers, driver, switch=0.05))
         lock: Any = lambda: Expiring(self.lockstep)  # noqa: E731
         self.core.driver._new_lock = lock  # type: ignore[attr-defined]
 
