@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tandem_kafka.config.typed import Deserializes
 
-__all__ = ["AsyncKafkaConsumer"]
 
 _BATCH_RECORDS = 500
 _MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions", "_reading"))

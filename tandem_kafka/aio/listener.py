@@ -6,8 +6,6 @@ from typing import Protocol
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["AsyncRebalanceListener"]
-
 
 class AsyncRebalanceListener(Protocol):
     """The interface of a listener for ``AsyncKafkaConsumer.subscribe()``.

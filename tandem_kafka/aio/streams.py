@@ -10,8 +10,6 @@ from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.reading import Reading
 
-__all__ = ["FedLoop", "Stream", "handed_out", "uncancelled"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
 from tandem_kafka.runtime.callers import Held, Inside
 
-__all__ = ["Tasks", "running_loop"]
-
 T = TypeVar("T")
 
 

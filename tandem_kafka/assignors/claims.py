@@ -14,8 +14,6 @@ from operator import itemgetter
 from tandem_kafka.assignors.group import NO_GENERATION, Member, Topics
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Claims", "resolve_claims"]
-
 #: A generation, and the member that claims a partition in it.
 _Claim = tuple[int, str]
 

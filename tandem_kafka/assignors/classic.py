@@ -30,14 +30,6 @@ from tandem_kafka.assignors.strategies import (
 )
 from tandem_kafka.types import ClusterSnapshot, TopicPartition
 
-__all__ = [
-    "ClassicAssignors",
-    "ClusterView",
-    "decode_assignment",
-    "partitions_of",
-    "topics_of",
-]
-
 #: Version 1 adds owned partitions, version 2 the generation and version 3 the rack. A reader of an
 #: older version ignores the additional fields.
 SUBSCRIPTION_VERSION = 3

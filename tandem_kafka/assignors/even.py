@@ -12,8 +12,6 @@ from tandem_kafka.assignors.group import Assignment, Member, Topics
 from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["share_evenly"]
-
 
 def share_evenly(
     members: Sequence[Member], topics: Topics, claims: Claims, placement: Placement

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["NO_GENERATION", "Assignment", "Member", "Topics", "by_instance", "subscribers"]
-
 NO_GENERATION = -1
 
 #: The partition numbers of each topic in ascending order, with the racks of their replicas.

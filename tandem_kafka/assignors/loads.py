@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
 
-__all__ = ["Loads"]
-
 
 class Loads:
     """The number of partitions of each member."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["GroupMember", "MemberAssignment", "PartitionAssignor"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:

@@ -6,8 +6,6 @@ from collections import defaultdict
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Moves"]
-
 
 class Moves:
     """The origins of moved partitions.

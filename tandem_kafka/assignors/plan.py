@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from tandem_kafka.assignors.group import Assignment, Member, Topics
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Plan"]
-
 #: Topics, rack and partitions of each member.
 _Situation = dict[str, tuple[frozenset[str], str, frozenset[TopicPartition]]]
 

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 from tandem_kafka.assignors.group import Member, Topics
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Placement", "racks_matter"]
-
 
 def racks_matter(members: Iterable[Member], replica_racks: Collection[frozenset[str]]) -> bool:
     """Tell whether an assignment must consider racks.

@@ -14,8 +14,6 @@ from tandem_kafka.assignors.group import Assignment, Member, Topics, by_instance
 from tandem_kafka.assignors.racked_placement import racks_matter
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["assign_range"]
-
 
 def assign_range(members: Sequence[Member], topics: Topics) -> Assignment:
     """Divide each topic among its subscribers; the first ones may get one more partition.

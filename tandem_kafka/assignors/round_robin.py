@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from tandem_kafka.assignors.group import Assignment, Member, Topics, by_instance
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["assign_round_robin"]
-
 
 def assign_round_robin(members: Sequence[Member], topics: Topics) -> Assignment:
     """Assign the partitions of all topics in turn; members without the topic are skipped.

@@ -14,8 +14,6 @@ from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.assignors.uneven import share_unevenly
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["assign_cooperative_sticky", "assign_sticky", "without_revoked"]
-
 
 def assign_sticky(members: Sequence[Member], topics: Topics) -> Assignment:
     """Balance the partitions among the members, and keep their owners if possible.

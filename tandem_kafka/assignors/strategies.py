@@ -26,13 +26,6 @@ from tandem_kafka.assignors.user_data import (
 )
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "CooperativeStickyAssignor",
-    "RangePartitionAssignor",
-    "RoundRobinPartitionAssignor",
-    "StickyPartitionAssignor",
-]
-
 _NO_RACKS: frozenset[str] = frozenset()
 
 

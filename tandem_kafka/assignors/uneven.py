@@ -18,8 +18,6 @@ from tandem_kafka.assignors.moves import Moves
 from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["share_unevenly"]
-
 _topic = attrgetter("topic")
 
 

@@ -14,13 +14,6 @@ from collections.abc import Iterable
 from tandem_kafka.assignors.group import NO_GENERATION
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "decode_cooperative_user_data",
-    "decode_sticky_user_data",
-    "encode_cooperative_user_data",
-    "encode_sticky_user_data",
-]
-
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 #: The prefix in kafka-python. The Java client starts with the number of topics, below 65,536.

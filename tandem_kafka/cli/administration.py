@@ -16,8 +16,6 @@ from tandem_kafka.errors import GroupAuthorizationFailedError, for_code
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, HeartbeatRequest
 
-__all__ = ["Administration", "producer"]
-
 
 def _known_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a connection that another client of kafka-python has as well."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.administration import Administration
     from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
-__all__ = ["Connection", "described_topic", "near_topic", "partitions_of"]
-
 
 class Connection:
     """The connection that flags, the environment and files describe.

@@ -11,8 +11,6 @@ import click
 
 from tandem_kafka.runtime import Clock, MonotonicClock, sleep_ms
 
-__all__ = ["Environment", "current"]
-
 #: How long a command tries ports that refuse connections.
 _REFUSED_MS: Final = 2_000
 

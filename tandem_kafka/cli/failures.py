@@ -12,17 +12,6 @@ import click
 
 from tandem_kafka.cli.output import visible
 
-__all__ = [
-    "BROKEN_PIPE",
-    "FAILED",
-    "INTERRUPTED",
-    "OK",
-    "USAGE",
-    "CommandError",
-    "exit_code",
-    "report",
-]
-
 OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2

@@ -13,8 +13,6 @@ import click
 from tandem_kafka.cli.environment import current
 from tandem_kafka.cli.output import visible
 
-__all__ = ["GROUP", "JSON", "PARTITIONS", "TOPIC", "YES", "clusters", "connected"]
-
 TOPIC: Final = click.option("-t", "--topic", required=True, metavar="TOPIC", help="The topic.")
 PARTITIONS: Final = click.option(
     "-p", "--partition", "partitions", type=int, multiple=True, metavar="N",

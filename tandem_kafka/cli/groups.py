@@ -8,8 +8,6 @@ from typing import Any
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Group", "ListedGroup", "Member", "classic_group", "consumer_group", "shown_partitions"]
-
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:

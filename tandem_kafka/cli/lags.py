@@ -13,7 +13,6 @@ from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
-__all__ = ["History", "Lag", "lags_of", "sparkline", "total_of"]
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 #: Points of a trend; a table with it fits into 80 columns.

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "Column",
-    "coloured",
-    "console",
-    "json_line",
-    "json_text",
-    "on_terminal",
-    "print_table",
-    "show",
-    "table",
-    "visible",
-]
 
 #: Categories of characters without a shape of their own: control and format characters such as
 #: U+202E, halves of surrogate pairs, separators of lines and paragraphs.

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 import click
 
-__all__ = ["COMMANDS", "LazyCommand", "program"]
-
 
 class LazyCommand(NamedTuple):
     """A command that is not imported yet.

@@ -18,7 +18,6 @@ from tandem_kafka.cli.program import program
 if TYPE_CHECKING:
     from tandem_kafka.cli.environment import Environment
 
-__all__ = ["COMPLETE", "NAME", "run"]
 
 NAME: Final = "tandem-kafka"
 #: Set by the scripts that `tandem-kafka completion` prints.

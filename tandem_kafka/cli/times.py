@@ -8,8 +8,6 @@ from typing import Final
 
 from tandem_kafka.cli.failures import CommandError
 
-__all__ = ["duration_ms", "shown_duration", "shown_time", "time_ms"]
-
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 #: Larger numbers than datetime can show.

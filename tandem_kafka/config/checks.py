@@ -11,24 +11,6 @@ from os import PathLike, fsdecode
 from typing import Any, Final
 from uuid import UUID
 
-__all__ = [
-    "BOOL",
-    "CLIENT_NAME",
-    "INT32_MAX",
-    "NAME",
-    "OPTIONAL_FILE",
-    "OPTIONAL_NAME",
-    "OPTIONAL_TEXT",
-    "RACK",
-    "TEXT",
-    "Check",
-    "as_ms",
-    "milliseconds",
-    "objects",
-    "one_of",
-    "whole_number",
-]
-
 #: The largest number in a 32 bit field of the protocol.
 INT32_MAX: Final = (1 << 31) - 1
 

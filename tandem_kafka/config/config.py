@@ -17,8 +17,6 @@ from tandem_kafka.config.unused import without_use
 from tandem_kafka.config.written import as_written
 from tandem_kafka.logs import ClientNames, LinesOf
 
-__all__ = ["Config", "default_config"]
-
 
 class Config(Options):
     """The final options of one consumer; `from_options` makes and checks them."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 
-__all__ = ["warn_deprecated"]
-
 _PACKAGE = __name__.partition(".")[0]
 
 

@@ -13,16 +13,6 @@ from kafka.net.selector import NetworkSelector
 from tandem_kafka.config.checks import Check, objects
 from tandem_kafka.logs import client_logger
 
-__all__ = [
-    "KAFKA_CLIENT",
-    "KAFKA_NET",
-    "KEY_PASSWORD",
-    "METRIC_REPORTERS",
-    "PROXY_URL",
-    "SELECTOR",
-    "SERVICE_NAME",
-]
-
 log = client_logger(__name__)
 
 _PROXY_SCHEMES: Final = ("socks5", "socks5h", "http")

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["STORES_ADVICE", "login_of", "translate_stores", "typed_value"]
-
 STORES_ADVICE: Final = "Python cannot read JVM key stores: use PEM files"
 
 _JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")

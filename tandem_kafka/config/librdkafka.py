@@ -9,17 +9,6 @@ from typing import Any, Final
 
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = [
-    "CALLBACKS",
-    "IGNORED",
-    "NEVER_CALLED",
-    "OWN_DEFAULTS",
-    "PROPERTIES",
-    "REJECTED",
-    "Property",
-    "ssl_context_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Property:

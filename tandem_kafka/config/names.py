@@ -9,8 +9,6 @@ from typing import Final
 from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["current_names"]
-
 #: Names of kafka-python 2.x, and their present names.
 _RENAMED: Final = {"api_version_auto_timeout_ms": "bootstrap_timeout_ms"}
 _WITHOUT_EFFECT: Final = {"legacy_iterator"}

@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 from tandem_kafka.config.deprecation import warn_deprecated
 
-__all__ = ["OffsetReset", "ResetKind", "parse_duration_ms", "parse_offset_reset"]
-
 ResetKind = Literal["earliest", "latest", "none", "by_duration"]
 
 _PLAIN: Final[dict[str, ResetKind]] = {"earliest": "earliest", "latest": "latest", "none": "none"}

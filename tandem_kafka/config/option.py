@@ -10,8 +10,6 @@ from tandem_kafka.config.shown import show
 from tandem_kafka.errors import InvalidOptionError
 from tandem_kafka.logs import client_logger
 
-__all__ = ["Option", "option", "option_of", "parse_option"]
-
 log = client_logger(__name__)
 
 _KEY: Final = "option"

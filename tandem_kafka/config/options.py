@@ -34,8 +34,6 @@ from tandem_kafka.config.option import option
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.servers import BOOTSTRAP_SERVERS
 
-__all__ = ["Options"]
-
 _POSITIVE = whole_number(1)
 _LIFTED = whole_number(1, lift=True)
 _MS = milliseconds(0)

@@ -29,26 +29,6 @@ from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
 from tandem_kafka.logs import client_logger
 
-__all__ = [
-    "ANYTHING",
-    "API_VERSION",
-    "ASSIGNORS",
-    "BOOTSTRAP_TIMEOUT",
-    "BUFFER_BYTES",
-    "COMMIT_CALLBACK",
-    "CONSUMER_TIMEOUT",
-    "DESERIALIZER",
-    "ISOLATION_LEVEL",
-    "LOCAL_ASSIGNORS",
-    "OFFSET_RESET",
-    "SASL_MECHANISM",
-    "SECURITY_PROTOCOL",
-    "SOCKET_OPTIONS",
-    "SSL_CONTEXT",
-    "TOKEN_PROVIDER",
-    "Deserializer",
-]
-
 log = client_logger(__name__)
 
 _ASSIGNORS_BY_NAME: Final = {

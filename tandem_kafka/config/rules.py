@@ -13,8 +13,6 @@ from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 from tandem_kafka.logs import client_logger
 
-__all__ = ["check_rules", "settle_defaults"]
-
 log = client_logger(__name__)
 
 _Given = Collection[str]

@@ -9,8 +9,6 @@ from typing import Any, Final
 from tandem_kafka.config.checks import Check, objects
 from tandem_kafka.config.shown import show
 
-__all__ = ["BOOTSTRAP_SERVERS"]
-
 _DEFAULT_PORT: Final = 9092
 _MAX_PORT: Final = 65535
 #: The listener prefix of a broker's own settings; it has no effect here.

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["HIDDEN", "ShownOptions", "show"]
-
 HIDDEN: Final = "<hidden>"
 
 #: A JAAS configuration, or a URL with credentials, in an option that is not secret.

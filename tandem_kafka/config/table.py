@@ -7,8 +7,6 @@ import dataclasses
 from tandem_kafka.config.config import Config
 from tandem_kafka.config.option import option_of
 
-__all__ = ["option_table"]
-
 _INTRODUCTION = """\
 # Options
 

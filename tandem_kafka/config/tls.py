@@ -9,8 +9,6 @@ from typing import Final
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["TLS_FILES", "build_context"]
-
 #: The options that name files.
 TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 

@@ -9,15 +9,6 @@ from urllib.parse import urlsplit
 
 from tandem_kafka.config.checks import Check, one_of
 
-__all__ = [
-    "ALGORITHM",
-    "CLIENT_CREDENTIALS",
-    "ENDPOINT_URL",
-    "EXTENSIONS",
-    "GRANT_TYPE",
-    "JWT_BEARER",
-]
-
 CLIENT_CREDENTIALS: Final = "client_credentials"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 

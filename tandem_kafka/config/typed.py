@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 
 from tandem_kafka.config.parsers import Deserializer
 
-__all__ = ["ByDuration", "ConsumerOptions", "Deserializes", "PlainOptions"]
-
 MadeT_co = TypeVar("MadeT_co", covariant=True)
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from tandem_kafka.logs import client_logger
 
-__all__ = ["without_use"]
-
 log = client_logger(__name__)
 
 #: Prefixes of options, and the part of `security_protocol` that they need.

@@ -9,8 +9,6 @@ from kafka.consumer.group import KafkaConsumer
 
 from tandem_kafka.config.shown import ShownOptions
 
-__all__ = ["as_written"]
-
 _THEIRS: Final[Mapping[str, Any]] = KafkaConsumer.DEFAULT_CONFIG
 #: Options that are kept in a different form from kafka-python's default.
 _FORMS: Final = (

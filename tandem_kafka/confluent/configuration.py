@@ -27,8 +27,6 @@ from tandem_kafka.config.librdkafka import (
 from tandem_kafka.confluent.errors import failure, raising
 from tandem_kafka.logs import ClientNames, client_logger
 
-__all__ = ["Settings", "settings_from"]
-
 log = client_logger(__name__)
 
 _ASSIGNORS: Final = {

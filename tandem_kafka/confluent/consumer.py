@@ -23,8 +23,6 @@ from tandem_kafka.confluent.rebalancing import Assignment, Callback
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.runtime import Runtime
 
-__all__ = ["Consumer"]
-
 _MAX_MESSAGES: Final = 1_000_000
 
 

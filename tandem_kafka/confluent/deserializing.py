@@ -16,8 +16,6 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from tandem_kafka.confluent.consumer import Consumer
 from tandem_kafka.confluent.messages import message_of
 
-__all__ = ["DeserializingConsumer"]
-
 Deserializer = Callable[[Any, SerializationContext], Any]
 
 

@@ -10,8 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tandem_kafka import errors
 
-__all__ = ["failure", "kafka_error", "raising", "words"]
-
 _Classes = type[Exception] | tuple[type[Exception], ...]
 
 _BY_CLASS: Final[tuple[tuple[_Classes, int], ...]] = (

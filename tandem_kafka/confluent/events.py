@@ -24,8 +24,6 @@ from tandem_kafka.errors import (
 from tandem_kafka.errors import KafkaError as OurKafkaError
 from tandem_kafka.types import TopicPartition as Key
 
-__all__ = ["Events"]
-
 #: Milliseconds after which a persisting error is reported again.
 _REPEAT_MS: Final = 10_000
 #: Milliseconds that `poll()` waits after a repeated error, before it polls our consumer again.

@@ -18,8 +18,6 @@ from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, TopicInfo
 from tandem_kafka.types import TopicPartition as Key
 
-__all__ = ["Lookups", "group_bytes"]
-
 
 class Lookups:
     """Lookups through our consumer."""

@@ -8,8 +8,6 @@ from confluent_kafka import OFFSET_INVALID, TIMESTAMP_NOT_AVAILABLE, KafkaError,
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["error_message", "is_end_of", "key_of", "message_of"]
-
 #: Becomes None: only produced messages have a latency.
 _NO_LATENCY: Final = -1.0
 

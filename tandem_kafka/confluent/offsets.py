@@ -15,8 +15,6 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
-__all__ = ["Offsets"]
-
 log = client_logger(__name__)
 
 Chosen = dict[Key, OffsetAndMetadata]

@@ -13,8 +13,6 @@ from tandem_kafka.types import TopicPartition as Key
 #: How librdkafka writes empty metadata; an empty string on the wire is no metadata.
 _EMPTY: Final = "\0"
 
-__all__ = ["Assigned", "Given", "Part", "check_partitions", "described"]
-
 
 class Given(NamedTuple):
     """A partition that the application passes to a method."""

@@ -11,8 +11,6 @@ from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.confluent.statistics import Statistics
 from tandem_kafka.errors import KafkaError as OurKafkaError
 
-__all__ = ["Reader"]
-
 #: Interval for serving the group, automatic commits and callbacks.
 _SERVE_MS: Final = 100
 #: Messages that are kept after they were returned; they are forgotten together.

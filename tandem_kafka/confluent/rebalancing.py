@@ -23,8 +23,6 @@ from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
-__all__ = ["Assignment", "Callback"]
-
 Callback = Callable[[Any, list[TopicPartition]], object]
 
 #: An offset of -2000 - n means n records before the end.

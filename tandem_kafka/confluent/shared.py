@@ -16,8 +16,6 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Runtime
 
-__all__ = ["Callbacks", "Changes", "Shared"]
-
 log = client_logger(__name__)
 
 

@@ -14,8 +14,6 @@ from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.types import OffsetAndMetadata
 
-__all__ = ["Statistics"]
-
 
 class Statistics:
     """Makes the document for `stats_cb` every `statistics.interval.ms`."""

@@ -12,8 +12,6 @@ from tandem_kafka.confluent.messages import is_end_of, key_of
 from tandem_kafka.confluent.partitions import Assigned, Part
 from tandem_kafka.runtime import new_lock
 
-__all__ = ["Taken"]
-
 _flat: Final = chain.from_iterable
 
 

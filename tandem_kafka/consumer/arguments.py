@@ -23,23 +23,6 @@ from tandem_kafka.types import (
     epoch_of,
 )
 
-__all__ = [
-    "check_arrow_usable",
-    "check_leave",
-    "check_limit",
-    "check_offset",
-    "check_offsets",
-    "check_partition",
-    "check_partitions",
-    "check_regex",
-    "check_subscription",
-    "check_timestamps",
-    "check_topics",
-    "check_wait",
-    "compile_pattern",
-    "each_partition",
-]
-
 
 def check_subscription(topics: Any, pattern: Any) -> frozenset[str]:
     """Return the topics to subscribe to; empty if there is a pattern.

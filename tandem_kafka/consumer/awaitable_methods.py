@@ -10,8 +10,6 @@ from tandem_kafka.consumer.parts import Parts
 from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 
-__all__ = ["AwaitableMethods"]
-
 
 class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
     """A part of ``AsyncKafkaConsumer``; ``KafkaConsumer`` has the same methods, which block.

@@ -21,8 +21,6 @@ from tandem_kafka.events.background import (
 )
 from tandem_kafka.logs import client_logger
 
-__all__ = ["BackgroundEvents"]
-
 RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
 
 log = client_logger(__name__)

@@ -16,7 +16,6 @@ from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from tandem_kafka._kafka import Future
 
-__all__ = ["BlockingMethods", "blocking"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

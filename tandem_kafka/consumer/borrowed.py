@@ -16,8 +16,6 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.config import Config
 
-__all__ = ["WeakTokenProvider", "for_network_thread"]
-
 
 def for_network_thread(config: Config) -> Config:
     """Return the options without the objects that only the application thread calls.

@@ -23,8 +23,6 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
-__all__ = ["Closing", "Hook"]
-
 log = client_logger(__name__)
 
 R = TypeVar("R")

@@ -25,8 +25,6 @@ from tandem_kafka.events.application import (
 from tandem_kafka.logs import client_logger
 from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
-__all__ = ["ClusterMethods"]
-
 log = client_logger(__name__)
 
 

@@ -24,8 +24,6 @@ from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchStat
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Collector"]
-
 #: Records as a reader returns them, or deserialized records.
 Records = TakenRecords | list[ConsumerRecord]
 

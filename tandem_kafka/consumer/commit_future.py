@@ -10,8 +10,6 @@ from kafka.future import Future
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["CommitFuture"]
-
 Offload = Callable[[Callable[[], None], Callable[[Any], None]], None]
 
 

@@ -18,8 +18,6 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, offsets_text
 
-__all__ = ["Commits"]
-
 log = client_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from tandem_kafka.config.typed import Deserializes
 
-__all__ = ["KafkaConsumer"]
-
 
 class KafkaConsumer(
     PlainMethods,

@@ -25,8 +25,6 @@ from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers, Held
 
-__all__ = ["Core", "guarded"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 

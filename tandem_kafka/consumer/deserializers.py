@@ -12,8 +12,6 @@ from tandem_kafka.records import TakenRecords
 from tandem_kafka.runtime.native import native
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 
-__all__ = ["Deserializers"]
-
 #: A function of the bytes, or, if the flag is True, of topic, headers and bytes.
 Deserialize = tuple[Callable[..., Any], bool]
 

@@ -18,8 +18,6 @@ from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.version import __version__
 
-__all__ = ["diagnose", "diagnose_on_signal", "remember"]
-
 #: The consumers of this process that have not been collected.
 _cores: Final[weakref.WeakSet[Core]] = weakref.WeakSet()
 

@@ -13,8 +13,6 @@ from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tandem_kafka.shared.topic_troubles import TopicTrouble
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Health", "PartitionHealth", "health_of"]
-
 #: The network thread sleeps for at most five seconds. After this time without an iteration, it is
 #: blocked.
 TURN_LIMIT_MS = 15_000

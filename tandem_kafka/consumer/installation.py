@@ -13,8 +13,6 @@ import kafka.consumer.group
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 
-__all__ = ["install", "uninstall"]
-
 #: The modules from which programs, frameworks and agents import kafka-python's class.
 _PLACES: Final[tuple[ModuleType, ...]] = (kafka, kafka.consumer, kafka.consumer.group)
 _REPLACED: Final[dict[ModuleType, Any]] = {place: vars(place)["KafkaConsumer"] for place in _PLACES}

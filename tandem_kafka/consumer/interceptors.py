@@ -10,8 +10,6 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Interceptors"]
-
 log = client_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

@@ -19,8 +19,6 @@ from tandem_kafka.shared.partition import AssignedPartition, Changes, Consumed, 
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["Feed", "Iteration", "Loop", "PythonFeed", "PythonLoop", "Run"]
-
 
 class Feed(Protocol):
     """Records of one partition, and how many of them the loop has returned."""

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, Node, TopicPartition
 
-__all__ = ["KafkaPythonAttributes"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Subscription:

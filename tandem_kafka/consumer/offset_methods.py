@@ -18,8 +18,6 @@ from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
-__all__ = ["OffsetMethods"]
-
 _EARLIEST, _LATEST = -2, -1
 
 

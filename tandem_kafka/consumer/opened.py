@@ -8,8 +8,6 @@ from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import Position
 from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["OpenedChunk", "Room"]
-
 
 class Room:
     """The number of records and bytes that one poll() may still add to its batch.

@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.errors import KafkaTimeoutError
 
-__all__ = ["Owned", "shared", "steering"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound="Owned")

@@ -26,8 +26,6 @@ from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers
 
-__all__ = ["Parts", "named_client"]
-
 _numbers = itertools.count(1)
 
 

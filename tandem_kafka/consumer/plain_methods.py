@@ -13,8 +13,6 @@ from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["PlainMethods"]
-
 
 class PlainMethods(Owned):
     """A part of ``KafkaConsumer`` and of ``AsyncKafkaConsumer``.

@@ -14,9 +14,6 @@ from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ALIVE_INTERVAL_MS", "Poller", "RaisedErrors"]
-
-
 log = client_logger(__name__)
 
 

@@ -25,8 +25,6 @@ from tandem_kafka.types import (
     names_of,
 )
 
-__all__ = ["Positions"]
-
 Found = dict[TopicPartition, OffsetAndTimestamp | None]
 
 

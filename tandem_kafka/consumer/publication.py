@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from tandem_kafka.shared.partition import Position
 
-__all__ = ["Handed", "Publication"]
-
 
 class Publication:
     """Whether the records of one call have been returned.

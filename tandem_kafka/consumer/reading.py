@@ -27,7 +27,6 @@ from tandem_kafka.shared.subscription import SubscriptionKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ENDLESS_MS", "Reading"]
 
 log = client_logger(__name__)
 

@@ -8,8 +8,6 @@ from typing import Generic
 
 from tandem_kafka.types import ConsumerRecord, KeyT, OffsetAndMetadata, TopicPartition, ValueT
 
-__all__ = ["ConsumerRecords"]
-
 
 class ConsumerRecords(
     dict[TopicPartition, MutableSequence[ConsumerRecord[KeyT, ValueT]]], Generic[KeyT, ValueT]

@@ -14,8 +14,6 @@ from tandem_kafka.config import Config
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.metrics import ConsumerMetrics, MetricChange
 
-__all__ = ["Reporters"]
-
 log = client_logger(__name__)
 
 

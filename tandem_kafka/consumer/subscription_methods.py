@@ -19,8 +19,6 @@ from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern,
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
-__all__ = ["SubscriptionMethods"]
-
 
 class SubscriptionMethods(Owned):
     """A part of both consumers.

@@ -9,8 +9,6 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from tandem_kafka.demo.ledger import Ledger
 from tandem_kafka.testing.embedded import MockCluster
 
-__all__ = ["PARTITIONS", "Cluster", "Stream"]
-
 PARTITIONS = 4
 
 #: Time that the coordinator waits for the first members of a group.

@@ -19,8 +19,6 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from tandem_kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CommitFailedError
 
-__all__ = ["Consume", "main"]
-
 _COMMIT_EVERY_S = 1.0
 
 

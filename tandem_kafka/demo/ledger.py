@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Ledger", "PartitionAccount"]
-
 
 @dataclass(slots=True)
 class PartitionAccount:

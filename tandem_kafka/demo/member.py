@@ -11,8 +11,6 @@ from typing import IO
 
 from tandem_kafka.demo.ledger import Ledger
 
-__all__ = ["CONSUME", "Member"]
-
 #: The program of a member.
 CONSUME = "tandem_kafka.demo.consume"
 

@@ -15,8 +15,6 @@ from rich.text import Text
 from tandem_kafka.demo.ledger import Ledger
 from tandem_kafka.demo.member import Member
 
-__all__ = ["View"]
-
 #: Colours of members, in the order in which they start.
 _COLOURS = ("cyan", "magenta", "yellow", "blue")
 _REDRAW_S = 0.2

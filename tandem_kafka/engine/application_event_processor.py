@@ -13,8 +13,6 @@ from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["ApplicationEventProcessor"]
-
 log = client_logger(__name__)
 
 

@@ -22,8 +22,6 @@ from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.subscription import SubscriptionState
 
-__all__ = ["assemble"]
-
 
 def assemble(config: Config, runtime: Runtime, transport: Transport | None = None) -> EngineHandle:
     """Create and connect all objects without starting the network thread.

@@ -16,8 +16,6 @@ from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.shared.topic_troubles import TopicTroubles
 
-__all__ = ["EngineHandle"]
-
 
 @dataclass(frozen=True, slots=True)
 class EngineHandle:

@@ -27,8 +27,6 @@ from tandem_kafka.request_managers.exchange import internal_error
 from tandem_kafka.request_managers.managers import RequestManagers
 from tandem_kafka.runtime import Driver
 
-__all__ = ["MAX_SLEEP_MS", "NetworkLoop"]
-
 log = client_logger(__name__)
 
 #: The longest sleep. It limits the effect of a clock that jumps.

@@ -22,41 +22,6 @@ from tandem_kafka.types import (
     TopicPartition,
 )
 
-__all__ = [
-    "ApplicationEvent",
-    "ApplyAssignment",
-    "Assign",
-    "AutoCommit",
-    "Bootstrap",
-    "CallbackCompleted",
-    "Close",
-    "CommitAsync",
-    "CommitSync",
-    "CurrentLag",
-    "DrainCommits",
-    "DropReadAhead",
-    "EnforceRebalance",
-    "Event",
-    "FetchCommitted",
-    "GetClientInstanceId",
-    "LeaveGroup",
-    "ListOffsets",
-    "ListTopics",
-    "PartitionsForTopic",
-    "Pause",
-    "Poll",
-    "PrepareToLeave",
-    "ResetOffsets",
-    "Resume",
-    "Seek",
-    "StopAt",
-    "Subscribe",
-    "SubscribePattern",
-    "SubscribeRegex",
-    "Unsubscribe",
-    "UpdatePositions",
-]
-
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 TopicIds = Mapping[str, UUID]
 

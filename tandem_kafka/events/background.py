@@ -11,14 +11,6 @@ from dataclasses import dataclass
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "BackgroundEvent",
-    "ErrorEvent",
-    "PartitionsAssigned",
-    "PartitionsLost",
-    "PartitionsRevoked",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:

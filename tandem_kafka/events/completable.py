@@ -8,8 +8,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.logs import client_logger
 
-__all__ = ["NO_DEADLINE_MS", "Completable", "Completion", "Reaper"]
-
 log = client_logger(__name__)
 
 T = TypeVar("T")

@@ -9,8 +9,6 @@ from typing import Any, cast
 from tandem_kafka.events.application import ApplicationEvent, Event
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
 
-__all__ = ["ApplicationQueue", "BackgroundQueue"]
-
 
 class ApplicationQueue:
     """From the application thread to the network thread."""

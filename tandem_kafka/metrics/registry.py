@@ -32,16 +32,6 @@ from tandem_kafka.metrics.statistics import Batch
 from tandem_kafka.runtime import Clock, MonotonicClock, new_lock
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "COLLECT_MS",
-    "FLUSH_MS",
-    "ConsumerMetrics",
-    "Gauge",
-    "Meter",
-    "MetricChange",
-    "Traffic",
-]
-
 Gauge = Callable[[], float]
 
 #: Records a measurement.

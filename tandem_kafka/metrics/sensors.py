@@ -21,8 +21,6 @@ from tandem_kafka.metrics.statistics import (
     rate,
 )
 
-__all__ = ["AGES", "CONSUMER", "COORDINATOR", "FETCH", "NODE", "OPERATIONS", "SENSORS", "TRAFFIC"]
-
 FETCH: Final = "fetch-manager-metrics"
 COORDINATOR: Final = "coordinator-metrics"
 CONSUMER: Final = "metrics"

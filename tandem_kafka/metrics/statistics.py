@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from kafka.metrics import stats
 from kafka.metrics.stats.rate import SampledTotal, TimeUnit
 
-__all__ = ["Avg", "Batch", "Max", "Occurrences", "Total", "occurrence_rate", "rate"]
-
 
 class Batch(NamedTuple):
     """Measurements of one sensor, made at about the same time.

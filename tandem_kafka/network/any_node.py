@@ -16,8 +16,6 @@ from tandem_kafka.network.request import Purpose, UnsentRequest
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
-__all__ = ["AnyNodeRequests"]
-
 log = client_logger(__name__)
 
 #: After this time without a response or a connection, another broker is asked as well.

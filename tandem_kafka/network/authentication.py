@@ -27,8 +27,6 @@ from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.network.tokens import Token, request_token
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
-__all__ = ["BlockingCalls", "SaslExchange"]
-
 _UNSUPPORTED_MECHANISM: Final = 33
 _ILLEGAL_STATE: Final = 34
 _AUTHENTICATION_FAILED: Final = 58

@@ -6,8 +6,6 @@ from typing import Final
 
 from tandem_kafka.runtime import Random
 
-__all__ = ["FOREVER_MS", "Backoff"]
-
 #: An unlimited wait; the loop limits it to its own maximum.
 FOREVER_MS: Final = 2**31 - 1
 

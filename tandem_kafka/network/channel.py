@@ -25,8 +25,6 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 
-__all__ = ["Channel"]
-
 #: The bytes that one connection may receive before the other connections are served.
 RECEIVE_BUDGET: Final = 8 * 1024 * 1024
 

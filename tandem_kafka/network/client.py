@@ -30,8 +30,6 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import release_of
 
-__all__ = ["NetworkClient", "Nodes"]
-
 log = client_logger(__name__)
 
 

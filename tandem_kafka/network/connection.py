@@ -44,8 +44,6 @@ from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import reject_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
-__all__ = ["TRANSITIONS", "BrokerConnection", "ConnectionState", "Delivery", "logs_requests"]
-
 log = client_logger(__name__)
 
 

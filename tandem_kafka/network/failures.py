@@ -6,13 +6,6 @@ from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConnectionError, TlsAuthenticationError, reason_of
 from tandem_kafka.types import Node
 
-__all__ = [
-    "as_connection_error",
-    "closed_at_first_request",
-    "closed_while_negotiating",
-    "with_certificate_hint",
-]
-
 
 def as_connection_error(error: Exception, node: Node) -> Exception:
     """Return a retriable error for the other requests on a connection that an error has ended."""

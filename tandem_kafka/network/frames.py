@@ -8,8 +8,6 @@ from typing import Final
 
 from tandem_kafka.errors import InvalidReceiveError
 
-__all__ = ["FrameReader"]
-
 _LENGTH = struct.Struct(">i")
 #: The first two bytes of an alert of TLS, of any version.
 _TLS_ALERT: Final = 0x1503

@@ -13,8 +13,6 @@ from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import Clock, green
 from tandem_kafka.runtime.native import log_fallback, native_available
 
-__all__ = ["open_transport"]
-
 log = client_logger(__name__)
 
 

@@ -16,8 +16,6 @@ from tandem_kafka.network.transport import KeepAliveTransport, Transport
 from tandem_kafka.wire.framing import decode_message, response_class
 from tandem_kafka.wire.nulls import reject_nulls
 
-__all__ = ["KeepAlives"]
-
 
 class KeepAlives:
     """Passes heartbeats to the transport, and their responses to the membership."""

@@ -14,7 +14,6 @@ from tandem_kafka.types import Node
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
-__all__ = ["ArmedKeepAlive", "ConnectionKey", "Link", "LinkLoss"]
 
 #: A connection is identified by broker and purpose.
 ConnectionKey = tuple[int, Purpose]

@@ -10,8 +10,6 @@ from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
 from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.runtime import Clock, MonotonicClock
 
-__all__ = ["Logins"]
-
 log = client_logger(__name__)
 
 

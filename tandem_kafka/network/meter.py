@@ -5,8 +5,6 @@ from __future__ import annotations
 from tandem_kafka.metrics import ConsumerMetrics, Traffic
 from tandem_kafka.network.request import Purpose
 
-__all__ = ["NetworkMeter"]
-
 
 class NetworkMeter:
     """Returns the recorders of brokers' connections. Network thread only.

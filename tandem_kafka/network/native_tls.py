@@ -17,8 +17,6 @@ from tandem_kafka.runtime.native import native
 if TYPE_CHECKING:
     from tandem_kafka import _native
 
-__all__ = ["NativeUnsupportedError", "native_tls"]
-
 
 class NativeUnsupportedError(Exception):
     """Only the Python transport supports the options; the message gives the reason."""

@@ -34,7 +34,6 @@ from tandem_kafka.runtime.native import native
 if TYPE_CHECKING:
     from tandem_kafka import _native
 
-__all__ = ["NativeTransport", "UnsupportedTlsError"]
 
 _OPENED: Final = 0
 _FRAME: Final = 1

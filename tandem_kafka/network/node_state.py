@@ -15,8 +15,6 @@ from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
-__all__ = ["LATE_MS", "SILENCE_LIMIT_MS", "NodeState"]
-
 log = client_logger(__name__)
 
 _JITTER: Final = 0.2

@@ -9,8 +9,6 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakMethod
 
-__all__ = ["MAX_CONCURRENT", "Offloader", "Offloading"]
-
 T = TypeVar("T")
 
 #: Maximum queued calls at once; bounds the threads that are stuck in hung calls.

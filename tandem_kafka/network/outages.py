@@ -11,8 +11,6 @@ from typing import Final
 
 from tandem_kafka.types import Node
 
-__all__ = ["Outage", "Outages"]
-
 #: When an outage is logged again; the pauses double up to the maximum.
 REMINDER_MS: Final = 60_000
 MAX_REMINDER_MS: Final = 960_000

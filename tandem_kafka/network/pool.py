@@ -48,8 +48,6 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import versions_of_release
 
-__all__ = ["ConnectionPool", "NetworkCounters"]
-
 log = client_logger(__name__)
 
 

@@ -15,8 +15,6 @@ from tandem_kafka.network.oidc.echoes import readable, spellings
 from tandem_kafka.network.secret import Secret
 from tandem_kafka.network.transport import ServerAddress
 
-__all__ = ["Proxy", "Tunnel"]
-
 #: Yields bytes to send, or the number of bytes to receive.
 _Dialogue = Generator[bytes | int, bytes, None]
 

@@ -14,19 +14,6 @@ from tandem_kafka.types import Node
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
-__all__ = [
-    "ANY_NODE",
-    "AnyNode",
-    "ClientResponse",
-    "Destination",
-    "KeepAlive",
-    "MakeStandingFetch",
-    "Purpose",
-    "SentRequest",
-    "ToNode",
-    "UnsentRequest",
-]
-
 
 class Purpose(enum.Enum):
     """The purpose of a connection to a broker.

@@ -15,8 +15,6 @@ from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.wire.hosts import address_problem
 
-__all__ = ["CANONICAL", "Resolved", "Resolver"]
-
 #: The value of `client_dns_lookup` that replaces bootstrap servers by canonical names (Kerberos).
 CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
 

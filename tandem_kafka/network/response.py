@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-__all__ = ["parse_header", "throttle_ms"]
-
 _CORRELATION_ID = struct.Struct(">i")
 _API_VERSIONS_KEY: Final = 18
 

@@ -29,8 +29,6 @@ from tandem_kafka.network.transport import (
 )
 from tandem_kafka.runtime import Clock, MonotonicClock, green
 
-__all__ = ["SelectorTransport"]
-
 log = client_logger(__name__)
 
 _SCRATCH_BYTES: Final = 64 * 1024

@@ -18,8 +18,6 @@ from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.transport import Transport
 from tandem_kafka.types import Node
 
-__all__ = ["SilenceWatch"]
-
 
 class Connections(Protocol):
     """The connections, as the watch uses them; implemented by `ConnectionPool`."""

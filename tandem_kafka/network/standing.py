@@ -15,8 +15,6 @@ from tandem_kafka.network.request import SentRequest, UnsentRequest
 from tandem_kafka.network.transport import StandingTransport, Transport
 from tandem_kafka.types import Node
 
-__all__ = ["StandingFetches"]
-
 log = client_logger(__name__)
 
 

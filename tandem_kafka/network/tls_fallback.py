@@ -27,7 +27,6 @@ from tandem_kafka.network.transport import (
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
-__all__ = ["TlsTransport"]
 
 log = client_logger(__name__)
 

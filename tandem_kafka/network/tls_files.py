@@ -11,8 +11,6 @@ from tandem_kafka.config.tls import TLS_FILES
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
 from tandem_kafka.logs import client_logger
 
-__all__ = ["TlsFiles"]
-
 log = client_logger(__name__)
 
 T = TypeVar("T")

@@ -9,8 +9,6 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["Token", "request_token"]
-
 
 class Token(AbstractTokenProvider):
     """A token in the form that kafka-python's mechanism requires."""

@@ -13,18 +13,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
-__all__ = [
-    "ConnectionClosed",
-    "ConnectionOpened",
-    "FrameReceived",
-    "KeepAliveResponse",
-    "KeepAliveTransport",
-    "ServerAddress",
-    "StandingTransport",
-    "Transport",
-    "TransportEvent",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:

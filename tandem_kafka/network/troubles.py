@@ -8,8 +8,6 @@ from typing import NamedTuple
 from tandem_kafka.network.link import Link
 from tandem_kafka.network.node_state import LATE_MS, NodeState
 
-__all__ = ["Trouble", "troubles"]
-
 #: A response that is overdue for longer, or a connection that takes longer, is a trouble. Short
 #: enough for people and probes, and much shorter than the time after which the consumer reacts.
 OVERDUE_MS = 2_000

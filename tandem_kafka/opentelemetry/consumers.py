@@ -17,8 +17,6 @@ from tandem_kafka.opentelemetry.telemetry import Telemetry
 from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
-__all__ = ["TracedAsyncKafkaConsumer", "TracedKafkaConsumer"]
-
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -15,8 +15,6 @@ from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 from tandem_kafka.version import __version__
 
-__all__ = ["Attributes", "Telemetry"]
-
 Attributes = dict[str, Any]
 
 _SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"

@@ -10,8 +10,6 @@ import opcode
 import sys
 from typing import Any, Final
 
-__all__ = ["added"]
-
 _BINARY_OP: Final = opcode.opmap["BINARY_OP"]
 _IN_PLACE: Final = [
     number

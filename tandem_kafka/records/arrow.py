@@ -17,7 +17,6 @@ from tandem_kafka.types import ConsumerRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ARROW_COLUMNS", "check_arrow_columns", "to_record_batch"]
 
 #: The columns of a record batch, in their order.
 ARROW_COLUMNS: Final = (

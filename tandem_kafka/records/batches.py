@@ -14,17 +14,6 @@ from typing import Final, NamedTuple
 
 from tandem_kafka.types import UNKNOWN_EPOCH
 
-__all__ = [
-    "BatchHeader",
-    "BatchTooLargeError",
-    "BatchWalk",
-    "MalformedBatchError",
-    "check_beginning",
-    "is_increasing",
-    "read_header",
-    "walk_batches",
-]
-
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _MAGIC_AT: Final = 16
 #: With fewer bytes there is not even a magic byte.

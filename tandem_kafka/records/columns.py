@@ -12,8 +12,6 @@ from typing import Final, cast, overload
 
 from tandem_kafka.types import ConsumerRecord, Header
 
-__all__ = ["RecordColumns", "Records"]
-
 #: Creates a record from its 13 fields without a Python frame, at half the cost of a class call.
 _make_record: Final = cast(
     Callable[[Iterable[object]], ConsumerRecord], partial(tuple.__new__, ConsumerRecord)

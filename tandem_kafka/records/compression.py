@@ -16,8 +16,6 @@ import cramjam
 from tandem_kafka.errors import UnsupportedCodecError
 from tandem_kafka.records.batches import BatchTooLargeError, MalformedBatchError
 
-__all__ = ["CODEC_NAMES", "decompress"]
-
 CODEC_NAMES: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 _Into = Callable[[memoryview, bytearray], int]

@@ -17,14 +17,6 @@ from tandem_kafka.types import UNKNOWN_OFFSET, ConsumerRecord, Node
 if TYPE_CHECKING:
     from tandem_kafka.config import Config
 
-__all__ = [
-    "EncodedRecords",
-    "FetchedPartition",
-    "FetchedResponse",
-    "ReaderOptions",
-    "RecordReader",
-    "TakenRecords",
-]
 
 #: More than a consumer ever needs, and within the range of a 32-bit integer.
 _MOST_BYTES: Final = 2**31 - 1

@@ -18,8 +18,6 @@ from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
 from tandem_kafka.types import UNKNOWN_OFFSET, Node
 from tandem_kafka.wire.hosts import advertised
 
-__all__ = ["MAX_VERSION", "MIN_VERSION", "decode_fetch_response"]
-
 MIN_VERSION: Final = 4
 MAX_VERSION: Final = 18
 _SESSIONS_FROM: Final = 7

@@ -19,8 +19,6 @@ from tandem_kafka.records.compression import CODEC_NAMES, decompress
 from tandem_kafka.records.decoder import ReaderOptions
 from tandem_kafka.types import UNKNOWN_EPOCH
 
-__all__ = ["CRC_AT", "decode_legacy"]
-
 #: The CRC covers the bytes from here on, starting with the magic byte.
 CRC_AT: Final = 16
 _OFFSET_LENGTH_CRC_MAGIC: Final = Struct(">qiIBB")

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 else:
     from tandem_kafka.runtime.native import native as _native
 
-__all__ = ["decode_fetch_response", "join_records", "open_reader"]
 
 MutableSequence.register(_native.Records)
 

@@ -24,8 +24,6 @@ from tandem_kafka.records.decoder import (
 from tandem_kafka.records.segments import BatchDecoder, Segment
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 
-__all__ = ["PythonRecordReader", "chain_records", "join_records", "open_reader", "rewind"]
-
 
 def open_reader(
     topic: str,

@@ -25,9 +25,6 @@ from tandem_kafka.records.legacy import CRC_AT, decode_legacy
 from tandem_kafka.records.v2 import BatchReader
 from tandem_kafka.types import UNKNOWN_EPOCH
 
-__all__ = ["AbortedTransactions", "BatchDecoder", "Segment", "is_abort_marker"]
-
-
 #: The key of a marker has two 16-bit numbers: its version and its type (0 abort, 1 commit).
 _KIND = slice(2, 4)
 

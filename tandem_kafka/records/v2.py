@@ -14,8 +14,6 @@ from tandem_kafka.records.compression import decompress
 from tandem_kafka.records.decoder import ReaderOptions
 from tandem_kafka.types import Header
 
-__all__ = ["HEADER_SIZE", "BatchReader"]
-
 HEADER_SIZE: Final = 61
 _MAX_VARINT: Final = 1 << 64
 

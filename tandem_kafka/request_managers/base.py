@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, Protocol
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import UnsentRequest
 
-__all__ = ["IDLE", "PollResult", "RequestManager", "RequestState"]
-
 
 class PollResult(NamedTuple):
     """Requests to send, and the time in ms after which the manager must be polled again."""

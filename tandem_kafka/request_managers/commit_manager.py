@@ -44,8 +44,6 @@ from tandem_kafka.types import (
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 
-__all__ = ["CommitManager"]
-
 log = client_logger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

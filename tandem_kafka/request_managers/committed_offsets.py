@@ -21,8 +21,6 @@ from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest
 from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
 
-__all__ = ["Committed", "CommittedOffsetsManager"]
-
 log = client_logger(__name__)
 
 Committed = dict[TopicPartition, OffsetAndMetadata | None]

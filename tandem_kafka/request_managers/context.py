@@ -27,7 +27,6 @@ from tandem_kafka.shared.topic_troubles import TopicTroubles
 if TYPE_CHECKING:
     from tandem_kafka._native import Bell
 
-__all__ = ["ManagerContext"]
 
 MIN_PAUSE_MS = 50
 

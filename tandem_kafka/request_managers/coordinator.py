@@ -17,8 +17,6 @@ from tandem_kafka.types import Node
 from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import FindCoordinatorRequest
 
-__all__ = ["CoordinatorManager"]
-
 log = client_logger(__name__)
 
 GROUP_KEY = 0

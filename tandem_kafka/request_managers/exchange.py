@@ -17,8 +17,6 @@ from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Clock
 
-__all__ = ["Exchange", "OutcomeHandler", "internal_error"]
-
 log = client_logger(__name__)
 
 

@@ -21,8 +21,6 @@ from tandem_kafka.types import UNKNOWN_EPOCH, Node, OffsetAndTimestamp, TopicPar
 from tandem_kafka.wire.messages import ListOffsetsRequest
 from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
-__all__ = ["EARLIEST", "LATEST", "ListOffsetsManager", "OffsetLookup"]
-
 log = client_logger(__name__)
 
 #: The timestamps that mean the end and the beginning of a partition.

@@ -21,8 +21,6 @@ from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers, Te
 from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
 from tandem_kafka.request_managers.validation import ValidationManager
 
-__all__ = ["GroupManagers", "RequestManagers"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupManagers:

@@ -32,16 +32,6 @@ from tandem_kafka.version import __version__
 from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import MetadataRequest
 
-__all__ = [
-    "NEEDED_MS",
-    "MetadataRefresher",
-    "describe_topics",
-    "log_opening",
-    "read_topics",
-    "snapshot_of",
-]
-
-
 log = client_logger(__name__)
 
 

@@ -23,8 +23,6 @@ from tandem_kafka.types import (
     names_of,
 )
 
-__all__ = ["PositionsManager"]
-
 log = client_logger(__name__)
 
 

@@ -11,19 +11,6 @@ from collections.abc import Mapping
 
 from kafka import errors as broker
 
-__all__ = [
-    "COMMIT",
-    "COMMIT_RELEASING",
-    "COORDINATOR",
-    "FETCH",
-    "GROUP_HEARTBEAT",
-    "LIST_OFFSETS",
-    "MEMBERSHIP",
-    "OFFSET_FETCH",
-    "Reaction",
-    "reaction_to",
-]
-
 
 class Reaction(enum.Enum):
     """How a manager reacts to an error."""

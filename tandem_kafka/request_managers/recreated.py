@@ -22,8 +22,6 @@ from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
 from tandem_kafka.types import NO_TOPIC_ID
 
-__all__ = ["RecreatedTopics"]
-
 log = client_logger(__name__)
 
 

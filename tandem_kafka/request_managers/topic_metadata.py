@@ -13,8 +13,6 @@ from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager,
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import describe_topics, snapshot_of
 
-__all__ = ["TopicMetadataManager"]
-
 UNKNOWN_TOPIC = for_code(3)
 
 

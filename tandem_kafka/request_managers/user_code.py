@@ -15,8 +15,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.exchange import internal_error
 
-__all__ = ["InlineUserCode", "PendingCall", "UserCode", "UserCodeRunner"]
-
 log = client_logger(__name__)
 
 T = TypeVar("T")

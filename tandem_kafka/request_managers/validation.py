@@ -35,8 +35,6 @@ from tandem_kafka.types import (
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
 
-__all__ = ["ValidationManager"]
-
 log = client_logger(__name__)
 
 CONSUMER_REPLICA = -1

@@ -18,8 +18,6 @@ from typing import Any, Protocol, TypeVar
 
 from tandem_kafka.runtime import Clock, Driver, green
 
-__all__ = ["Callers", "Held", "Lock", "OwnerLock", "Threads", "run", "thread_names"]
-
 T = TypeVar("T")
 
 #: Tells whether a stack frame belongs to a guarded method; None if it waits to enter one, so that

@@ -6,8 +6,6 @@ import math
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "MonotonicClock", "Stopwatch", "sleep_ms"]
-
 
 class Clock(Protocol):
     """Returns the time in integer milliseconds."""

@@ -16,7 +16,6 @@ from tandem_kafka.runtime.native import native
 if TYPE_CHECKING:
     from tandem_kafka._native import Bell
 
-__all__ = ["Driver", "Loop", "ThreadDriver", "Waiter", "new_lock"]
 
 T = TypeVar("T")
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-__all__ = ["frames", "library", "selector", "yield_to_others"]
-
 _SELECTORS: Final = {
     "gevent": ("gevent.selectors", "GeventSelector"),
     "eventlet": ("eventlet.green.selectors", "DefaultSelector"),

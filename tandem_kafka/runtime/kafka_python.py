@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["schemas_may_be_read"]
-
 
 @contextmanager
 def schemas_may_be_read() -> Iterator[None]:

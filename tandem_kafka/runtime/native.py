@@ -16,8 +16,6 @@ import os
 from types import ModuleType
 from typing import Final
 
-__all__ = ["ABI", "implementation", "load", "log_fallback", "native", "native_available"]
-
 log = logging.getLogger(__name__)
 
 #: The required value of `_native.ABI`; change both together.

@@ -15,15 +15,6 @@ from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition, Position
 
-__all__ = [
-    "CHUNK_BYTES",
-    "ChunkQueue",
-    "Counts",
-    "FetchBuffer",
-    "FetchedChunk",
-    "PythonChunkQueue",
-]
-
 #: The size of a chunk without its records: the reader, this object and its queue entries.
 CHUNK_BYTES: Final = 1_024
 

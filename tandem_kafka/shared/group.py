@@ -5,8 +5,6 @@ from __future__ import annotations
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, Node
 
-__all__ = ["NO_GENERATION", "REBALANCING", "GroupIdentity"]
-
 NO_GENERATION = -1
 
 _UNJOINED = "<unjoined>"

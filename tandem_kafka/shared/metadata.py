@@ -20,8 +20,6 @@ from tandem_kafka.types import (
     TopicPartition,
 )
 
-__all__ = ["ClusterMetadata"]
-
 #: An older leader epoch is accepted after this many responses in a row, over this time at least.
 _OLDER_EPOCH_RESPONSES = 5
 _OLDER_EPOCH_MS = 10_000

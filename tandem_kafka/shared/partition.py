@@ -23,19 +23,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tandem_kafka.runtime.native import native
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
-__all__ = [
-    "TRANSITIONS",
-    "AssignedPartition",
-    "Changes",
-    "Consumed",
-    "ConsumedFrom",
-    "FetchProgress",
-    "FetchState",
-    "Position",
-    "PreferredReplica",
-    "PythonFetchProgress",
-]
-
 
 class PythonFetchProgress:
     """Implements the native `FetchProgress` in Python.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Polls"]
-
 
 class Polls:
     """State that poll() shares with the network thread without waking it.

@@ -15,8 +15,6 @@ from tandem_kafka.errors import IllegalStateError, NotAssignedError
 from tandem_kafka.shared.partition import AssignedPartition, Changes, FetchState
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 
-__all__ = ["SubscriptionKind", "SubscriptionState"]
-
 
 class SubscriptionKind(enum.Enum):
     """How the consumer gets its partitions."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tandem_kafka.errors import TopicsDeniedError, acl_command
 from tandem_kafka.logs import client_logger
 
-__all__ = ["PATIENCE_MS", "TopicTrouble", "TopicTroubles"]
-
 log = client_logger(__name__)
 
 #: A topic that was just created, or that the consumer creates itself, appears within this time.

@@ -8,8 +8,6 @@ from typing import Any
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema"]
-
 
 def arrow_schema(schema: StructType) -> Any:
     """Return the Arrow schema that Spark uses for a schema of its own; times are UTC."""

@@ -18,8 +18,6 @@ from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
 from tandem_kafka.spark.shipping import Shipped
 
-__all__ = ["batch_reader"]
-
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """Return the reader of a batch query.

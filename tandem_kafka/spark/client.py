@@ -15,8 +15,6 @@ from tandem_kafka.config import Config
 from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, typed_value
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["consumer_options", "producer_options", "servers_of", "what_to_check"]
-
 #: Prefix of the client's options among those of Spark.
 _PREFIX: Final = "kafka."
 _MANAGED: Final = {

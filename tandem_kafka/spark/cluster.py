@@ -24,8 +24,6 @@ from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, names_of
 
-__all__ = ["Cluster", "DataLossError", "NoBrokerError", "UnknownTopicError"]
-
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")

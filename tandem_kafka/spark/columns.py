@@ -14,8 +14,6 @@ from tandem_kafka.spark.arrow_types import arrow_schema
 from tandem_kafka.spark.schema import full_schema
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["RowShape"]
-
 #: Spark's column names with the consumer's, where they differ.
 _NAMES: Final = {"timestampType": "timestamp_type"}
 #: Taken from the range, not from its records.

@@ -19,8 +19,6 @@ from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Runtime
 
-__all__ = ["IDLE_MS", "ConsumerCache", "cache"]
-
 log = logging.getLogger(__name__)
 
 #: The value of Spark's own connector.

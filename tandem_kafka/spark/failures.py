@@ -15,8 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError, KafkaError
 
-__all__ = ["MistakeError", "sentence_first", "sentence_of"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -15,8 +15,6 @@ from tandem_kafka.spark.cluster import Cluster
 from tandem_kafka.spark.offsets import Since
 from tandem_kafka.spark.ranges import OffsetRange
 
-__all__ = ["Narrowing"]
-
 _FROM: Final = frozenset({"EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"})
 
 Test = Callable[[OffsetRange], bool]

@@ -13,8 +13,6 @@ from typing import Any
 
 from tandem_kafka.spark.failures import MistakeError
 
-__all__ = ["MissingPackageError", "check_pyspark", "check_workers_python", "require"]
-
 
 class MissingPackageError(MistakeError, ImportError):
     """A required package is not installed in this Python."""

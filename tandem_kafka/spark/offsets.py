@@ -16,23 +16,6 @@ from typing import Any, Final
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "At",
-    "Edge",
-    "Limit",
-    "Offsets",
-    "Since",
-    "beginning_in",
-    "from_json",
-    "parse_offsets",
-    "parse_partitions",
-    "parse_timestamps",
-    "rate_limited",
-    "to_json",
-]
-
 Offsets = dict[TopicPartition, int]
 
 _BEGIN: Final = "begin of "

@@ -25,8 +25,6 @@ from tandem_kafka.spark.offsets import (
 )
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["SINK", "SOURCE", "Option", "SinkOptions", "SourceOptions", "Topics"]
-
 _UNITS_MS: Final = {
     "ms": 1,
     "s": 1_000,

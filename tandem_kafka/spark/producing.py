@@ -17,8 +17,6 @@ from tandem_kafka.spark.client import producer_options, servers_of, what_to_chec
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.rows import Row, rows_of
 
-__all__ = ["DebugLog", "DeliveryError", "TaskProducer", "deliver", "produce_all"]
-
 log = logging.getLogger(__name__)
 
 #: Failures shown in an error; the others are only counted.

@@ -11,8 +11,6 @@ from pyspark.sql.datasource import InputPartition
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["OffsetRange", "split"]
-
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):

@@ -23,8 +23,6 @@ from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange
 
-__all__ = ["Reading"]
-
 log = logging.getLogger(__name__)
 
 #: Records of the first batch, before their size is known.

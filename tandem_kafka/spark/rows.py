@@ -12,8 +12,6 @@ from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
 
-__all__ = ["Row", "check_columns", "rows_of", "topics_of"]
-
 _BYTES: Final = ("binary", "string")
 #: Allowed types by column name; other columns are ignored, as in Spark's connector.
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {

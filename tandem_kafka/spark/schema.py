@@ -15,8 +15,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["full_schema"]
-
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _FIELDS: Final = (
     StructField("key", BinaryType()),

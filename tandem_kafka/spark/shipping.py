@@ -11,8 +11,6 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-__all__ = ["Shipped"]
-
 
 def _unpack(data: bytes) -> Any:
     """Unpickle the object. Uses nothing of this module, which may not be installed."""

@@ -32,9 +32,6 @@ except ImportError:  # before Spark 4.1
         """In Spark 4.0, the first base class makes streams pass record batches, too."""
 
 
-__all__ = ["BatchWriter", "StreamWriter"]
-
-
 class _Writer(Shipped):
     """Base of both writers; created on the driver, used in the workers."""
 

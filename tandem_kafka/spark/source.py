@@ -14,8 +14,6 @@ from tandem_kafka.spark.needs import check_workers_python, require
 from tandem_kafka.spark.schema import full_schema
 from tandem_kafka.spark.shipping import Shipped
 
-__all__ = ["TandemKafkaDataSource"]
-
 
 class TandemKafkaDataSource(Shipped, DataSource):
     """Kafka as a table and as a stream, with the options of Spark's own connector.

@@ -48,8 +48,6 @@ except ImportError:  # before Spark 4.2
         """Spark makes a single batch by itself."""
 
 
-__all__ = ["stream_reader"]
-
 log = logging.getLogger(__name__)
 
 _NO_LIMIT = 2**62

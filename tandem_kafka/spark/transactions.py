@@ -31,8 +31,6 @@ from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.producing import DebugLog, DeliveryError, TaskProducer, produce_all
 from tandem_kafka.spark.rows import topics_of
 
-__all__ = ["TaskWrite", "deliver_once"]
-
 #: Must exceed the time that a task takes to produce its rows. By default, brokers allow at most 15
 #: minutes. A repeated task does not wait for this timeout.
 _TRANSACTION_TIMEOUT_MS: Final = "600000"

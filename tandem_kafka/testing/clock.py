@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["SimClock"]
-
 #: 2024-01-01 in milliseconds since the Unix epoch, so that records have plausible timestamps.
 _WALL_START_MS = 1_704_067_200_000
 

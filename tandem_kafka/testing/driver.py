@@ -12,7 +12,6 @@ from tandem_kafka.testing.scheduler import ParkableLoop, ParkedLoop, Scheduler
 if TYPE_CHECKING:
     from tandem_kafka._native import Bell
 
-__all__ = ["SteppedDriver"]
 
 T = TypeVar("T")
 

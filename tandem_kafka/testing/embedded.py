@@ -11,8 +11,6 @@ from typing import Final
 
 from confluent_kafka import cimpl
 
-__all__ = ["MockCluster"]
-
 _PRODUCER: Final = 0
 #: Keys and highest versions of classic group requests: the embedded cluster offers newer versions,
 #: but reads them as if they were these.

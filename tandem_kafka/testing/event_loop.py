@@ -10,8 +10,6 @@ from typing import Any
 
 from tandem_kafka.testing.scheduler import Scheduler
 
-__all__ = ["SimulatedEventLoop"]
-
 #: The longest sleep without a timer.
 _IDLE_MS = 3_600_000
 #: Steps of the network threads in an iteration without a sleep. A seed draws up to this number.

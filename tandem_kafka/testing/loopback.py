@@ -27,8 +27,6 @@ from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.network import NEVER_MS, Address, Conditions, SimConnection, SimNetwork
 from tandem_kafka.testing.trace import Trace
 
-__all__ = ["LoopbackCluster"]
-
 _HOST: Final = "127.0.0.1"
 _LENGTH_BYTES: Final = 4
 #: The limit of real brokers for a request (`socket.request.max.bytes`).

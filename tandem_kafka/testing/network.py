@@ -20,17 +20,6 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.trace import Trace
 
-__all__ = [
-    "NEVER_MS",
-    "Address",
-    "Client",
-    "Conditions",
-    "Server",
-    "SimConnection",
-    "SimNetwork",
-    "SimTransport",
-]
-
 #: Later than any event.
 NEVER_MS = 2**62
 

@@ -11,8 +11,6 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.network import NEVER_MS, SimNetwork, SimTransport
 
-__all__ = ["LivelockError", "ParkableLoop", "ParkedLoop", "Scheduler"]
-
 T = TypeVar("T")
 
 #: More iterations without any passage of time count as a livelock.

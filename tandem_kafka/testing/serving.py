@@ -14,8 +14,6 @@ from itertools import count
 from tandem_kafka.testing.loopback import LoopbackCluster
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Served", "order", "serve"]
-
 _CUSTOMERS = 10
 _FLUSH_TIMEOUT_S = 10.0
 _IDLE_S = 3_600.0

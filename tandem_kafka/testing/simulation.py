@@ -19,8 +19,6 @@ from tandem_kafka.testing.network import Conditions, SimNetwork, SimTransport
 from tandem_kafka.testing.scheduler import Scheduler
 from tandem_kafka.testing.trace import Trace
 
-__all__ = ["Simulation", "simulated_consumer"]
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ from collections import deque
 
 from tandem_kafka.testing.clock import SimClock
 
-__all__ = ["Trace"]
-
 _MANY = 200
 
 

@@ -13,15 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 from uuid import UUID
 
-__all__ = [
-    "FIRST_VERSION_WITH_IDS",
-    "HIGHEST_VERSION",
-    "ConsumerFetch",
-    "FetchedTopic",
-    "ForgottenTopic",
-    "WantedPartition",
-]
-
 HIGHEST_VERSION: Final = 18
 #: From this version on, topic ids replace names (KIP-516).
 FIRST_VERSION_WITH_IDS: Final = 13

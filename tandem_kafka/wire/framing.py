@@ -16,8 +16,6 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
-__all__ = ["decode_message", "encode_message", "encode_nullable", "frame_request", "response_class"]
-
 #: The size of the rest, API key, version and correlation id; the client id follows.
 _HEADER: Final = struct.Struct(">ihhi")
 _INT16: Final = struct.Struct(">h")

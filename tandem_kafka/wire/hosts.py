@@ -8,8 +8,6 @@ from typing import Final
 
 from tandem_kafka.types import Node
 
-__all__ = ["address_problem", "advertised"]
-
 #: Labels of RFC 1123, with underscores, which container networks use.
 _NAME: Final = re.compile(r"(?=.{1,254}\Z)[\w-]{1,63}(\.[\w-]{1,63})*\.?", re.ASCII)
 _IPV6: Final = re.compile(r"[0-9a-f:.]{2,45}(%[\w.-]{1,63})?", re.ASCII | re.IGNORECASE)

@@ -13,8 +13,6 @@ from typing import Any
 
 from kafka.protocol.schemas.fields.base import BaseField
 
-__all__ = ["reject_nulls"]
-
 #: Names of fields that must not be null, and the plans of nested structs by field name.
 _Plan = tuple[tuple[str, ...], tuple[tuple[str, "_Plan", bool], ...]]
 

@@ -16,8 +16,6 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["by_topic", "raise_error_of", "requested_entries"]
-
 T = TypeVar("T")
 E = TypeVar("E")
 

@@ -9,8 +9,6 @@ from typing import Any
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.offsets import PartitionOffsets
 
-__all__ = ["AssignedPartition", "Task"]
-
 
 class Task:
     """A record to handle, possibly with the records of its lane that follow it.

@@ -23,8 +23,6 @@ from tandem_kafka.workers.tasks import TaskCrew
 from tandem_kafka.workers.threads import new_lock
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["AsyncKeyedWorkers"]
-
 
 class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
     """Awaits a handler for each record, in many tasks, in order for each key, at least once.

@@ -14,8 +14,6 @@ from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers.ports import Offsets, PlainPort
 
-__all__ = ["AsyncPort"]
-
 #: How long a commit in the background is retried. The next one contains what it has not committed.
 COMMIT_MS = 5_000
 

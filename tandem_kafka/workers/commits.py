@@ -14,8 +14,6 @@ from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["Commits"]
-
 log = client_logger(__name__)
 
 _Snapshots = dict[AssignedPartition, Snapshot]

@@ -22,8 +22,6 @@ from tandem_kafka.workers.restoring import Restoring
 from tandem_kafka.workers.settings import Settings
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["Control", "Crew", "Until"]
-
 log = client_logger(__name__)
 
 Until = Callable[[], object]

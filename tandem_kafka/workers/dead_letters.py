@@ -8,8 +8,6 @@ from typing import Any
 from tandem_kafka.errors import ArgumentTypeError, KafkaError, KafkaTimeoutError
 from tandem_kafka.runtime import Clock, MonotonicClock
 
-__all__ = ["DeadLetters"]
-
 #: How long one call of a producer's poll() waits for acknowledgements.
 POLL_S = 0.1
 

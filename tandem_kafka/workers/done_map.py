@@ -14,16 +14,6 @@ from typing import Final
 
 from tandem_kafka.types import UNKNOWN_EPOCH, TopicPartition
 
-__all__ = [
-    "MIN_LIMIT_BYTES",
-    "DoneMap",
-    "ForeignMetadataError",
-    "Ranges",
-    "decode",
-    "encode",
-    "fits",
-]
-
 #: Half-open ranges of offsets, ascending, neither empty nor adjacent.
 Ranges = Sequence[tuple[int, int]]
 

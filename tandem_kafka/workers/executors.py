@@ -18,8 +18,6 @@ from tandem_kafka.workers.settings import (
 )
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["ExecutorCrew"]
-
 #: Submitted calls for each worker: one that runs, and one so that the worker need not wait.
 SUBMITTED_PER_WORKER = 2
 

@@ -26,8 +26,6 @@ from tandem_kafka.workers.settings import Order, Settings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["KeyedWorkers"]
-
 
 class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
     """Calls a handler for each record, on many workers, in order for each key, at least once.

@@ -14,8 +14,6 @@ from tandem_kafka.types import (
 from tandem_kafka.workers import done_map
 from tandem_kafka.workers.done_map import DoneMap
 
-__all__ = ["PartitionOffsets", "Snapshot"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["BlockingPort", "ConsumerPort", "Offsets", "PlainPort"]
-
 T = TypeVar("T")
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.assignment import AssignedPartition
 
-__all__ = ["PartitionProgress", "as_metrics", "progress_of"]
-
 GROUP = "workers-metrics"
 
 

@@ -10,8 +10,6 @@ from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.control import Control
 
-__all__ = ["AsyncWorkersListener", "WorkersListener"]
-
 
 class WorkersListener:
     """For a `KafkaConsumer`. The consumer awaits what coroutines of the user's listener return."""

@@ -12,8 +12,6 @@ from tandem_kafka.workers.done_map import DoneMap, ForeignMetadataError
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["Restoring"]
-
 log = client_logger(__name__)
 
 #: How long one lookup may take, and how long lookups may go on without a poll().

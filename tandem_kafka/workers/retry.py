@@ -8,8 +8,6 @@ from typing import Any
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.runtime import Random
 
-__all__ = ["Retry"]
-
 #: The share by which a backoff varies, as in Kafka's clients.
 JITTER = 0.2
 

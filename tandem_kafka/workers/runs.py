@@ -13,8 +13,6 @@ from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.progress import PartitionProgress, as_metrics
 from tandem_kafka.workers.settings import Settings
 
-__all__ = ["Runs"]
-
 
 class Runs:
     """Keeps track of the runs."""

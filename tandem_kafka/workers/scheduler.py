@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from tandem_kafka.workers.assignment import AssignedPartition, Task
 
-__all__ = ["Scheduler"]
-
 _ABSENT: Final = object()
 
 

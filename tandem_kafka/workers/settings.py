@@ -15,8 +15,6 @@ from tandem_kafka.workers.assignment import AssignedPartition
 from tandem_kafka.workers.done_map import MIN_LIMIT_BYTES
 from tandem_kafka.workers.retry import Retry
 
-__all__ = ["LaneOf", "Order", "Settings", "UnusableHandlerError", "check_not_awaitable"]
-
 Order = Literal["key", "partition", "none"]
 
 #: Returns the lane of a record, None if it has no order.

@@ -13,8 +13,6 @@ from tandem_kafka.workers.assignment import AssignedPartition, Task
 from tandem_kafka.workers.settings import Settings, UnusableHandlerError
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["TaskCrew"]
-
 
 class TaskCrew:
     """A fixed number of tasks in the task group of `run()`.

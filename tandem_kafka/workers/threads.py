@@ -11,8 +11,6 @@ from tandem_kafka.workers.assignment import AssignedPartition, Task
 from tandem_kafka.workers.settings import Settings, check_not_awaitable
 from tandem_kafka.workers.workload import Workload
 
-__all__ = ["ThreadCrew", "new_lock"]
-
 #: How often an idle thread checks its condition, in case nothing wakes it up.
 RECHECK_S = 60.0
 

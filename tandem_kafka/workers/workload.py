@@ -21,8 +21,6 @@ from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.scheduler import Scheduler
 from tandem_kafka.workers.settings import Settings, UnusableHandlerError
 
-__all__ = ["Workload"]
-
 log = client_logger(__name__)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.records.reading import SpanReader
     from tandem_kafka.cli.records.span import Span
 
-__all__ = ["command"]
-
 
 @click.command()
 @selected

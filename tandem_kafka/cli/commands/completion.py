@@ -7,8 +7,6 @@ from click.shell_completion import get_completion_class
 
 from tandem_kafka.cli.failures import CommandError
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))

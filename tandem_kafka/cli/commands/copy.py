@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.cli.records.copying import Copier
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument("source")

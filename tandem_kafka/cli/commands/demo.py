@@ -8,8 +8,6 @@ import click
 
 from tandem_kafka.cli.failures import CommandError
 
-__all__ = ["command"]
-
 
 @click.command()
 def command() -> int:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.cli.doctor.finding import Finding
 
-__all__ = ["command"]
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 _MARKS: Final = {"ok": "ok", "warning": "warn", "failed": "FAIL"}

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Record: TypeAlias = ConsumerRecord[Any, Any]
 
-__all__ = ["command"]
 
 _MATCHED: Final = 0
 _NOTHING_MATCHED: Final = 1

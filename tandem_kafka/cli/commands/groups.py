@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.cli.groups import Group, ListedGroup, Member
 
-__all__ = ["command", "found_group"]
 
 _GROUPS: Final = (
     Column("group"),

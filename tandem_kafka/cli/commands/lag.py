@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.lags import History, Lag
     from tandem_kafka.runtime import Clock
 
-__all__ = ["command"]
 
 _COLUMNS: Final = (
     Column("topic"),

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["command"]
 
 _SHOWN: Final = (
     Column("topic"),

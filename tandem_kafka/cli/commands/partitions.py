@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.types import TopicInfo, TopicPartition
 
-__all__ = ["command", "shown_bytes"]
 
 _COLUMNS: Final = (
     Column("partition", "#", number=True),

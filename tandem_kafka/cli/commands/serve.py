@@ -10,8 +10,6 @@ import click
 
 from tandem_kafka.cli.failures import CommandError
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.option("--topic", default="orders", show_default=True, help="Name of the topic.")

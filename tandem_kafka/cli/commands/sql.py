@@ -16,8 +16,6 @@ from tandem_kafka.cli.records.selection import Selection, ranged
 if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument("query")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Record: TypeAlias = ConsumerRecord[Any, Any]
 
-__all__ = ["command"]
 
 _LINES: Final = 10
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.types import TopicInfo
 
-__all__ = ["command"]
 
 _COLUMNS: Final = (
     Column("topic"),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.types import ClusterSnapshot, TopicInfo
 
-__all__ = ["Access"]
 
 #: A record of this much later than now is no accident of two good clocks.
 _TOLERATED_MS: Final = 2_000

@@ -13,8 +13,6 @@ from tandem_kafka.cli.output import visible
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, Name
 
-__all__ = ["certificate_facts", "own_certificate"]
-
 
 def certificate_facts(secured: ssl.SSLSocket) -> str:
     """Return subject, names, issuer and end of the peer's certificate, in parentheses.

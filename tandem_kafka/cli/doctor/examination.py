@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.types import ClusterSnapshot, Node
 
-__all__ = ["Subject", "examine"]
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:

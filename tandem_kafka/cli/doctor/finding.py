@@ -6,8 +6,6 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Finding", "Step", "Verdict", "failed", "passed", "warned"]
-
 
 class Verdict(enum.Enum):
     """The result of a step."""

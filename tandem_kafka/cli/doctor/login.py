@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
     from tandem_kafka.types import ClusterSnapshot
 
-__all__ = ["Login"]
 
 #: In the text of an error if the server has refused or closed connections.
 _UNUSABLE: Final = "has been unusable"

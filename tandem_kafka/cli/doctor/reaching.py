@@ -11,8 +11,6 @@ from tandem_kafka.cli.doctor.certificates import certificate_facts
 from tandem_kafka.cli.doctor.finding import Finding, Step, failed, passed
 from tandem_kafka.runtime import Clock
 
-__all__ = ["Server", "lacks_tls", "speaks_tls"]
-
 #: OpenSSL's reasons to reject a certificate, and what to do; `X509_verify_cert_error_string`.
 _REJECTED: Final = {
     9: "wait until the certificate is valid, or set the clock of this machine",

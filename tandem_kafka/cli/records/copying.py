@@ -13,7 +13,6 @@ from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord, OffsetAndMetadata,
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
-__all__ = ["Copier", "Pace"]
 
 Record: TypeAlias = ConsumerRecord[Any, Any]
 

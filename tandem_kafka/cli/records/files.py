@@ -17,7 +17,6 @@ from tandem_kafka.cli.records.reading import SpanReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMS", "form_of", "write_columns", "write_lines"]
 
 FORMS: Final = ("jsonl", "parquet", "arrow")
 _SUFFIXES: Final = {

@@ -12,8 +12,6 @@ import click
 
 from tandem_kafka.cli.failures import CommandError
 
-__all__ = ["Filters", "compiled", "filtered"]
-
 Pattern: TypeAlias = re.Pattern[bytes]
 
 _FLAGS: Final = (

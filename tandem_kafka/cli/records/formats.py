@@ -12,8 +12,6 @@ from tandem_kafka.cli.records.jsonlines import as_json
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["Formatter", "by_format", "chosen", "dumped", "printable"]
-
 Record: TypeAlias = ConsumerRecord[Any, Any]
 #: Returns a record in the form in which it is written, with the end of the line.
 Formatter: TypeAlias = Callable[[Record], bytes]

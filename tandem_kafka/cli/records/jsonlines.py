@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 from tandem_kafka.cli.output import json_text
 from tandem_kafka.types import ConsumerRecord
 
-__all__ = ["as_json", "json_bytes"]
-
 Json: TypeAlias = str | dict[str, str] | None
 
 

@@ -14,7 +14,6 @@ from tandem_kafka.types import ConsumerRecord, TopicPartition
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
-__all__ = ["last_of_each", "last_records"]
 
 Record: TypeAlias = ConsumerRecord[Any, Any]
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Record: TypeAlias = ConsumerRecord[Any, Any]
 
-__all__ = ["Printer", "printed"]
 
 _FLAGS: Final = (
     click.option(

@@ -17,7 +17,6 @@ from tandem_kafka.runtime import Clock
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
-__all__ = ["Query"]
 
 _DDL: Final = """
     CREATE TABLE {table} (

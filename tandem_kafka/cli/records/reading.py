@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from tandem_kafka import KafkaConsumer
 
-__all__ = ["PATIENCE_MS", "SpanReader"]
 
 #: A command that reads to an end gives up after this time without progress.
 PATIENCE_MS: Final = 30_000

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tandem_kafka.cli.records.span import Span
     from tandem_kafka.types import TopicPartition
 
-__all__ = ["Selection", "ranged", "selected"]
 
 _RANGE: Final = (
     flags.PARTITIONS,

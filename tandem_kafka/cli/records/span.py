@@ -16,7 +16,6 @@ from tandem_kafka.types import TopicPartition
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
-__all__ = ["Bounds", "Span", "find_span", "starts_at"]
 
 _WORDS: Final = {
     "beginning": "earliest",

@@ -11,8 +11,6 @@ from typing import Any, Final
 from tandem_kafka.cli.settings.names import Property
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["cluster_names", "default_file", "read_file"]
-
 #: A key in a file of clusters that names a file of properties, relative to the file.
 _PROPERTIES: Final = "properties"
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -11,8 +11,6 @@ from tandem_kafka.cli.settings.files import default_file, read_file
 from tandem_kafka.cli.settings.names import Property, finished, options_from
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["BROKERS", "CLUSTER", "CONFIG", "OPTION", "Flags", "resolved"]
-
 BROKERS: Final = "TANDEM_KAFKA_BROKERS"
 CLUSTER: Final = "TANDEM_KAFKA_CLUSTER"
 CONFIG: Final = "TANDEM_KAFKA_CONFIG"

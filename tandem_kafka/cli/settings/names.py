@@ -12,8 +12,6 @@ from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, 
 from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES, REJECTED, ssl_context_of
 from tandem_kafka.errors import KafkaConfigurationError
 
-__all__ = ["Property", "finished", "options_from"]
-
 #: The commands set these themselves.
 _MANAGED: Final = frozenset(
     """

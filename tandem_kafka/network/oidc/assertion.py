@@ -10,8 +10,6 @@ from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.network.secret import Secret
 
-__all__ = ["assertion"]
-
 #: The clocks of client and token endpoint may differ: assertions are valid this long before now.
 _NOT_BEFORE_S: Final = 60
 _FILE: Final = "sasl_oauthbearer_assertion_file"

@@ -10,8 +10,6 @@ from urllib.parse import quote, quote_plus
 
 from tandem_kafka.network.secret import Secret
 
-__all__ = ["readable", "spellings"]
-
 _LONGEST: Final = 300
 _HIDDEN: Final = "<hidden>"
 

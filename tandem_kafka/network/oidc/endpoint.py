@@ -18,8 +18,6 @@ from tandem_kafka.network.oidc.exchange import LimitedConnection, TimeLimit
 from tandem_kafka.network.secret import Secret
 from tandem_kafka.runtime import Clock, sleep_ms
 
-__all__ = ["TokenEndpoint", "TokenRequest", "basic_authorization"]
-
 _LONGEST_RESPONSE: Final = 1 << 20
 #: The request ends before the connection that waits for it (`NodeState.setup_timeout_ms`), so that
 #: the error names the endpoint.

@@ -13,8 +13,6 @@ from tandem_kafka.runtime import Clock
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["LimitedConnection", "TimeLimit"]
-
 
 class TimeLimit:
     """The end of an exchange.

@@ -19,8 +19,6 @@ from tandem_kafka.network.oidc.endpoint import TokenEndpoint, TokenRequest, basi
 from tandem_kafka.network.secret import Secret
 from tandem_kafka.runtime import Clock
 
-__all__ = ["OidcTokens"]
-
 log = client_logger(__name__)
 
 #: A new token is requested after this part of the lifetime, before a broker that limits the session

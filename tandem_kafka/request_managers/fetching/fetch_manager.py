@@ -44,7 +44,6 @@ from tandem_kafka.wire.fetch_request import (
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
-__all__ = ["FetchManager"]
 
 log = client_logger(__name__)
 

@@ -8,8 +8,6 @@ from tandem_kafka.metrics import Gauge
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["partition_gauges"]
-
 
 def partition_gauges(subscription: SubscriptionState, tp: TopicPartition) -> dict[str, Gauge]:
     """Return the gauges of one partition; an unknown value is NaN."""

@@ -27,8 +27,6 @@ from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["FetchPlacement"]
-
 #: The `slot` of a partition is an index into this tuple.
 _PURPOSES: Final = (
     Purpose.FETCH_0,

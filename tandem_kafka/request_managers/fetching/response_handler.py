@@ -27,8 +27,6 @@ from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import Node, TopicPartition, names_of
 
-__all__ = ["FetchResponseHandler", "RequestedPartition"]
-
 log = client_logger(__name__)
 
 

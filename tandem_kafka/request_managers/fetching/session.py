@@ -15,8 +15,6 @@ from tandem_kafka.errors import for_code
 from tandem_kafka.logs import client_logger
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["FINAL_EPOCH", "FetchSession", "FetchTarget", "SessionRequest"]
-
 log = client_logger(__name__)
 
 NO_SESSION = 0

@@ -11,8 +11,6 @@ from typing import Final
 
 from tandem_kafka.shared.partition import AssignedPartition
 
-__all__ = ["FIRST_BYTES", "FetchSizing"]
-
 #: The initial and minimum size, unless the option is smaller.
 FIRST_BYTES: Final = 1_048_576
 

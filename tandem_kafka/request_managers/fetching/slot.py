@@ -18,8 +18,6 @@ from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTa
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["FetchSlot"]
-
 
 class FetchSlot:
     """A connection and a fetch session, with the partitions that are fetched through them.

@@ -27,7 +27,6 @@ from tandem_kafka.shared.partition import AssignedPartition
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
-__all__ = ["StandingOrders"]
 
 #: More partitions are sorted into busy and quiet ones after each response.
 _MANY: Final = 50

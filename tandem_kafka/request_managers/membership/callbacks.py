@@ -11,8 +11,6 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.polls import Polls
 
-__all__ = ["CallbackRunner", "RebalanceEvent"]
-
 log = client_logger(__name__)
 
 RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost

@@ -16,8 +16,6 @@ from tandem_kafka.request_managers.membership.kip848.membership import Kip848Mem
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import LeaveOperation
 
-__all__ = ["AutoMembership", "choose_membership"]
-
 log = client_logger(__name__)
 
 

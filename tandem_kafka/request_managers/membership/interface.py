@@ -8,8 +8,6 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.types import LeaveOperation
 
-__all__ = ["Membership"]
-
 
 class Membership(Protocol):
     """A request manager that keeps the consumer in the group. Network thread only."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
 
-__all__ = ["IllegalTransitionError", "StateMachine"]
-
 S = TypeVar("S", bound=enum.Enum)
 
 

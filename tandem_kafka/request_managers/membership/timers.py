@@ -5,8 +5,6 @@ from __future__ import annotations
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 
-__all__ = ["PollTimer", "RebalanceTimer"]
-
 log = client_logger(__name__)
 
 #: A waiting poll() records its time at least this often, and may return just before the next time.

@@ -14,8 +14,6 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 
-__all__ = ["UngroupedMembership"]
-
 log = client_logger(__name__)
 
 

@@ -11,8 +11,6 @@ from typing import Final
 
 import cramjam
 
-__all__ = ["NONE", "compress"]
-
 NONE: Final = 0
 _GZIP, _SNAPPY, _ZSTD = 1, 2, 4
 

@@ -10,8 +10,6 @@ from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.request_managers.telemetry.otlp import Point
 from tandem_kafka.runtime import Clock
 
-__all__ = ["Measurements", "is_requested"]
-
 _DOMAIN: Final = "org.apache.kafka"
 _NS_PER_MS: Final = 1_000_000
 

@@ -10,8 +10,6 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Point", "metrics_data"]
-
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _DELTA, _CUMULATIVE = 1, 2
 

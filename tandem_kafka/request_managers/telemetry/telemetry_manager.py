@@ -22,16 +22,6 @@ from tandem_kafka.request_managers.telemetry.otlp import metrics_data
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
-__all__ = [
-    "DEFAULT_INTERVAL_MS",
-    "MOST_PREFIXES",
-    "SHORTEST_INTERVAL_MS",
-    "TRANSITIONS",
-    "Offers",
-    "State",
-    "TelemetryManager",
-]
-
 
 class State(enum.Enum):
     """The state of pushing metrics."""

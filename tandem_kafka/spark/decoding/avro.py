@@ -19,8 +19,6 @@ from tandem_kafka.spark.decoding.framed import framed
 from tandem_kafka.spark.decoding.framing import HEADER, DecodingError
 from tandem_kafka.spark.decoding.registry import Registry, Schemas
 
-__all__ = ["AvroValues"]
-
 
 @dataclass(frozen=True, slots=True)
 class AvroValues:

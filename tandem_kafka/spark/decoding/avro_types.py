@@ -25,8 +25,6 @@ from pyspark.sql.types import (
 
 from tandem_kafka.errors import InvalidArgumentError
 
-__all__ = ["spark_type"]
-
 _PLAIN: Final = {
     "boolean": BooleanType(),
     "int": IntegerType(),

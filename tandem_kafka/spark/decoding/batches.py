@@ -12,8 +12,6 @@ from pyspark.sql.types import DataType, StructField, StructType
 from tandem_kafka.spark.arrow_types import arrow_schema
 from tandem_kafka.spark.decoding.framing import DecodingError
 
-__all__ = ["Values", "arrow_type", "decode_array"]
-
 
 class Values(Protocol):
     """A way to decode values; hashable, so that a process creates one decoder for it."""

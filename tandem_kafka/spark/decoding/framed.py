@@ -8,8 +8,6 @@ from typing import Any
 from tandem_kafka.spark.decoding.framing import DecodingError, schema_id
 from tandem_kafka.spark.decoding.registry import RegistryError
 
-__all__ = ["framed"]
-
 
 def framed(read: Callable[[int, bytes], Any], problem: str) -> Callable[[bytes], Any]:
     """Return a function that decodes a framed value.

@@ -11,8 +11,6 @@ from typing import Final
 
 from tandem_kafka.errors import KafkaError
 
-__all__ = ["HEADER", "MAGIC", "DecodingError", "message_path", "schema_id"]
-
 #: Bytes before the payload, or before the message's path.
 HEADER: Final = 5
 #: The first byte.

@@ -19,8 +19,6 @@ from tandem_kafka.spark.decoding.protobuf import ProtobufValues
 from tandem_kafka.spark.decoding.registry import Registry
 from tandem_kafka.spark.failures import sentence_first
 
-__all__ = ["from_avro", "from_json", "from_protobuf"]
-
 _MODES: Final = ("failfast", "permissive")
 _CORRUPT: Final = "_tandem_corrupt"
 #: An upper limit for the length of a value in bytes.

@@ -19,8 +19,6 @@ from tandem_kafka.spark.decoding.framing import DecodingError, message_path
 from tandem_kafka.spark.decoding.protobuf_types import spark_type, to_dict
 from tandem_kafka.spark.decoding.registry import Registry, RegistryError, Schemas
 
-__all__ = ["ProtobufValues"]
-
 _FORM: Final = "serialized"
 
 

@@ -27,8 +27,6 @@ from pyspark.sql.types import (
 
 from tandem_kafka.errors import InvalidArgumentError
 
-__all__ = ["spark_type", "to_dict"]
-
 #: Spark types by the number of `FieldDescriptorProto.Type`.
 _PLAIN: Final = {
     1: DoubleType(),

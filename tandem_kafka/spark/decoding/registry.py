@@ -15,8 +15,6 @@ from tandem_kafka.errors import InvalidArgumentError, KafkaError
 from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.spark.decoding.framing import DecodingError
 
-__all__ = ["Registry", "RegistryError", "Schemas"]
-
 #: How long an id that the registry does not know is not requested again.
 _UNKNOWN_MS: Final = 30_000
 #: The registry's own error code. A 404 without it means a different server or path.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["NO_PRODUCER", "Batch", "Marker"]
-
 NO_PRODUCER: Final = -1
 
 Marker = Literal["commit", "abort"]

@@ -25,8 +25,6 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
 )
 
-__all__ = ["SimBroker", "reject_as_not_enabled"]
-
 
 def reject_as_not_enabled(call: Call) -> Any:
     """Return UNSUPPORTED_VERSION in the response to the request."""

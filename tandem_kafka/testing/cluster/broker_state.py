@@ -11,8 +11,6 @@ from tandem_kafka.testing.cluster.quotas import Quotas
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.network import SimConnection
 
-__all__ = ["BrokerState"]
-
 
 class BrokerState(ABC):
     """A broker of the cluster, without the handling of requests.

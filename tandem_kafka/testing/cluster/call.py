@@ -12,8 +12,6 @@ from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.network import SimConnection
 from tandem_kafka.wire.framing import encode_message
 
-__all__ = ["CUT", "DROP", "Call", "Handler"]
-
 _API_VERSIONS = 18
 
 

@@ -14,8 +14,6 @@ from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.testing.cluster.transactions import Transaction
 from tandem_kafka.testing.network import Address, SimNetwork
 
-__all__ = ["SimCluster"]
-
 PORT = 9092
 
 

@@ -19,8 +19,6 @@ from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets, End
 from tandem_kafka.testing.network import SimNetwork
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ClusterState"]
-
 #: No broker has this id.
 NOBODY = -1
 

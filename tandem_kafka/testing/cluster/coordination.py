@@ -11,8 +11,6 @@ from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 from tandem_kafka.testing.network import SimNetwork
 
-__all__ = ["Coordination"]
-
 #: Makes a message from the result of a coordinator.
 Translate = Callable[[Any], Any]
 

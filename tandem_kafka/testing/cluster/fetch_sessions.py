@@ -7,8 +7,6 @@ from typing import Any
 
 from kafka import errors
 
-__all__ = ["FetchSessions", "Wanted"]
-
 
 @dataclass(slots=True)
 class Wanted:

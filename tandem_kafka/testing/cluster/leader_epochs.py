@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_EPOCH", "LeaderEpochs"]
-
 #: In place of an unknown epoch or offset.
 NO_EPOCH = -1
 

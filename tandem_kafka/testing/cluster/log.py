@@ -13,8 +13,6 @@ from tandem_kafka.testing.cluster.batch import NO_PRODUCER, Batch, Marker
 from tandem_kafka.testing.cluster.leader_epochs import LeaderEpochs
 from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction, TransactionIndex
 
-__all__ = ["PartitionLog"]
-
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 #: Position of the leader epoch in a batch; like the base offset, the checksum does not cover it.

@@ -8,8 +8,6 @@ from typing import Any, Final
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.wire.messages import FetchRequest
 
-__all__ = ["Quotas"]
-
 #: The period of rates; Kafka's default is eleven samples of one second.
 WINDOW_MS: Final = 10_000
 

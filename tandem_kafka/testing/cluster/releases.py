@@ -23,8 +23,6 @@ from tandem_kafka.wire.messages import (
     SyncGroupRequest,
 )
 
-__all__ = ["RELEASES", "Release", "release_named"]
-
 _NAMES: Final = ("0.11", "2.8", "3.9", "4.3")
 
 #: The lowest and the highest offered version of each request of a consumer, for each release in

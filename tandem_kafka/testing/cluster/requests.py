@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 from tandem_kafka.testing.cluster.apis import APIS
 from tandem_kafka.wire.framing import decode_message
 
-__all__ = ["Header", "read_body", "read_header"]
-
 #: API key, version, correlation id, length of the client id.
 _HEADER: Final = struct.Struct(">hhih")
 

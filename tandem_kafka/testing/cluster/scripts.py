@@ -7,8 +7,6 @@ from typing import Any
 
 from tandem_kafka.testing.cluster.call import Handler
 
-__all__ = ["Scripts"]
-
 
 class Scripts:
     """The scripted responses of one cluster, by API key."""

@@ -9,8 +9,6 @@ from zlib import crc32
 
 from kafka import errors
 
-__all__ = ["Push", "TelemetryReceiver"]
-
 
 @dataclass(frozen=True, slots=True)
 class Push:

@@ -7,8 +7,6 @@ from uuid import UUID
 
 from tandem_kafka.testing.cluster.log import PartitionLog
 
-__all__ = ["SimPartition", "SimTopic"]
-
 
 @dataclass(slots=True, eq=False)
 class SimPartition:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from tandem_kafka.testing.cluster.batch import Batch
 
-__all__ = ["AbortedTransaction", "TransactionIndex"]
-
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:

@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.batch import Marker
 from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Transaction"]
-
 
 class Transaction:
     """One transaction; as a context manager, it commits, or aborts after an exception.

@@ -20,8 +20,6 @@ from tandem_kafka.testing.coordinator.requests import (
 )
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["ClassicGroup", "common_protocols", "elect_protocol"]
-
 #: How long a new member may wait for its first response; it cannot send heartbeats yet.
 NEW_MEMBER_MS = 300_000
 

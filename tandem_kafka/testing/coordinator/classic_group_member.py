@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from tandem_kafka.testing.coordinator.requests import JoinGroup, SyncGroup
 
-__all__ = ["ClassicMember", "GroupState"]
-
 
 class GroupState(enum.Enum):
     """The state of a classic group."""

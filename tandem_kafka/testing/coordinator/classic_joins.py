@@ -10,8 +10,6 @@ from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.requests import JoinGroup, JoinResult
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["ClassicJoins"]
-
 
 class ClassicJoins:
     """Handles the JoinGroup requests of one classic group."""

@@ -27,8 +27,6 @@ from tandem_kafka.testing.coordinator.requests import (
 )
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["ClassicMembers"]
-
 
 class ClassicMembers:
     """Handles the requests of the classic members of one KIP-848 group."""

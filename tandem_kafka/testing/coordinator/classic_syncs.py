@@ -9,8 +9,6 @@ from tandem_kafka.testing.coordinator.classic_group_member import GroupState
 from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.requests import SyncGroup, SyncResult
 
-__all__ = ["ClassicSyncs"]
-
 
 class ClassicSyncs:
     """Handles the SyncGroup requests of one classic group."""

@@ -5,15 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "Announced",
-    "AssignorMetadata",
-    "ClientAssignor",
-    "capable_members",
-    "common_assignor",
-    "find_assignor",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ClientAssignor:

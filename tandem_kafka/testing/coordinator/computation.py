@@ -37,8 +37,6 @@ from tandem_kafka.testing.coordinator.requests import (
 from tandem_kafka.testing.coordinator.server_assignors import find_flaw
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["Computations", "ComputedGroup"]
-
 
 class ComputedGroup(Protocol):
     """The group for which a member computes: what `Computations` needs of it."""

@@ -13,15 +13,6 @@ from kafka.protocol.consumer.metadata import (
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "CONSUMER",
-    "MALFORMED",
-    "Subscription",
-    "read_assignment",
-    "read_subscription",
-    "write_assignment",
-]
-
 #: The protocol type of consumers; Connect's workers have another one.
 CONSUMER = "consumer"
 #: Errors raised for bytes that no consumer has written.

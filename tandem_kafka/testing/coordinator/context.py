@@ -8,8 +8,6 @@ from tandem_kafka.testing.coordinator.log import GroupLog
 from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.step import Step
 
-__all__ = ["GroupContext"]
-
 
 class GroupContext:
     """The context of one group.

@@ -22,8 +22,6 @@ from tandem_kafka.testing.coordinator.offsets import Offsets
 from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 
-__all__ = ["GroupCoordinator"]
-
 
 class GroupCoordinator:
     """One group: its members of both protocols, its offsets and its log.

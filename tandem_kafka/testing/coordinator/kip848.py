@@ -35,8 +35,6 @@ from tandem_kafka.testing.coordinator.server_assignors import (
 from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["ConsumerGroup"]
-
 
 class ConsumerGroup:
     """The members, the epochs and the target.

@@ -20,8 +20,6 @@ from tandem_kafka.testing.coordinator.migration import Migration
 from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat, ConsumerHeartbeatResult
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["Kip848Members"]
-
 
 class Kip848Members:
     """Handles the heartbeats of the KIP-848 members of one group."""

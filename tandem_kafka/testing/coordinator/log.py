@@ -6,8 +6,6 @@ from typing import Any, TypeVar
 
 from tandem_kafka.testing.coordinator.records import Value
 
-__all__ = ["About", "GroupLog", "Key"]
-
 #: A member id, or a partition (perhaps with a producer id); empty for the group.
 About = Any
 #: The type of the record and its subject.

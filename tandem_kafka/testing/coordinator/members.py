@@ -15,16 +15,6 @@ from tandem_kafka.testing.coordinator import records
 from tandem_kafka.testing.coordinator.client_assignors import AssignorMetadata, ClientAssignor
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "JOIN_EPOCH",
-    "LEAVE_EPOCH",
-    "STATIC_LEAVE_EPOCH",
-    "ConsumerGroupMember",
-    "MemberState",
-    "Partitions",
-    "advance",
-]
-
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2

@@ -19,8 +19,6 @@ from tandem_kafka.testing.coordinator.records import ClassicMemberMetadata
 from tandem_kafka.testing.coordinator.requests import ConsumerHeartbeat
 from tandem_kafka.testing.coordinator.step import Error
 
-__all__ = ["Migration"]
-
 
 class Migration:
     """The conversions of one group."""

@@ -21,8 +21,6 @@ from tandem_kafka.testing.coordinator.requests import (
 from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["Offsets"]
-
 
 class Offsets:
     """The offsets of one group; both protocols share them.

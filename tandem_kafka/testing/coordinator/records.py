@@ -13,23 +13,6 @@ from dataclasses import dataclass
 from tandem_kafka.testing.coordinator.client_assignors import Announced, AssignorMetadata
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "OF_CONSUMER_GROUPS",
-    "ClassicMemberMetadata",
-    "ConsumerGroupAssignmentComputation",
-    "ConsumerGroupCurrentMemberAssignment",
-    "ConsumerGroupMemberMetadata",
-    "ConsumerGroupMetadata",
-    "ConsumerGroupPartitionMetadata",
-    "ConsumerGroupTargetAssignmentMember",
-    "ConsumerGroupTargetAssignmentMetadata",
-    "GroupMetadata",
-    "GroupMetadataMember",
-    "OffsetCommit",
-    "PendingOffsetCommit",
-    "Value",
-]
-
 Partitions = frozenset[TopicPartition]
 
 

@@ -13,27 +13,6 @@ from tandem_kafka.testing.coordinator.records import (
 from tandem_kafka.testing.coordinator.step import Error, Request
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "Commit",
-    "CommitOffsets",
-    "ConsumerHeartbeat",
-    "ConsumerHeartbeatResult",
-    "EndTransaction",
-    "Expel",
-    "FetchOffsets",
-    "FetchedOffsets",
-    "ForgetTopic",
-    "Heartbeat",
-    "InstallAssignment",
-    "JoinGroup",
-    "JoinResult",
-    "LeaveGroup",
-    "PrepareAssignment",
-    "PrepareResult",
-    "SyncGroup",
-    "SyncResult",
-]
-
 Partitions = frozenset[TopicPartition]
 #: Offset, leader epoch (-1 for none) and metadata.
 Commit = tuple[int, int, str]

@@ -11,8 +11,6 @@ from tandem_kafka.testing.coordinator.server_assignors import (
     UniformAssignor,
 )
 
-__all__ = ["CommitEpochs", "GroupSettings", "MigrationPolicy"]
-
 #: The epochs that commits of KIP-848 members may have.
 CommitEpochs = Literal["exact", "assigned"]
 

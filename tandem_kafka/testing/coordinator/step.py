@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Error", "Outcome", "Request", "Step", "Timer"]
-
 #: An error class with its number; None for no error.
 Error = Any
 

@@ -11,8 +11,6 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["AssignorCalls", "MemberView"]
-
 
 class MemberView(NamedTuple):
     """The data from which an assignor describes the member in JoinGroup."""

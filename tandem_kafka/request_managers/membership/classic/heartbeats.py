@@ -13,8 +13,6 @@ from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.wire.messages import HeartbeatRequest
 
-__all__ = ["Heartbeats"]
-
 
 class Heartbeats:
     """Sends heartbeats, so that the coordinator keeps this member in the group."""

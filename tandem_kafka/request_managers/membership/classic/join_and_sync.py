@@ -13,8 +13,6 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.classic.assignor_calls import MemberView
 from tandem_kafka.wire.messages import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-__all__ = ["ClassicRequests", "group_error"]
-
 PROTOCOL_TYPE = "consumer"
 #: Added to the rebalance timeout, because the response to JoinGroup waits for the slowest member.
 JOIN_GRACE_MS = 5_000

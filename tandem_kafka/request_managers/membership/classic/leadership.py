@@ -14,8 +14,6 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 
-__all__ = ["LEADER_WAIT_MS", "Leadership"]
-
 log = client_logger(__name__)
 
 #: How long the leader waits for the metadata of topics to which only other members subscribe.

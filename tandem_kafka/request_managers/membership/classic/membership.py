@@ -1,6 +1,6 @@
 """Membership in a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-States and transitions are in `classic_states.py`. With eager assignors, a member releases all
+States and transitions are in `states.py`. With eager assignors, a member releases all
 partitions before JoinGroup. With cooperative assignors (KIP-429), it keeps them and releases those
 that the new assignment lacks. It then rejoins, so that they can be assigned to other members. The
 tasks of the leader are in `leadership.py`.
@@ -39,8 +39,6 @@ from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
-
-__all__ = ["ClassicMembership"]
 
 log = client_logger(__name__)
 

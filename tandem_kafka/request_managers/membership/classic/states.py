@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["TRANSITIONS", "State"]
-
 
 class State(enum.Enum):
     """The state of a member."""

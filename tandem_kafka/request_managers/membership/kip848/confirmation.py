@@ -10,8 +10,6 @@ from __future__ import annotations
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.request_managers.context import ManagerContext
 
-__all__ = ["Confirmation"]
-
 #: Sessions are assumed to last as many heartbeats as by Kafka's defaults, 45 s to 5 s.
 SESSION_HEARTBEATS = 9
 #: How long records are held back once a broker responds again. The heartbeat takes much less. If it

@@ -27,17 +27,6 @@ from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import LeaveOperation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 
-__all__ = [
-    "JOIN_EPOCH",
-    "LEAVE_EPOCH",
-    "STATIC_LEAVE_EPOCH",
-    "HeartbeatFields",
-    "epoch_to_leave",
-    "error_of",
-    "new_member_id",
-    "with_advice",
-]
-
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2

@@ -35,8 +35,6 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentRequest,
 )
 
-__all__ = ["Announcement", "LocalAssignment"]
-
 log = client_logger(__name__)
 
 #: UNKNOWN_SERVER_ERROR, because the protocol has no code for the failure of an assignor.

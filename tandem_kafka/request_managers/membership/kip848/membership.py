@@ -41,8 +41,6 @@ from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
 from tandem_kafka.types import LeaveOperation
 
-__all__ = ["Kip848Membership"]
-
 log = client_logger(__name__)
 
 

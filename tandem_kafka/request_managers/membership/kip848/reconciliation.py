@@ -40,8 +40,6 @@ from tandem_kafka.request_managers.membership.kip848.target import (
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import TopicPartition, names_of
 
-__all__ = ["Reconciliation"]
-
 log = client_logger(__name__)
 
 

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["IN_GROUP", "TAKES_TARGETS", "TRANSITIONS", "State"]
-
 
 class State(enum.Enum):
     """The state of a member."""

@@ -9,16 +9,6 @@ from uuid import UUID
 
 from tandem_kafka.types import TopicPartition
 
-__all__ = [
-    "NO_PARTITIONS",
-    "Assignment",
-    "AssignorMetadata",
-    "Resolved",
-    "TopicIdPartitions",
-    "assignor_metadata",
-    "by_topic_id",
-]
-
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
 
 NO_PARTITIONS: TopicIdPartitions = {}

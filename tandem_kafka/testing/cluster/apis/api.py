@@ -7,8 +7,6 @@ from typing import Any
 
 from tandem_kafka.testing.cluster.call import Handler
 
-__all__ = ["Api", "error_code"]
-
 
 @dataclass(frozen=True, slots=True)
 class Api:

@@ -13,8 +13,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.framing import encode_message
 from tandem_kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["API", "reject_version"]
-
 _OWN = (0, 4)
 
 

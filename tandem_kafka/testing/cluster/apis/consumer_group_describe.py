@@ -19,8 +19,6 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupDescribeResponse,
 )
 
-__all__ = ["API"]
-
 _GROUP = ConsumerGroupDescribeResponse.DescribedGroup
 _MEMBER = _GROUP.Member
 _OF_KIP_848 = 1

@@ -25,8 +25,6 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
 )
 
-__all__ = ["API"]
-
 _ASSIGNMENT = ConsumerGroupHeartbeatResponse.Assignment
 _FIRST_WITH_IDS_OF_CLIENTS = 1
 _NOT_SAID_MS = -1

@@ -15,8 +15,6 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentResponse,
 )
 
-__all__ = ["API"]
-
 #: In place of a partition of an unknown topic, to which nobody subscribes.
 _NOWHERE = TopicPartition("", -1)
 

@@ -17,8 +17,6 @@ from tandem_kafka.wire.messages import (
     ConsumerGroupPrepareAssignmentResponse,
 )
 
-__all__ = ["API"]
-
 _MEMBER = ConsumerGroupPrepareAssignmentResponse.Member
 _TOPIC = ConsumerGroupPrepareAssignmentResponse.Topic
 

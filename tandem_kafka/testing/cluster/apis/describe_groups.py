@@ -13,8 +13,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember, GroupState
 
-__all__ = ["API"]
-
 _GROUP = DescribeGroupsResponse.DescribedGroup
 _FIRST_WITH_NOT_FOUND = 6
 #: Kafka's names of the states.

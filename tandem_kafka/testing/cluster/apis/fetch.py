@@ -18,9 +18,6 @@ from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import FetchRequest, FetchResponse
 
-__all__ = ["API", "emptied", "may_serve", "nearer_replica", "size_of"]
-
-
 #: From this version on, requests have the rack of the consumer, and followers respond.
 _FIRST_WITH_RACKS = 11
 

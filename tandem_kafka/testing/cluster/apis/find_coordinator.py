@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
-__all__ = ["API"]
-
 
 def _handle(call: Call) -> Any:
     if call.version < 4:

@@ -11,8 +11,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.requests import Heartbeat
 from tandem_kafka.wire.messages import HeartbeatRequest, HeartbeatResponse
 
-__all__ = ["API"]
-
 
 def _handle(call: Call) -> Any:
     request = call.request

@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.requests import JoinGroup, JoinResult
 from tandem_kafka.wire.messages import JoinGroupRequest, JoinGroupResponse
 
-__all__ = ["API", "join_response"]
-
 _FIRST_WITH_REBALANCE_TIMEOUT = 1
 _FIRST_WITH_REQUIRED_IDS = 4
 _FIRST_WITH_SKIPPED_ASSIGNMENTS = 9

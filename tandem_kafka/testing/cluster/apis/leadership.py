@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topics import SimPartition
 from tandem_kafka.types import UNKNOWN_EPOCH
 
-__all__ = ["epoch_error", "leadership_error"]
-
 
 def leadership_error(call: Call, partition: SimPartition | None, epoch: int) -> Any:
     """Return the error if this broker may not respond for a partition, None if it may."""

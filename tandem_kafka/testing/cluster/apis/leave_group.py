@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.requests import LeaveGroup
 from tandem_kafka.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 
-__all__ = ["API"]
-
 _FIRST_WITH_MEMBERS = 3
 
 

@@ -11,8 +11,6 @@ from tandem_kafka.testing.cluster.topics import SimPartition
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
-__all__ = ["API"]
-
 _TOPIC = ListOffsetsResponse.ListOffsetsTopicResponse
 _PARTITION = _TOPIC.ListOffsetsPartitionResponse
 _LATEST, _EARLIEST = -1, -2

@@ -8,8 +8,6 @@ from kafka import errors
 
 from tandem_kafka.testing.cluster.call import Call
 
-__all__ = ["coordinator_error"]
-
 
 def coordinator_error(call: Call, group_id: str | None = None) -> Any:
     """Return the error if this broker does not coordinate a group (default: the request's)."""

@@ -14,8 +14,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.wire.messages import MetadataRequest, MetadataResponse
 
-__all__ = ["API"]
-
 _BROKER = MetadataResponse.MetadataResponseBroker
 _TOPIC = MetadataResponse.MetadataResponseTopic
 _PARTITION = _TOPIC.MetadataResponsePartition

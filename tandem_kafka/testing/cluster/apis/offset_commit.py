@@ -13,8 +13,6 @@ from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 
-__all__ = ["API"]
-
 _TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
 _FIRST_BY_ID = 10
 _FIRST_OF_EITHER_PROTOCOL = 9

@@ -14,8 +14,6 @@ from tandem_kafka.testing.coordinator.requests import FetchedOffsets, FetchOffse
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["API"]
-
 _GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
 _FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8

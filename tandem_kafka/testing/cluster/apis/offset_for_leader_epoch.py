@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-__all__ = ["API"]
-
 _TOPIC = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 

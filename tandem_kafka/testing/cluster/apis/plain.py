@@ -7,8 +7,6 @@ from typing import Any
 
 from tandem_kafka.wire.framing import encode_message
 
-__all__ = ["Cached", "Plain"]
-
 
 class Plain:
     """In place of a message of kafka-python; its fields may be changed. None of them is a list."""

@@ -10,8 +10,6 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.requests import SyncGroup, SyncResult
 from tandem_kafka.wire.messages import SyncGroupRequest, SyncGroupResponse
 
-__all__ = ["API"]
-
 
 def _handle(call: Call) -> Any:
     request = call.request

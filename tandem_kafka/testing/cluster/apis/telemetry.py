@@ -15,8 +15,6 @@ from tandem_kafka.wire.messages import (
     PushTelemetryResponse,
 )
 
-__all__ = ["GET_API", "PUSH_API"]
-
 
 def _receiver(call: Call) -> TelemetryReceiver:
     receiver = call.cluster.telemetry

@@ -9,8 +9,6 @@ from uuid import UUID
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.types import TopicPartition
 
-__all__ = ["by_topic", "named"]
-
 
 def by_topic(call: Call, partitions: Iterable[TopicPartition]) -> list[tuple[str, UUID, list[int]]]:
     """Return name, id and partition numbers for each existing topic."""

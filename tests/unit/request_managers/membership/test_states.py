@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.request_managers.membership.classic import classic_states as classic
-from tandem_kafka.request_managers.membership.kip848 import consumer_states as consumer
+from tandem_kafka.request_managers.membership.classic import states as classic
+from tandem_kafka.request_managers.membership.kip848 import states as consumer
 from tandem_kafka.request_managers.membership.state_machine import (
     IllegalTransitionError,
     StateMachine,
