@@ -5,14 +5,16 @@ VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo pipeline test lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
+.PHONY: help demo pipeline test unit native check lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
     spark-bench clean
 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
 	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked"
+	@echo "make unit   the tests of units and a sample of the simulation, without Java (two minutes)"
+	@echo "make check  what must be clean before a commit: format, lint, types, import rules, prose"
+	@echo "make native  build the native extension into this checkout (needs Rust)"
 	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
-	@echo "make lint   format, lint, types, import rules and prose"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
 	@echo "make audit  look for published vulnerabilities in the dependencies (needs cargo-audit)"
@@ -36,7 +38,17 @@ pipeline: java $(VENV)/.pipeline
 test: java $(VENV)/.test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(VENV)/.lint $(VENV)/.test
+unit: $(VENV)/.test
+	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -m 'not slow' \
+	    tests/unit tests/simulation $(ARGS)
+
+# The library replaces the one that pip has built, whatever its name.
+native:
+	@cd rust && cargo build --release --quiet
+	@rm -f tandem_kafka/_native.*.so
+	@cp rust/target/release/lib_native.$(if $(filter Darwin,$(shell uname)),dylib,so) tandem_kafka/_native.abi3.so
+
+check lint: $(VENV)/.lint $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports
 
 docs: $(VENV)/.docs
