@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
+from tandem_kafka.wire.varints import read_varint
+
 _CORRELATION_ID = struct.Struct(">i")
 _API_VERSIONS_KEY: Final = 18
-
-#: The bits that five bytes can hold; without a limit, a corrupted frame could be one huge number.
-_MOST_BITS: Final = 35
 
 #: The first version after which the client must wait; before it, the broker has waited (KIP-219).
 #: For other requests, the client must wait from version 0 on. The Java client does not wait after
@@ -43,25 +42,12 @@ def parse_header(frame: memoryview, message: Any, version: int) -> tuple[int, me
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:
-    count, position = _unsigned_varint(frame, position)
+    count, position = read_varint(frame, position)
     for _ in range(count):
-        _tag, position = _unsigned_varint(frame, position)
-        size, position = _unsigned_varint(frame, position)
+        _tag, position = read_varint(frame, position)
+        size, position = read_varint(frame, position)
         position += size
     return position
-
-
-def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift >= _MOST_BITS:
-            raise ValueError("an unsigned varint has more than five bytes")
 
 
 def throttle_ms(answer: Any, api_key: int, version: int) -> int:

@@ -17,6 +17,7 @@ from tandem_kafka.errors import KafkaProtocolError
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
 from tandem_kafka.types import UNKNOWN_OFFSET, Node
 from tandem_kafka.wire.hosts import advertised
+from tandem_kafka.wire.varints import read_varint
 
 MIN_VERSION: Final = 4
 MAX_VERSION: Final = 18
@@ -101,15 +102,9 @@ class _Frame:
         value = self.body[self.pos]
         if value < 128:
             self.pos += 1
-            return value
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.body[self.pos]
-            self.pos += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-        raise ValueError("a varint has more than five bytes")
+        else:
+            value, self.pos = read_varint(self.body, self.pos)
+        return value
 
     def length(self, plain: Struct = _INT32) -> int:
         """Read a length or count; -1 means null."""

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tandem_kafka.wire.varints import encode_varint
+
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _DELTA, _CUMULATIVE = 1, 2
 
@@ -65,21 +67,12 @@ def _attributes(field: int, attributes: Mapping[str, str]) -> bytes:
 
 
 def _part(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(content)) + content
+    return encode_varint(field << 3 | _BYTES) + encode_varint(len(content)) + content
 
 
 def _fixed(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | _FIXED64) + content
+    return encode_varint(field << 3 | _FIXED64) + content
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3 | _VARINT) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return encode_varint(field << 3 | _VARINT) + encode_varint(value)
