@@ -23,7 +23,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 
 from tandem_kafka.config import Config
 from tests.unit.config_differences import OURS, THEIRS, Difference
-from tests.unit.config_values import GENERAL, SURROUNDINGS, values_of
+from tests.unit.config_values import SURROUNDINGS, values_of
 
 __all__ = ["Trial", "page", "reasons", "trials"]
 
@@ -127,61 +127,41 @@ def reasons(trial: Trial, known: Iterable[Difference]) -> list[int]:
 _HEAD: Final = """\
 # Option values: kafka-python and tandem-kafka
 
-Which values each option accepts, compared with kafka-python 3.
+tandem-kafka accepts the values of options that kafka-python 3 accepts. These are the exceptions.
 
 Every option of kafka-python's consumer was given values of every kind, in its constructor and in
 tandem-kafka's. A test (`tests/unit/test_config_parity.py`) generates this page and fails on any
 difference that has no reason here. TLS and SASL options were tried with a `security_protocol`
 that uses them. With another one, both accept anything, and tandem-kafka logs that the option has no
 effect.
-`[Range]` is `[RangePartitionAssignor]`, and so on.
 
 kafka-python's constructor checks few values. A value that it accepts but cannot use fails later, in
 `poll()` or in its thread; the reasons say how. Numbers and text were tried with Kafka 4.3. For TLS,
 SASL and objects, kafka-python's source was read.
-
 """
+
+#: A row names so many values at most; they are examples of their kind.
+_MOST_VALUES: Final = 6
 
 
 def page() -> str:
     """Return docs/reference/options-parity.md."""
-    lines = [
-        "| Option | Both accept | Only kafka-python (reason) | Only tandem-kafka (reason) |",
-        "|---|---|---|---|",
-    ]
-    lines += [_row(option) for option in KafkaConsumer.DEFAULT_CONFIG]
-    lines += ["", 'Values that neither accepts are left out. "all" stands for: ']
-    lines[-1] += "; ".join(GENERAL) + "."
-    for title, letter, known in (
-        ("Reasons to reject what kafka-python accepts", "R", THEIRS),
-        ("Reasons to accept what kafka-python rejects", "T", OURS),
+    lines = [_HEAD]
+    for title, kind, known in (
+        ("What only kafka-python accepts", (True, False), THEIRS),
+        ("What only tandem-kafka accepts", (False, True), OURS),
     ):
-        lines += ["", f"## {title}", ""]
-        lines += [f"- **{letter}{number}**: {each.reason}" for number, each in enumerate(known, 1)]
-    return _HEAD + "\n".join(lines) + "\n"
-
-
-def _row(option: str) -> str:
-    mine = [trial for trial in trials() if trial.option == option]
-    both = _words(trial.value for trial in mine if trial.kind == (True, True))
-    theirs = _with_reasons([each for each in mine if each.kind == (True, False)], "R", THEIRS)
-    ours = _with_reasons([each for each in mine if each.kind == (False, True)], "T", OURS)
-    return f"| `{option}` | {both} | {theirs} | {ours} |"
-
-
-def _with_reasons(found: list[Trial], letter: str, known: Iterable[Difference]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for trial in found:
-        marks = ", ".join(f"{letter}{number}" for number in reasons(trial, known)[:1])
-        by_reason.setdefault(marks, []).append(trial.value)
-    return "; ".join(f"{_words(values)} ({marks})" for marks, values in by_reason.items())
-
-
-def _words(values: Iterable[str]) -> str:
-    found = list(values)
-    if set(GENERAL) <= set(found):
-        found = ["all", *(value for value in found if value not in GENERAL)]
-    return ", ".join(found)
+        lines += [f"## {title}", "", "| options | values | reason |", "|---|---|---|"]
+        found = [trial for trial in trials() if trial.kind == kind]
+        for number, each in enumerate(known, 1):
+            mine = [trial for trial in found if reasons(trial, known)[:1] == [number]]
+            options = dict.fromkeys(f"`{trial.option}`" for trial in mine)
+            values = list(dict.fromkeys(trial.value for trial in mine))
+            more = ", ..." if len(values) > _MOST_VALUES else ""
+            examples = ", ".join(values[:_MOST_VALUES]) + more
+            lines.append(f"| {', '.join(options)} | {examples} | {each.reason} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import selectors
 import ssl
 from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Final
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -65,7 +64,6 @@ GENERAL: Final[dict[str, Callable[[], Any]]] = {
     "`-inf`": lambda: -math.inf,
     "`nan`": lambda: math.nan,
     "`Decimal(60_000)`": lambda: Decimal(60_000),
-    "`Fraction(60_001, 2)`": lambda: Fraction(60_001, 2),
     "`''`": lambda: "",
     "`' '`": lambda: " ",
     "`'word'`": lambda: "word",
