@@ -244,6 +244,21 @@ def test_no_more_records_are_handed_out_than_allowed_and_polling_continues() -> 
         assert consumer.position(TP) == committed(simulation) == len(handled)
 
 
+def test_a_poll_ends_as_soon_as_there_is_room() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 400)
+        consumer = reader(simulation)
+
+        def handle(record: Any) -> None:
+            if record.offset == 399:
+                workers.stop()
+
+        workers = simulated_workers(simulation, consumer, handle, order="none", max_in_flight=10)
+        workers.run()
+        assert committed(simulation) == 400
+        assert simulation.clock.now_ms() < 10_000, "400 calls of 5 ms, four at once"
+
+
 def test_intake_stops_before_the_metadata_is_too_long() -> None:
     """Every second record is never done; the map has room for few of them."""
     with Simulation() as simulation:

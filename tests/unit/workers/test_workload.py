@@ -122,6 +122,27 @@ class WorkloadMachine(RuleBasedStateMachine):
         )
         self.room = True  # the run hands out next
 
+    @rule(tp=PARTITIONS)
+    def restore_behind(self, tp: TopicPartition) -> None:
+        """The application has sought back before the run: what the commit says is not for it."""
+        part = self.workload.parts.get(tp)
+        if part is None or part.restored or not part.backlog:
+            return
+        old = self.model(tp)
+        committed = OffsetAndMetadata(old.admitted[0] + 3, "", EPOCH)
+        self.workload.restore(part, committed, DoneMap(((old.admitted[0] + 4, 2**40),), EPOCH))
+        self.workload.hand_out_backlog()
+        self.room = True
+        assert self.workload.parts[tp] is not part
+        self.model(tp).admitted = old.admitted
+
+    @rule(tp=PARTITIONS, gap=st.integers(1, 5))
+    def pass_over(self, tp: TopicPartition, gap: int) -> None:
+        """The log has no record there, for example the end of a transaction."""
+        self.positions[tp] += gap
+        end = OffsetAndMetadata(self.positions[tp], "", EPOCH)
+        self.workload.admit({}, {tp: end})
+
     @rule(tp=PARTITIONS, count=st.integers(1, 30), gap=st.sampled_from([0, 0, 2, 300]))
     def poll(self, tp: TopicPartition, count: int, gap: int) -> None:
         part = self.workload.parts.get(tp)
@@ -212,6 +233,7 @@ class WorkloadMachine(RuleBasedStateMachine):
             model, offsets = self.models.setdefault(part, Model()), part.offsets
             if part.draining:
                 continue
+            assert part.restored or offsets.base is None, "it may be committed unread"
             held = {record.offset for record in part.backlog}
             assert len(held) == len(part.backlog)
             assert not held & set(offsets.pending)
