@@ -48,7 +48,8 @@ class Scheduler:
         if not self.ready:
             return None
         task = self.ready.popleft()
-        if self._batch > 1 and not task.failures:
+        # What was taken back keeps its records: they are in no queue any more.
+        if self._batch > 1 and task.more is None and not task.failures:
             self._fill(task)
         return task
 

@@ -146,6 +146,9 @@ class Member:
         def admitting(batch: Any, ends: Any) -> None:
             for tp in batch:
                 steering.check_not_paused(self._members.listeners[self._consumer], tp)
+                part = workload.parts.get(tp)
+                if part is not None and (part.backlog or not part.restored):
+                    raise Violation(f"records of {tp}, which the workers hold back already")
             admit(batch, ends)
 
         snapshots = workload.snapshots

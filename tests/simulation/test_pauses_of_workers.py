@@ -96,3 +96,18 @@ def test_the_application_does_not_resume_what_the_workers_have_paused() -> None:
         workers.run(until=resume)
         assert 40 < most[0] <= 50
         assert "its workers take no more records of it at present" in stuck
+
+
+def test_a_rebalance_after_the_run_leaves_nothing_paused() -> None:
+    """The listener of the workers is still there."""
+    with Simulation() as simulation:
+        filled(simulation, 10)
+        consumer = reader(simulation)
+        workers = simulated_workers(simulation, consumer, lambda _: None)
+        workers.run(until=lambda: workers.done == 10)
+        generation = consumer.group_metadata().generation_id
+        consumer.enforce_rebalance()
+        simulation.cluster.produce(TP, b"10")
+        records = [r for _ in range(40) for each in consumer.poll(500).values() for r in each]
+        assert consumer.group_metadata().generation_id > generation
+        assert [record.offset for record in records] == [10]

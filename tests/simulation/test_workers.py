@@ -244,11 +244,32 @@ def test_no_more_records_are_handed_out_than_allowed_and_polling_continues() -> 
         assert consumer.position(TP) == committed(simulation) == len(handled)
 
 
+def test_a_poll_ends_as_soon_as_there_is_room() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 400)
+        consumer = reader(simulation)
+
+        def handle(record: Any) -> None:
+            if record.offset == 399:
+                workers.stop()
+
+        workers = simulated_workers(simulation, consumer, handle, order="none", max_in_flight=10)
+        workers.run()
+        assert committed(simulation) == 400
+        assert simulation.clock.now_ms() < 10_000, "400 calls of 5 ms, four at once"
+
+
 def test_intake_stops_before_the_metadata_is_too_long() -> None:
     """Every second record is never done; the map has room for few of them."""
     with Simulation() as simulation:
         filled(simulation, 3_000)
+        consumer = reader(simulation)
         handled: list[int] = []
+        read = [0]
+
+        def over() -> bool:
+            read[0] = max(read[0], consumer.position(TP) if handled else 0)
+            return simulation.clock.now_ms() > until_ms
 
         def handle(record: Any) -> None:
             if record.offset % 2 == 0:
@@ -257,16 +278,18 @@ def test_intake_stops_before_the_metadata_is_too_long() -> None:
 
         workers = simulated_workers(
             simulation,
-            reader(simulation),
+            consumer,
             handle,
             order="none",
             retry=Retry(None, backoff_ms=(10_000, 10_000)),
             metadata_limit_bytes=64,
+            max_in_flight=200,
             commit_interval_ms=500,
         )
         until_ms = simulation.clock.now_ms() + 20_000
-        workers.run(until=lambda: simulation.clock.now_ms() > until_ms)
+        workers.run(until=over)
         assert 100 < len(handled) < 300, "34 bytes of a bitset"
+        assert read[0] <= 2 * len(handled) + 200, "no more is read than is handed out"
         commits = simulation.cluster.coordination.of("billing").offsets.committed
         assert 0 < len(commits[TP].metadata) <= 64
 

@@ -64,6 +64,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.queued |= dict.fromkeys(task.records, task)
         self.scheduler.retry_at(task, self.now_ms + delay_ms)
 
+    @precondition(lambda self: self.with_worker)
+    @rule(data=st.data())
+    def take_back(self, data: Any) -> None:
+        task = self.with_worker.pop(data.draw(st.sampled_from(sorted(self.with_worker))))
+        self.queued |= dict.fromkeys(task.records, task)
+        self.scheduler.retry_now(task)
+
     @rule(duration_ms=st.integers(0, 4))
     def pass_time(self, duration_ms: int) -> None:
         self.now_ms += duration_ms
@@ -89,3 +96,21 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 
 TestScheduler = SchedulerMachine.TestCase
+
+
+def test_a_batch_that_is_taken_back_keeps_its_records() -> None:
+    scheduler = Scheduler(batch=3)
+    part = AssignedPartition(TopicPartition("orders", 0), 64)
+    for number in range(5):
+        scheduler.add(Task(part, number, "a", 0))
+    taken = []
+    for _ in range(2):
+        task = scheduler.take()
+        assert task is not None
+        taken.append(task.records)
+        scheduler.retry_now(task)
+    assert taken == [[0, 1, 2], [0, 1, 2]]
+    scheduler.release(scheduler.take())  # type: ignore[arg-type]
+    last = scheduler.take()
+    assert last is not None
+    assert last.records == [3, 4]

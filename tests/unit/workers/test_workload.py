@@ -1,0 +1,302 @@
+"""The records in work against a model: none is lost, doubled, or handled before its turn."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tandem_kafka.runtime import Random
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.workers import Retry
+from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.done_map import DoneMap
+from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.workload import Workload
+
+TPS = [TopicPartition("orders", number) for number in range(2)]
+PARTITIONS = st.sampled_from(TPS)
+KEYS = 3
+EPOCH = 3
+
+
+def settings_of(batch: int, exhausted: Any) -> Settings:
+    return Settings(
+        handle=print,
+        order="key",
+        key=None,
+        workers=4,
+        batch=batch,
+        max_in_flight=1_000,
+        retry=Retry(2, backoff_ms=(10, 20)),
+        exhausted=exhausted,
+        commit_interval_ms=1_000,
+        drain_timeout_ms=1_000,
+        metadata_limit_bytes=64,
+        listener=None,
+        pattern=None,
+    )
+
+
+def record_at(tp: TopicPartition, offset: int) -> Any:
+    """A record; each fourth one has no key."""
+    key = None if offset % 4 == 3 else b"%d" % (offset % KEYS)
+    return SimpleNamespace(
+        topic=tp.topic, partition=tp.partition, offset=offset, leader_epoch=EPOCH, key=key
+    )
+
+
+class Model:
+    """What must be known of one assignment."""
+
+    def __init__(self) -> None:
+        self.admitted: list[int] = []
+        self.done: set[int] = set()
+        self.marked: set[int] = set()
+
+    @property
+    def undone(self) -> set[int]:
+        return set(self.admitted) - self.done - self.marked
+
+    @property
+    def marks(self) -> set[int]:
+        """Those marked offsets that have records, or may have some that are not read yet."""
+        last = max(self.admitted, default=-1)
+        return {offset for offset in self.marked if offset > last or offset in self.admitted}
+
+
+class WorkloadMachine(RuleBasedStateMachine):
+    """Two partitions are assigned, read, handled, drained and lost."""
+
+    @initialize(batch=st.sampled_from([1, 1, 3]), letters=st.booleans())
+    def begin(self, batch: int, letters: bool) -> None:
+        self.clock = SimClock()
+        exhausted = print if letters else "skip"
+        self.workload = Workload(
+            settings_of(batch, exhausted), self.clock, Random(1), nullcontext()
+        )
+        self.workload.on_room = self.note_room
+        self.workload.on_settled = self.note_settled
+        self.models: dict[AssignedPartition, Model] = {}
+        self.with_worker: list[Task] = []
+        self.positions = dict.fromkeys(TPS, 0)
+        self.total = 0
+        self.room = self.settled = False
+
+    def note_room(self) -> None:
+        self.room = True
+
+    def note_settled(self) -> None:
+        self.settled = True
+
+    def model(self, tp: TopicPartition) -> Model:
+        return self.models.setdefault(self.workload.parts[tp], Model())
+
+    # --- assignment and intake -------------------------------------------------------------------
+
+    @rule(tp=PARTITIONS, lost=st.booleans())
+    def assign(self, tp: TopicPartition, lost: bool) -> None:
+        if lost:
+            self.workload.fence([tp])
+        self.workload.assign([tp])
+        self.room = True  # as above
+        self.models[self.workload.parts[tp]] = Model()
+
+    @rule(tp=PARTITIONS, marked=st.lists(st.integers(1, 30), max_size=6))
+    def restore(self, tp: TopicPartition, marked: list[int]) -> None:
+        part = self.workload.parts.get(tp)
+        if part is None or part.restored:
+            return
+        model, base = self.model(tp), self.positions[tp]
+        if model.admitted:
+            base = model.admitted[0]
+        places = sorted({base + each for each in marked})
+        ranges = [(at, at + 1) for at in places]
+        model.marked = set(places)
+        self.workload.restore(
+            part, OffsetAndMetadata(base, "", EPOCH), DoneMap(_joined(ranges), EPOCH)
+        )
+        self.room = True  # the run hands out next
+
+    @rule(tp=PARTITIONS)
+    def restore_behind(self, tp: TopicPartition) -> None:
+        """The application has sought back before the run: what the commit says is not for it."""
+        part = self.workload.parts.get(tp)
+        if part is None or part.restored or not part.backlog:
+            return
+        old = self.model(tp)
+        committed = OffsetAndMetadata(old.admitted[0] + 3, "", EPOCH)
+        self.workload.restore(part, committed, DoneMap(((old.admitted[0] + 4, 2**40),), EPOCH))
+        self.workload.hand_out_backlog()
+        self.room = True
+        assert self.workload.parts[tp] is not part
+        self.model(tp).admitted = old.admitted
+
+    @rule(tp=PARTITIONS, gap=st.integers(1, 5))
+    def pass_over(self, tp: TopicPartition, gap: int) -> None:
+        """The log has no record there, for example the end of a transaction."""
+        self.positions[tp] += gap
+        end = OffsetAndMetadata(self.positions[tp], "", EPOCH)
+        self.workload.admit({}, {tp: end})
+
+    @rule(tp=PARTITIONS, count=st.integers(1, 30), gap=st.sampled_from([0, 0, 2, 300]))
+    def poll(self, tp: TopicPartition, count: int, gap: int) -> None:
+        part = self.workload.parts.get(tp)
+        if part is not None and part.draining:
+            return
+        begin = self.positions[tp] + gap
+        records = [record_at(tp, offset) for offset in range(begin, begin + count)]
+        self.positions[tp] = end = begin + count + gap
+        self.workload.admit({tp: records}, {tp: OffsetAndMetadata(end, "", EPOCH)})
+        self.model(tp).admitted += range(begin, begin + count)
+        self.room = True  # the run looks again after each poll
+
+    @rule(tp=PARTITIONS, back=st.integers(1, 50))
+    def seek_back(self, tp: TopicPartition, back: int) -> None:
+        """The next records begin a new assignment, unless nothing was read yet."""
+        part = self.workload.parts.get(tp)
+        if part is None or part.draining or not part.restored:
+            return
+        self.positions[tp] = max(0, self.positions[tp] - back)
+        self.poll(tp, 1, 0)
+        assert self.workload.parts[tp].restored
+
+    @rule(share=st.one_of(st.none(), st.floats(0, 1)))
+    def step(self, share: float | None) -> None:
+        """Hand out, as between two polls; with a share, `on_room` tells when few are in flight."""
+        self.workload.hand_out_backlog()
+        in_flight, self.room = self.workload.in_flight, False
+        self.workload.refill_at = -1 if share is None else int(share * in_flight) - 1
+
+    # --- workers ---------------------------------------------------------------------------------
+
+    @rule(count=st.integers(1, 8))
+    def take(self, count: int) -> None:
+        for _ in range(count):
+            task = self.workload.take()
+            if task is None:
+                return
+            self.check(task)
+            self.with_worker.append(task)
+
+    def check(self, task: Task) -> None:
+        model = self.models[task.part]
+        offsets = [record.offset for record in task.records]
+        assert not task.part.fenced
+        assert not task.part.draining
+        assert set(offsets) <= model.undone, "handled again, or although it is marked"
+        if task.lane is not None:
+            assert all(other.lane != task.lane for other in self.with_worker)
+            waiting = (o for o in model.undone if record_at(task.part.tp, o).key == task.lane[1])  # type: ignore[index]
+            assert sorted(waiting)[: len(offsets)] == offsets, "in the order of the key"
+
+    @precondition(lambda self: self.with_worker)
+    @rule(data=st.data(), outcome=st.sampled_from(["done", "done", "failed", "back"]))
+    def settle(self, data: Any, outcome: str) -> None:
+        index = data.draw(st.integers(0, len(self.with_worker) - 1))
+        task = self.with_worker.pop(index)
+        model, sizes = self.models[task.part], [record.offset for record in task.records]
+        done, self.settled = self.workload.done, False
+        if outcome == "back" and task.error is None and not task.failures:
+            self.workload.take_back(task)
+        elif outcome == "failed" and not (task.error is not None and task.refusals):
+            self.workload.settle(task, ValueError("again"))
+        else:
+            self.workload.settle(task, None)
+        if self.workload.done > done:
+            model.done.update(sizes)
+            self.total += len(sizes)
+            assert not task.part.fenced, "a late handler changes nothing"
+        if task.part.draining and not task.part.running:
+            assert self.settled
+
+    @rule(duration_ms=st.sampled_from([1, 30]))
+    def pass_time(self, duration_ms: int) -> None:
+        self.clock.advance_to(self.clock.now_ms() + duration_ms)
+
+    @rule(tp=PARTITIONS)
+    def drain(self, tp: TopicPartition) -> None:
+        for part in self.workload.drop_queued([tp]):
+            part.draining = self.room = True  # the run looks again after a rebalance
+
+    # --- what must hold --------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        if not hasattr(self, "workload"):
+            return
+        for part in self.workload.parts.values():
+            model, offsets = self.models.setdefault(part, Model()), part.offsets
+            if part.draining:
+                continue
+            assert part.restored or offsets.base is None, "it may be committed unread"
+            held = {record.offset for record in part.backlog}
+            assert len(held) == len(part.backlog)
+            assert not held & set(offsets.pending)
+            assert {
+                o for o in (held | set(offsets.pending)) if o not in model.marked
+            } == model.undone
+            if offsets.base is not None and model.undone:
+                assert offsets.base <= min(model.undone)
+            if part.restored:
+                after = {o for s, e in offsets.done_ranges() for o in range(s, e)}
+                known = model.done | model.marks
+                assert {o for o in known if o >= (offsets.base or 0)} <= after, "forgotten"
+            if part.backlog and part.restored:
+                assert self.room or len(offsets.pending) > part.resumes_at >= 0
+            assert part.running == sum(task.part is part for task in self.with_worker)
+
+    @invariant()
+    def all_in_flight_is_counted(self) -> None:
+        if not hasattr(self, "workload"):
+            return
+        workload = self.workload
+        assert workload.done == self.total
+        assert workload.in_flight == sum(
+            len(part.offsets.pending) for part in workload.parts.values() if not part.draining
+        ) + sum(task.size for task in self.with_worker if task.part.fenced or task.part.draining)
+        assert workload.refill_at < 0 or workload.in_flight > workload.refill_at or self.room
+
+    def teardown(self) -> None:
+        """At last, everything that is assigned gets done."""
+        if not hasattr(self, "workload"):
+            return
+        for part in tuple(self.workload.parts.values()):
+            if part.draining:
+                self.workload.fence([part.tp])
+            elif not part.restored:
+                self.workload.restore(part, None, DoneMap())
+        self.finish_all()
+        for tp, part in self.workload.parts.items():
+            assert self.models[part].undone == set(), f"{tp} is never done"
+            assert not part.offsets.pending
+        assert self.workload.in_flight == 0
+
+    def finish_all(self) -> None:
+        while True:
+            self.workload.hand_out_backlog()
+            self.pass_time(100)
+            self.take(1)
+            if not self.with_worker:
+                return
+            task = self.with_worker.pop()
+            self.workload.settle(task, None)
+            if not task.part.fenced:
+                self.models[task.part].done.update(record.offset for record in task.records)
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for begin, end in ranges:
+        if joined and joined[-1][1] == begin:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+TestWorkload = WorkloadMachine.TestCase
