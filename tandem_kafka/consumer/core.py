@@ -295,6 +295,13 @@ class Core:
         while not regain():
             await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS)
 
+    @property
+    def outer_reader(self) -> Hashable | None:
+        """The reader whose listener calls poll() again; None if an interrupt has left it there."""
+        if self.reader is None or not self._owner.is_nested(self._guarded):
+            return None
+        return self.reader
+
     def _alone(self) -> bool:
         before = tuple(self._visitors)  # others may come while the stacks are searched
         if before and self._owner.nobody_else(self._guarded):
