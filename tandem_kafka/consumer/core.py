@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
 from tandem_kafka.config import Config
+from tandem_kafka.consumer.visits import Visit, Visitor, discard
 from tandem_kafka.engine.handle import EngineHandle
 from tandem_kafka.errors import (
     ConcurrentModificationError,
@@ -75,33 +75,6 @@ def _entering(method: F) -> F:
     """
     _ENTERING.add(method.__code__)
     return method
-
-
-#: A caller, and an object of its own for each visit.
-Visitor = tuple[Hashable, object]
-
-
-def _discard(visitors: list[Visitor], visitor: Visitor) -> None:
-    with suppress(ValueError):  # a reader has removed it
-        visitors.remove(visitor)
-
-
-class Visit:
-    """Exclusive access of a caller that interrupted the reader, until it is released."""
-
-    def __init__(
-        self, visitors: list[Visitor], visitor: Visitor, held: Held, callers: Callers
-    ) -> None:
-        self._visitors = visitors
-        self._visitor = visitor
-        self._held = held
-        self._callers = callers
-
-    def release(self) -> None:
-        """Leave, and let the reader continue."""
-        self._held.release()
-        _discard(self._visitors, self._visitor)
-        self._callers.notify()
 
 
 class Core:
@@ -275,7 +248,7 @@ class Core:
                 await self.callers.wait(inside, deadline_ms)
         finally:
             if not held:
-                _discard(self._visitors, visitor)
+                discard(self._visitors, visitor)
         return Visit(self._visitors, visitor, held[0], self.callers) if held else None
 
     @property
@@ -320,11 +293,18 @@ class Core:
         while not regain():
             await self.callers.wait(regain, self.clock.now_ms() + RECHECK_MS)
 
+    @property
+    def outer_reader(self) -> Hashable | None:
+        """The reader whose listener calls poll() again; None if an interrupt has left it there."""
+        if self.reader is None or not self._owner.is_nested(self._guarded):
+            return None
+        return self.reader
+
     def _alone(self) -> bool:
         before = tuple(self._visitors)  # others may come while the stacks are searched
         if before and self._owner.nobody_else(self._guarded):
             for visitor in before:  # an interrupt ended a visit before its release
-                _discard(self._visitors, visitor)
+                discard(self._visitors, visitor)
         return not self._visitors
 
     def _guarded(self, frame: FrameType) -> bool:

@@ -98,7 +98,7 @@ class Poller:
             KafkaError: The network thread reported an error, or the next record cannot be read.
         """
         core, commits = self._core, self._commits
-        outer = core.reader
+        outer = core.outer_reader
         try:
             core.reader = core.callers.current()
             now_ms = core.clock.now_ms()

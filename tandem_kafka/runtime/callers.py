@@ -127,6 +127,10 @@ class Lock(Protocol):
         """
         ...
 
+    def is_nested(self, inside: Inside) -> bool:
+        """Tell whether the current caller is inside several guarded methods."""
+        ...
+
     def regain(self, held: Held, inside: Inside) -> bool:
         """Acquire the lock again after it was given up; return False if another caller holds it."""
         ...
@@ -181,11 +185,15 @@ class OwnerLock:
         A thread that was interrupted holds the lock more often than it releases it. If this is its
         only guarded method, nothing else can have acquired the lock.
         """
-        nested = [frame for frame, _ in walk_stack(None) if inside(frame)][1:]
+        nested = self.is_nested(inside)
         held.release()
         with suppress(RuntimeError):  # not held any more
             while not nested:
                 held.release()
+
+    def is_nested(self, inside: Inside) -> bool:
+        """Tell whether the calling thread is inside several guarded methods."""
+        return sum(bool(inside(frame)) for frame, _ in walk_stack(None)) > 1
 
     def regain(self, held: Held, inside: Inside) -> bool:
         """Acquire the lock again, or the one that has replaced it, or replace an abandoned one."""

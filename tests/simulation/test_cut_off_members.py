@@ -104,6 +104,24 @@ def test_reading_goes_on_without_the_coordinator(seed: int) -> None:
         assert clock.now_ms() - reached_ms > 4_500
 
 
+@pytest.mark.parametrize("seed", [1, 7, 8, 11])
+def test_a_full_buffer_does_not_hold_records_back_for_ever(seed: int) -> None:
+    """No fetch finds out that a leader can be reached again: there is no room for its records."""
+    full = {"fetch_buffer_max_bytes": 20_000, "max_partition_fetch_bytes": 10_000}
+    with Simulation(f"full {seed}", brokers=3, trace_lines=400) as simulation:
+        pair = Pair(simulation, max_poll_records=1, **full)
+        for tp in PARTITIONS:
+            produce(simulation, tp, 3_000)
+        pair.run(5_000)
+        pair.cut_off()
+        pair.run(75_000)
+        pair.cut_off_only_from_coordinator()
+        read, latest_ms = pair.read_by_first(), simulation.clock.now_ms() + 60_000
+        while pair.read_by_first() == read and simulation.clock.now_ms() < latest_ms:
+            pair.step(produced=0)
+        assert simulation.clock.now_ms() < latest_ms
+
+
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_short_outage_does_not_stop_a_member(seed: int) -> None:
     with Simulation(f"short {seed}", brokers=3, trace_lines=400) as simulation:

@@ -12,10 +12,15 @@ from kafka import errors
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError, KafkaTimeoutError
+from tandem_kafka.network import connection
+from tandem_kafka.request_managers.telemetry import telemetry_manager
+from tandem_kafka.request_managers.telemetry.telemetry_manager import MOST_BYTES
 from tandem_kafka.testing import CUT, Call, Simulation
 from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
+from tandem_kafka.wire.framing import decode_message
 from tandem_kafka.wire.messages import (
     GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
@@ -162,6 +167,28 @@ def test_a_lost_connection_is_followed_by_a_new_subscription() -> None:
         poll_for(simulation, consumer, 4 * INTERVAL_MS)
         assert consumer.position(TP) == 7
         poll_for(simulation, consumer, 360_000)
+    assert receiver.pushes
+
+
+def test_a_subscription_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+
+    def decode(kind: Any, version: int, body: memoryview) -> Any:
+        if kind is GetTelemetrySubscriptionsResponse:
+            decoded.append(len(body))
+        return decode_message(kind, version, body)
+
+    for module in (connection, telemetry_manager):
+        monkeypatch.setattr(module, "decode_message", decode)
+    receiver = TelemetryReceiver(prefixes=("x" * 9,) * 100_000)
+    with subscribed("flood", receiver) as (simulation, consumer):
+        poll_for(simulation, consumer, 2 * INTERVAL_MS)
+        assert consumer.position(TP) == 7
+        assert not decoded
+        assert count(simulation, ASKS) == 1
+        receiver.prefixes = ("*",)
+        poll_for(simulation, consumer, 360_000)
+        assert max(decoded) < MOST_BYTES
     assert receiver.pushes
 
 

@@ -20,32 +20,22 @@ from tandem_kafka.request_managers.telemetry.compression import compress
 from tandem_kafka.request_managers.telemetry.measurements import Measurements
 from tandem_kafka.request_managers.telemetry.otlp import metrics_data
 from tandem_kafka.types import Node
-from tandem_kafka.wire.messages import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
+from tandem_kafka.wire.framing import decode_message
+from tandem_kafka.wire.messages import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
+)
+from tandem_kafka.wire.nulls import reject_nulls
 
-
-class State(enum.Enum):
-    """The state of pushing metrics."""
-
-    SUBSCRIPTION_NEEDED = "subscription needed"
-    SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
-    PUSH_NEEDED = "push needed"
-    PUSH_IN_PROGRESS = "push in progress"
-    TERMINATED = "terminated"
-
-
-#: The states that may follow each state.
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.SUBSCRIPTION_NEEDED: frozenset({State.SUBSCRIPTION_IN_PROGRESS, State.TERMINATED}),
-    State.SUBSCRIPTION_IN_PROGRESS: frozenset(
-        {State.SUBSCRIPTION_NEEDED, State.PUSH_NEEDED, State.TERMINATED}
-    ),
-    State.PUSH_NEEDED: frozenset({State.PUSH_IN_PROGRESS, State.TERMINATED}),
-    State.PUSH_IN_PROGRESS: frozenset(
-        {State.SUBSCRIPTION_NEEDED, State.PUSH_NEEDED, State.TERMINATED}
-    ),
-    State.TERMINATED: frozenset(),
-}
-
+__all__ = [
+    "DEFAULT_INTERVAL_MS",
+    "MOST_BYTES",
+    "MOST_PREFIXES",
+    "SHORTEST_INTERVAL_MS",
+    "Offers",
+    "TelemetryManager",
+]
 
 log = client_logger(__name__)
 
@@ -57,6 +47,8 @@ DEFAULT_INTERVAL_MS: Final = 300_000
 SHORTEST_INTERVAL_MS: Final = 1_000
 #: Each metric is compared with each prefix; there are fewer metrics than this.
 MOST_PREFIXES: Final = 1_000
+#: A larger subscription is not decoded, which would block the network thread for 0.2 s per MB.
+MOST_BYTES: Final = 1 << 18
 _NO_ID: Final = UUID(int=0)
 #: The first push comes after this share of the interval, so that clients that start together do
 #: not push together.
@@ -174,10 +166,18 @@ class TelemetryManager(RequestManager):
             client_instance_id=known.client_instance_id if known is not None else _NO_ID
         )
         return self._context.request(
-            message, ANY_NODE, on_response=self._subscribed, on_error=self._lost
+            message,
+            ANY_NODE,
+            on_response=self._subscribed,
+            on_error=self._lost,
+            decode=_decode,
         )
 
     def _subscribed(self, response: ClientResponse) -> None:
+        if response.message is None:
+            raise UnexpectedResponseError(
+                f"GetTelemetrySubscriptions: more than {MOST_BYTES} bytes from {response.node}"
+            )
         if self._states.state is State.TERMINATED or self._rejected(response):
             return
         before, now = self._subscription, _Subscription.of(response)
@@ -258,3 +258,12 @@ class TelemetryManager(RequestManager):
     def _wait(self, state: State, duration_ms: int) -> None:
         self._states.move(state)
         self._due_ms = self._context.clock.now_ms() + duration_ms
+
+
+def _decode(body: memoryview, version: int) -> Any:
+    """Return the subscription of a response, None if it is too large."""
+    if len(body) > MOST_BYTES:
+        return None
+    message = decode_message(GetTelemetrySubscriptionsResponse, version, body)
+    reject_nulls(message, version)
+    return message

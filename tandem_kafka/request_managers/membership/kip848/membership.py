@@ -175,7 +175,8 @@ class Kip848Membership(RequestManager):
         if machine.state is State.RECONCILING and not self._full_heartbeat_pending:
             self._reconciliation.step()
         unsent, wait_ms = self._send_if_due(now_ms)
-        wait_ms = min(wait_ms, self._confirmation.poll(now_ms, self._interval_ms))
+        asked, hold_ms = self._confirmation.poll(now_ms, self._interval_ms)
+        unsent, wait_ms = unsent + asked, min(wait_ms, hold_ms)
         if 0 < left_ms < wait_ms:
             wait_ms = left_ms
         if self._computation.active and machine.state in TAKES_TARGETS:
@@ -292,11 +293,11 @@ class Kip848Membership(RequestManager):
         self._expedited = self._full_heartbeat_pending = False
         self._interval_ms = max(1, message.heartbeat_interval_ms)
         self._next_ms = self._context.clock.now_ms() + self._interval_ms
-        self._apply_response(message)
+        self._apply_response(message, response.latency_ms)
 
-    def _apply_response(self, message: Any) -> None:
+    def _apply_response(self, message: Any, latency_ms: int = 0) -> None:
         """Apply the member epoch and the target of a response."""
-        self._confirmation.confirm(self._context.clock.now_ms())
+        self._confirmation.confirm(self._context.clock.now_ms(), latency_ms, self._interval_ms)
         if message.member_epoch < 0:
             self._rejected_instance = None  # this member owned the instance id; join now
             return
