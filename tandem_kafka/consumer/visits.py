@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from contextlib import suppress
 
-from tandem_kafka.callers import Callers, Held
-
-__all__ = ["Visit", "Visitor", "discard"]
+from tandem_kafka.runtime.callers import Callers, Held
 
 #: A caller, and an object of its own for each visit.
 Visitor = tuple[Hashable, object]

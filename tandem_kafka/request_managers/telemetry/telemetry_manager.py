@@ -28,14 +28,30 @@ from tandem_kafka.wire.messages import (
 )
 from tandem_kafka.wire.nulls import reject_nulls
 
-__all__ = [
-    "DEFAULT_INTERVAL_MS",
-    "MOST_BYTES",
-    "MOST_PREFIXES",
-    "SHORTEST_INTERVAL_MS",
-    "Offers",
-    "TelemetryManager",
-]
+
+class State(enum.Enum):
+    """The state of pushing metrics."""
+
+    SUBSCRIPTION_NEEDED = "subscription needed"
+    SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
+    PUSH_NEEDED = "push needed"
+    PUSH_IN_PROGRESS = "push in progress"
+    TERMINATED = "terminated"
+
+
+#: The states that may follow each state.
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.SUBSCRIPTION_NEEDED: frozenset({State.SUBSCRIPTION_IN_PROGRESS, State.TERMINATED}),
+    State.SUBSCRIPTION_IN_PROGRESS: frozenset(
+        {State.SUBSCRIPTION_NEEDED, State.PUSH_NEEDED, State.TERMINATED}
+    ),
+    State.PUSH_NEEDED: frozenset({State.PUSH_IN_PROGRESS, State.TERMINATED}),
+    State.PUSH_IN_PROGRESS: frozenset(
+        {State.SUBSCRIPTION_NEEDED, State.PUSH_NEEDED, State.TERMINATED}
+    ),
+    State.TERMINATED: frozenset(),
+}
+
 
 log = client_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.request_managers.membership.consumer.confirmation import (
+from tandem_kafka.request_managers.membership.kip848.confirmation import (
     HOLD_MS,
     SESSION_HEARTBEATS,
     Confirmation,
