@@ -41,6 +41,7 @@ __all__ = [
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Offsets",
     "PartitionInfo",
     "SubscriptionPattern",
     "TopicInfo",
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 Header = tuple[str, bytes | None]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 #: The types of keys and values: bytes, or the return type of their deserializer.
 KeyT = TypeVar("KeyT", default=bytes | None)

@@ -57,7 +57,7 @@ _warned: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Configuration:
     """The parsed configuration of a consumer.
 
     Attributes:
@@ -100,7 +100,7 @@ class _Tokens(AbstractTokenProvider):
         return self._extensions
 
 
-def settings_from(config: Any, more: Mapping[str, Any]) -> Settings:
+def settings_from(config: Any, more: Mapping[str, Any]) -> Configuration:
     """Parse a configuration.
 
     Raises:
@@ -135,7 +135,7 @@ def settings_from(config: Any, more: Mapping[str, Any]) -> Settings:
         option = PROPERTIES[name].option
         if option is not None:
             options[option] = value
-    return Settings(_adjusted(options, values, callbacks), values, callbacks)
+    return Configuration(_adjusted(options, values, callbacks), values, callbacks)
 
 
 def _merged(config: Any, more: Mapping[str, Any]) -> dict[str, Any]:

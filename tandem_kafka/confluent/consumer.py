@@ -11,15 +11,15 @@ from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, Message, 
 from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.confluent.configuration import Settings, settings_from
+from tandem_kafka.confluent.configuration import Configuration, settings_from
 from tandem_kafka.confluent.errors import failure, raising, words
 from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import Lookups, group_bytes
 from tandem_kafka.confluent.messages import message_of
-from tandem_kafka.confluent.offsets import Offsets
+from tandem_kafka.confluent.offsets import StoredOffsets
 from tandem_kafka.confluent.partitions import check_partitions, described
 from tandem_kafka.confluent.reader import Reader
-from tandem_kafka.confluent.rebalancing import Assignment, Callback
+from tandem_kafka.confluent.rebalancing import Callback, Rebalances
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.runtime import Runtime
 
@@ -55,13 +55,15 @@ class Consumer:
             kafka = KafkaConsumer(**settings.options)
         self._begin(kafka, settings, Runtime.threaded())
 
-    def _begin(self, kafka: KafkaConsumer[Any, Any], settings: Settings, runtime: Runtime) -> None:
+    def _begin(
+        self, kafka: KafkaConsumer[Any, Any], settings: Configuration, runtime: Runtime
+    ) -> None:
         shared = Shared(kafka, settings, runtime)
         self._kafka, self._assigned, self._taken = kafka, shared.assigned, shared.taken
         self._changes = shared.changes
         self._callbacks, self._now_ms = shared.callbacks, shared.clock.now_ms
-        self._offsets = Offsets(shared)
-        self._assignment = Assignment(shared, self._offsets, self)
+        self._offsets = StoredOffsets(shared)
+        self._assignment = Rebalances(shared, self._offsets, self)
         self._events = Events(shared, self._assignment)
         self._lookups = Lookups(shared)
         self._reader = Reader(shared, self._assignment, self._events, self._offsets)

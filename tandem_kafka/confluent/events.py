@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from tandem_kafka.confluent.errors import kafka_error, words
 from tandem_kafka.confluent.messages import error_message
 from tandem_kafka.confluent.partitions import Part
-from tandem_kafka.confluent.rebalancing import Assignment
+from tandem_kafka.confluent.rebalancing import Rebalances
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import (
     LOGIN_ERRORS,
@@ -37,7 +37,7 @@ _LOOKUP_MS: Final = 1_000
 class Events:
     """Adds events to what was taken for the application, and passes errors to `error_cb`."""
 
-    def __init__(self, shared: Shared, assignment: Assignment) -> None:
+    def __init__(self, shared: Shared, assignment: Rebalances) -> None:
         self._kafka, self._assigned, self._taken = shared.kafka, shared.assigned, shared.taken
         self._clock, self._driver, self._changes = shared.clock, shared.driver, shared.changes
         self._assignment, self._call = assignment, shared.callbacks.run

@@ -23,7 +23,7 @@ Chosen = dict[Key, OffsetAndMetadata]
 _FINAL_COMMIT_MS: Final = 5_000
 
 
-class Offsets:
+class StoredOffsets:
     """Tracks stored offsets, and commits them."""
 
     def __init__(self, shared: Shared) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tandem_kafka.confluent.events import Events
-from tandem_kafka.confluent.offsets import Offsets
-from tandem_kafka.confluent.rebalancing import Assignment
+from tandem_kafka.confluent.offsets import StoredOffsets
+from tandem_kafka.confluent.rebalancing import Rebalances
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.confluent.statistics import Statistics
 from tandem_kafka.errors import KafkaError as OurKafkaError
@@ -27,7 +27,7 @@ class Reader:
     """
 
     def __init__(
-        self, shared: Shared, assignment: Assignment, events: Events, offsets: Offsets
+        self, shared: Shared, assignment: Rebalances, events: Events, offsets: StoredOffsets
     ) -> None:
         self._assigned, self._taken = shared.assigned, shared.taken
         self._callbacks, self._now_ms = shared.callbacks, shared.clock.now_ms

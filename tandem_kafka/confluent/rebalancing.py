@@ -17,7 +17,7 @@ from confluent_kafka import (
 
 from tandem_kafka import ConsumerRebalanceListener
 from tandem_kafka.confluent.errors import failure, words
-from tandem_kafka.confluent.offsets import Offsets
+from tandem_kafka.confluent.offsets import StoredOffsets
 from tandem_kafka.confluent.partitions import Given, Part, described
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.types import OffsetAndMetadata
@@ -30,14 +30,14 @@ _TAIL_BASE: Final = -2000
 _RESETS: Final = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 
 
-class Assignment(ConsumerRebalanceListener):
+class Rebalances(ConsumerRebalanceListener):
     """Updates `Assigned` for the group and the application.
 
     If a callback raises an exception, the rebalance continues as if it had returned. The method of
     the consumer in which the callback ran then raises the exception; `call` keeps it until then.
     """
 
-    def __init__(self, shared: Shared, offsets: Offsets, consumer: Any) -> None:
+    def __init__(self, shared: Shared, offsets: StoredOffsets, consumer: Any) -> None:
         self._kafka, self._assigned, self._taken = shared.kafka, shared.assigned, shared.taken
         self._clock, self._call, self._make = (
             shared.clock,

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.confluent.configuration import Settings
+from tandem_kafka.confluent.configuration import Configuration
 from tandem_kafka.confluent.partitions import Assigned
 from tandem_kafka.confluent.taken import Taken
 from tandem_kafka.errors import KafkaError
@@ -89,7 +89,7 @@ class Shared:
     """Our consumer, its partitions, what was taken from it, the clock and the settings."""
 
     def __init__(
-        self, kafka: KafkaConsumer[Any, Any], settings: Settings, runtime: Runtime
+        self, kafka: KafkaConsumer[Any, Any], settings: Configuration, runtime: Runtime
     ) -> None:
         self.kafka = kafka
         self.settings = settings

@@ -7,9 +7,9 @@ from typing import Any
 
 from confluent_kafka import OFFSET_INVALID
 
-from tandem_kafka.confluent.offsets import Offsets
+from tandem_kafka.confluent.offsets import StoredOffsets
 from tandem_kafka.confluent.partitions import Part
-from tandem_kafka.confluent.rebalancing import Assignment
+from tandem_kafka.confluent.rebalancing import Rebalances
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.types import OffsetAndMetadata
@@ -18,7 +18,7 @@ from tandem_kafka.types import OffsetAndMetadata
 class Statistics:
     """Makes the document for `stats_cb` every `statistics.interval.ms`."""
 
-    def __init__(self, shared: Shared, assignment: Assignment, offsets: Offsets) -> None:
+    def __init__(self, shared: Shared, assignment: Rebalances, offsets: StoredOffsets) -> None:
         self._kafka, self._assigned, self._clock = shared.kafka, shared.assigned, shared.clock
         self._assignment, self._offsets = assignment, offsets
         settings = shared.settings

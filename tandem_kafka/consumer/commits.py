@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -16,11 +16,10 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition, offsets_text
+from tandem_kafka.types import Offsets, offsets_text
 
 log = client_logger(__name__)
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Callback = Callable[[Any, Any], object]
 
 

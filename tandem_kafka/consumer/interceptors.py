@@ -8,11 +8,9 @@ from typing import Any, TypeGuard
 
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.logs import ClientNames, client_logger
-from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import ConsumerRecord, Offsets, TopicPartition
 
 log = client_logger(__name__)
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Interceptors:

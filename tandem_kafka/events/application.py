@@ -18,11 +18,11 @@ from tandem_kafka.types import (
     LeaveOperation,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Offsets,
     TopicInfo,
     TopicPartition,
 )
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 TopicIds = Mapping[str, UUID]
 
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, TypeVar
@@ -15,10 +15,9 @@ from tandem_kafka import ConsumerRecords, KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.opentelemetry.telemetry import Telemetry
 from tandem_kafka.runtime import Stopwatch
-from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import ConsumerRecord, Offsets
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class _Traced:

@@ -37,6 +37,7 @@ from tandem_kafka.types import (
     NO_TOPIC_ID,
     ConsumerGroupMetadata,
     OffsetAndMetadata,
+    Offsets,
     TopicPartition,
     names_of,
     offsets_text,
@@ -46,7 +47,6 @@ from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, request
 
 log = client_logger(__name__)
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 #: Errors that mean that the coordinator has removed the member.
 _MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)

@@ -77,7 +77,7 @@ def _strategy(name: str, value: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SourceOption:
     """The definition of an option.
 
     Attributes:
@@ -97,92 +97,98 @@ def _at_time(name: str, value: str) -> Since:
 
 #: The source's options, `kafka.*` apart.
 SOURCE: Final = (
-    Option("subscribe", None, _text, "Topics, separated by commas."),
-    Option("subscribePattern", None, _text, "Regular expression that matches whole topic names."),
-    Option("assign", None, parse_partitions, "Partitions, as JSON."),
-    Option(
+    SourceOption("subscribe", None, _text, "Topics, separated by commas."),
+    SourceOption(
+        "subscribePattern", None, _text, "Regular expression that matches whole topic names."
+    ),
+    SourceOption("assign", None, parse_partitions, "Partitions, as JSON."),
+    SourceOption(
         "startingOffsets",
         None,
         lambda name, value: parse_offsets(name, value, edges=(EARLIEST, LATEST)),
         "earliest, latest, or JSON with an offset for each partition (-2 earliest, -1 latest).",
     ),
-    Option(
+    SourceOption(
         "startingOffsetsByTimestamp",
         None,
         parse_timestamps,
         "JSON with a time in ms for each partition; overrides startingOffsets.",
     ),
-    Option("startingTimestamp", None, _at_time, "A time in ms for all partitions; overrides both."),
-    Option(
+    SourceOption(
+        "startingTimestamp", None, _at_time, "A time in ms for all partitions; overrides both."
+    ),
+    SourceOption(
         "startingOffsetsByTimestampStrategy",
         "error",
         _strategy,
         "What to do if no record is at or after the time: error, or latest.",
     ),
-    Option(
+    SourceOption(
         "endingOffsets",
         LATEST,
         lambda name, value: parse_offsets(name, value, edges=(LATEST,)),
         "latest, or JSON with an offset for each partition (-1 latest).",
         streaming=False,
     ),
-    Option(
+    SourceOption(
         "endingOffsetsByTimestamp",
         None,
         parse_timestamps,
         "JSON with a time in ms for each partition; overrides endingOffsets.",
         streaming=False,
     ),
-    Option(
+    SourceOption(
         "endingTimestamp",
         None,
         _at_time,
         "A time in ms for all partitions; overrides both.",
         streaming=False,
     ),
-    Option("failOnDataLoss", True, _flag, "Fail if offsets to read no longer exist."),
-    Option("minPartitions", None, _number(1), "Split ranges into at least this many tasks."),
-    Option("maxRecordsPerPartition", None, _number(1), "Split ranges larger than this."),
-    Option("includeHeaders", False, _flag, "Add the column headers."),
-    Option(
+    SourceOption("failOnDataLoss", True, _flag, "Fail if offsets to read no longer exist."),
+    SourceOption("minPartitions", None, _number(1), "Split ranges into at least this many tasks."),
+    SourceOption("maxRecordsPerPartition", None, _number(1), "Split ranges larger than this."),
+    SourceOption("includeHeaders", False, _flag, "Add the column headers."),
+    SourceOption(
         "maxOffsetsPerTrigger",
         None,
         _number(1),
         "Maximum offsets of a micro-batch, divided in proportion to the backlog.",
         streaming=True,
     ),
-    Option(
+    SourceOption(
         "minOffsetsPerTrigger",
         None,
         _number(1),
         "Wait until this many offsets are available, or maxTriggerDelay has passed.",
         streaming=True,
     ),
-    Option(
+    SourceOption(
         "maxTriggerDelay",
         15 * 60_000,
         _duration_ms,
         "Maximum wait for minOffsetsPerTrigger.",
         streaming=True,
     ),
-    Option(
+    SourceOption(
         "kafkaConsumer.pollTimeoutMs",
         120_000,
         _number(1),
         "Milliseconds that a task waits for the next record.",
     ),
-    Option("fetchOffset.numRetries", 3, _number(0), "Retries of an offset lookup."),
-    Option("fetchOffset.retryIntervalMs", 10, _number(0), "Milliseconds between retries."),
-    Option("groupIdPrefix", None, _text, "Prefix of the client name in brokers' logs and quotas."),
-    Option(
+    SourceOption("fetchOffset.numRetries", 3, _number(0), "Retries of an offset lookup."),
+    SourceOption("fetchOffset.retryIntervalMs", 10, _number(0), "Milliseconds between retries."),
+    SourceOption(
+        "groupIdPrefix", None, _text, "Prefix of the client name in brokers' logs and quotas."
+    ),
+    SourceOption(
         "commitOffsetsToGroup",
         None,
         _text,
         "Group to which finished batches are committed, for lag monitoring.",
         streaming=True,
     ),
-    Option("tandem.batchBytes", 1 << 20, _number(1), "Approximate bytes of an Arrow batch."),
-    Option(
+    SourceOption("tandem.batchBytes", 1 << 20, _number(1), "Approximate bytes of an Arrow batch."),
+    SourceOption(
         "tandem.filterPushdown",
         False,
         _flag,
@@ -194,23 +200,23 @@ SOURCE: Final = (
 
 #: The sink's options, `kafka.*` apart.
 SINK: Final = (
-    Option("topic", None, _text, "Topic of all rows; overrides the column topic."),
-    Option(
+    SourceOption("topic", None, _text, "Topic of all rows; overrides the column topic."),
+    SourceOption(
         "includeHeaders", False, _flag, "Accepted for compatibility: headers are always written."
     ),
-    Option(
+    SourceOption(
         "tandem.flushTimeoutMs",
         120_000,
         _number(1),
         "Milliseconds that a task waits for the delivery of its rows.",
     ),
-    Option(
+    SourceOption(
         "tandem.transactionalIdPrefix",
         None,
         _text,
         "Write each task in a Kafka transaction; the prefix must be unique to the query.",
     ),
-    Option(
+    SourceOption(
         "tandem.transactionEpoch",
         None,
         _text,
@@ -344,7 +350,7 @@ class SinkOptions:
 
 
 def _given(
-    table: tuple[Option, ...], options: Mapping[str, str], *, strict: bool
+    table: tuple[SourceOption, ...], options: Mapping[str, str], *, strict: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the parsed options by canonical name, and the `kafka.` options without the prefix."""
     known = {option.name.lower(): option for option in table}
@@ -369,13 +375,13 @@ def _given(
     return given, kafka
 
 
-def _unknown(key: str, near: list[str], known: Mapping[str, Option]) -> str:
+def _unknown(key: str, near: list[str], known: Mapping[str, SourceOption]) -> str:
     hint = f" (did you mean {known[near[0]].name}?)" if near else ""
     names = ", ".join(option.name for option in known.values())
     return f"there is no option {key!r}{hint}; there are {names}, and client options as kafka.*"
 
 
-def _check_kind(option: Option, *, streaming: bool) -> None:
+def _check_kind(option: SourceOption, *, streaming: bool) -> None:
     if option.streaming is not streaming:
         kind = "a stream" if streaming else "a batch query"
         raise InvalidArgumentError(f"{option.name} is not an option of {kind}")

@@ -28,7 +28,7 @@ class Task:
     __slots__ = ("error", "failures", "lane", "more", "part", "record", "refusals", "since_ms")
 
     def __init__(
-        self, part: AssignedPartition, record: Any, lane: Hashable | None, since_ms: int
+        self, part: WorkedPartition, record: Any, lane: Hashable | None, since_ms: int
     ) -> None:
         self.part = part
         self.record = record
@@ -49,7 +49,7 @@ class Task:
         return [self.record, *(task.record for task in self.more or ())]
 
 
-class AssignedPartition:
+class WorkedPartition:
     """The state of a partition, from its assignment to its revocation or loss.
 
     A later assignment of the same partition has an object of its own. A task refers to the object

@@ -18,7 +18,7 @@ from tandem_kafka.workers.control import Control, Until
 from tandem_kafka.workers.rebalancing import AsyncWorkersListener
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.runs import Runs
-from tandem_kafka.workers.settings import Order, Settings
+from tandem_kafka.workers.settings import Order, WorkerSettings
 from tandem_kafka.workers.tasks import TaskCrew
 from tandem_kafka.workers.threads import new_lock
 from tandem_kafka.workers.workload import Workload
@@ -82,7 +82,7 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
         if not isinstance(workers, int):
             msg = f"workers must be a number of tasks, got {workers!r}; executors need KeyedWorkers"
             raise ArgumentTypeError(msg)
-        settings = Settings(
+        settings = WorkerSettings(
             handle=handle,
             order=order,
             key=key,

@@ -11,8 +11,8 @@ from typing import Any
 from tandem_kafka import ConsumerRecords
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tandem_kafka.workers.ports import Offsets, PlainPort
+from tandem_kafka.types import OffsetAndMetadata, Offsets, TopicPartition
+from tandem_kafka.workers.ports import PlainPort
 
 #: How long a commit in the background is retried. The next one contains what it has not committed.
 COMMIT_MS = 5_000

@@ -9,18 +9,18 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition, offsets_text
-from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.workload import Workload
 
 log = client_logger(__name__)
 
-_Snapshots = dict[AssignedPartition, Snapshot]
+_Snapshots = dict[WorkedPartition, Snapshot]
 _Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
-class Commits:
+class WorkerCommits:
     """Commits in the background at an interval, and at once before partitions are given up.
 
     A rejected commit fences nothing. In a cooperative rebalance, a commit of the old generation is

@@ -14,12 +14,12 @@ from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, K
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import TopicPartition, names_of
-from tandem_kafka.workers.assignment import AssignedPartition
-from tandem_kafka.workers.commits import Commits
+from tandem_kafka.workers.assignment import WorkedPartition
+from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.progress import PartitionProgress, progress_of
 from tandem_kafka.workers.restoring import Restoring
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
 
 log = client_logger(__name__)
@@ -44,7 +44,7 @@ class Crew(Protocol):
         """Hand ready tasks to idle workers."""
         ...
 
-    def cancel(self, parts: Collection[AssignedPartition]) -> None:
+    def cancel(self, parts: Collection[WorkedPartition]) -> None:
         """Take tasks of these partitions back whose calls have not begun."""
         ...
 
@@ -75,14 +75,14 @@ class Control:
         workload: Workload,
         crew: Crew,
         clock: Clock,
-        settings: Settings,
+        settings: WorkerSettings,
     ) -> None:
         self._port = port
         self._workload = workload
         self._crew = crew
         self._clock = clock
         self._settings = settings
-        self._commits = Commits(port, workload, clock, settings.commit_interval_ms)
+        self._commits = WorkerCommits(port, workload, clock, settings.commit_interval_ms)
         self._restoring = Restoring(port, workload, clock)
         self._running = False
         self._stop_requested = False

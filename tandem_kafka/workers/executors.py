@@ -10,10 +10,10 @@ from typing import Any
 
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Driver
-from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.settings import (
-    Settings,
     UnusableHandlerError,
+    WorkerSettings,
     check_not_awaitable,
 )
 from tandem_kafka.workers.workload import Workload
@@ -32,7 +32,7 @@ class ExecutorCrew:
     def __init__(
         self,
         workload: Workload,
-        settings: Settings,
+        settings: WorkerSettings,
         driver: Driver,
         letters: Executor | None = None,
     ) -> None:
@@ -134,7 +134,7 @@ class ExecutorCrew:
             return error
         return None
 
-    def cancel(self, parts: Collection[AssignedPartition]) -> None:
+    def cancel(self, parts: Collection[WorkedPartition]) -> None:
         """Take calls back that the executor has not begun."""
         with self._workload.lock:
             mine = [future for future, task in self._submitted.items() if task.part in parts]

@@ -22,7 +22,7 @@ from tandem_kafka.workers.ports import BlockingPort
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.runs import Runs
-from tandem_kafka.workers.settings import Order, Settings
+from tandem_kafka.workers.settings import Order, WorkerSettings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
 
@@ -106,7 +106,7 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
                 "AsyncKeyedWorkers for an AsyncKafkaConsumer"
             )
             raise ArgumentTypeError(msg)
-        settings = Settings(
+        settings = WorkerSettings(
             handle=handle,
             order=order,
             key=key,
@@ -179,7 +179,7 @@ def _check_function(handle: Any) -> None:
         raise ArgumentTypeError(msg)
 
 
-def _check_picklable(settings: Settings) -> None:
+def _check_picklable(settings: WorkerSettings) -> None:
     """Check a handler for other processes now, not at the first record."""
     if isinstance(settings.workers, ProcessPoolExecutor):
         try:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from tandem_kafka import ConsumerRecords, KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, Offsets, TopicPartition
 
 T = TypeVar("T")
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class ConsumerPort(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.assignment import WorkedPartition
 
 GROUP = "workers-metrics"
 
@@ -42,7 +42,7 @@ class PartitionProgress:
     paused: bool
 
 
-def progress_of(part: AssignedPartition, now_ms: int, *, paused: bool) -> PartitionProgress:
+def progress_of(part: WorkedPartition, now_ms: int, *, paused: bool) -> PartitionProgress:
     """Return the progress of a partition."""
     offsets = part.offsets
     oldest = next(iter(offsets.pending.values()), None)

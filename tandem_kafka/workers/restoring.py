@@ -7,7 +7,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.workers import done_map
-from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap, ForeignMetadataError
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.workload import Workload
@@ -36,7 +36,7 @@ class Restoring:
         self._failing = False
         self._warned = False
 
-    def _unread(self) -> list[AssignedPartition]:
+    def _unread(self) -> list[WorkedPartition]:
         with self._workload.lock:
             return [part for part in self._workload.parts.values() if not part.restored]
 
@@ -68,7 +68,7 @@ class Restoring:
             with self._workload.lock:
                 self._workload.restore(part, committed, done)
 
-    def _note_failure(self, part: AssignedPartition, error: KafkaError) -> None:
+    def _note_failure(self, part: WorkedPartition, error: KafkaError) -> None:
         self._retry_ms = self._clock.now_ms() + BACKOFF_MS
         if not self._failing:
             log.warning(
@@ -78,7 +78,7 @@ class Restoring:
             )
         self._failing = True
 
-    def _decoded(self, part: AssignedPartition, committed: OffsetAndMetadata | None) -> DoneMap:
+    def _decoded(self, part: WorkedPartition, committed: OffsetAndMetadata | None) -> DoneMap:
         if committed is None:
             return DoneMap()
         try:

@@ -11,13 +11,13 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.progress import PartitionProgress, as_metrics
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import WorkerSettings
 
 
 class Runs:
     """Keeps track of the runs."""
 
-    def __init__(self, settings: Settings, runtime: Runtime, client: ClientNames) -> None:
+    def __init__(self, settings: WorkerSettings, runtime: Runtime, client: ClientNames) -> None:
         self._settings = settings
         self._runtime = runtime
         self._client = client

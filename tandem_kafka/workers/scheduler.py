@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
-from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.assignment import Task, WorkedPartition
 
 _ABSENT: Final = object()
 
@@ -96,7 +96,7 @@ class Scheduler:
             due.append(heapq.heappop(self._delayed)[2])
         self.ready.extendleft(reversed(due))
 
-    def drop(self, parts: Iterable[AssignedPartition]) -> list[Task]:
+    def drop(self, parts: Iterable[WorkedPartition]) -> list[Task]:
         """Remove and return the tasks of these partitions that are not with a worker."""
         gone = frozenset(parts)
         dropped: list[Task] = []

@@ -11,20 +11,20 @@ from typing import Any, Literal
 
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError, NoGroupError
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern
-from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.done_map import MIN_LIMIT_BYTES
 from tandem_kafka.workers.retry import Retry
 
 Order = Literal["key", "partition", "none"]
 
 #: Returns the lane of a record, None if it has no order.
-LaneOf = Callable[[AssignedPartition, Any], Hashable | None]
+LaneOf = Callable[[WorkedPartition, Any], Hashable | None]
 
 _ORDERS = ("key", "partition", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WorkerSettings:
     """Checked arguments; `KeyedWorkers` documents them."""
 
     handle: Callable[..., Any]
@@ -130,7 +130,7 @@ class Settings:
         return lambda _part, _record: None
 
 
-def _lane_of_key(part: AssignedPartition, record: Any) -> Hashable | None:
+def _lane_of_key(part: WorkedPartition, record: Any) -> Hashable | None:
     key = record.key
     return None if key is None else (part.tp, key)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tandem_kafka.runtime import Clock
-from tandem_kafka.workers.assignment import AssignedPartition, Task
-from tandem_kafka.workers.settings import Settings, UnusableHandlerError
+from tandem_kafka.workers.assignment import Task, WorkedPartition
+from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
 from tandem_kafka.workers.workload import Workload
 
 
@@ -21,7 +21,7 @@ class TaskCrew:
     """
 
     def __init__(
-        self, workload: Workload, settings: Settings, clock: Clock, group: asyncio.TaskGroup
+        self, workload: Workload, settings: WorkerSettings, clock: Clock, group: asyncio.TaskGroup
     ) -> None:
         self._workload = workload
         self._settings = settings
@@ -134,7 +134,7 @@ class TaskCrew:
         if self._idle and self._workload.has_ready:
             self._wake_one()
 
-    def cancel(self, parts: Collection[AssignedPartition]) -> None:
+    def cancel(self, parts: Collection[WorkedPartition]) -> None:
         """Do nothing: a task has at most one record, whose call has begun."""
 
     def _note_settled(self) -> None:

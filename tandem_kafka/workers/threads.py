@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from tandem_kafka.runtime import Clock, Driver
-from tandem_kafka.workers.assignment import AssignedPartition, Task
-from tandem_kafka.workers.settings import Settings, check_not_awaitable
+from tandem_kafka.workers.assignment import Task, WorkedPartition
+from tandem_kafka.workers.settings import WorkerSettings, check_not_awaitable
 from tandem_kafka.workers.workload import Workload
 
 #: How often an idle thread checks its condition, in case nothing wakes it up.
@@ -57,7 +57,7 @@ class ThreadCrew:
     def __init__(
         self,
         workload: Workload,
-        settings: Settings,
+        settings: WorkerSettings,
         clock: Clock,
         driver: Driver,
         lock: threading.Lock,
@@ -212,7 +212,7 @@ class ThreadCrew:
             if self._idle and self._workload.has_ready:
                 self._changed.notify()
 
-    def cancel(self, parts: Collection[AssignedPartition]) -> None:
+    def cancel(self, parts: Collection[WorkedPartition]) -> None:
         """Take back what threads have taken and not begun."""
         del parts
         with self._lock:

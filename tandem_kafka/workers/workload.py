@@ -15,11 +15,11 @@ from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.scheduler import Scheduler
-from tandem_kafka.workers.settings import Settings, UnusableHandlerError
+from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
 
 log = client_logger(__name__)
 
@@ -41,14 +41,14 @@ class Workload:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: WorkerSettings,
         clock: Clock,
         random: Random,
         lock: AbstractContextManager[Any],
         client: ClientNames | None = None,
     ) -> None:
         self.lock = lock
-        self.parts: dict[TopicPartition, AssignedPartition] = {}
+        self.parts: dict[TopicPartition, WorkedPartition] = {}
         self.in_flight = self.done = 0
         self.stopped = False
         self.failure: BaseException | None = None
@@ -70,17 +70,17 @@ class Workload:
         chosen = list(partitions)
         self.fence(chosen)
         for tp in chosen:
-            self.parts[tp] = AssignedPartition(tp, self._settings.metadata_limit_bytes)
+            self.parts[tp] = WorkedPartition(tp, self._settings.metadata_limit_bytes)
 
     def restore(
-        self, part: AssignedPartition, committed: OffsetAndMetadata | None, done: DoneMap
+        self, part: WorkedPartition, committed: OffsetAndMetadata | None, done: DoneMap
     ) -> None:
         """Note what is committed for a partition; its records can now be handed out."""
         if committed is not None:
             part.offsets.restore(committed, done)
         part.restored = True
 
-    def drop_queued(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
+    def drop_queued(self, partitions: Iterable[TopicPartition]) -> list[WorkedPartition]:
         """Drop the records of these partitions that are not with a worker.
 
         Returns:
@@ -123,7 +123,7 @@ class Workload:
             if known is not None and known.restored and not known.backlog:
                 known.offsets.reach(end.offset)
 
-    def _part_for(self, tp: TopicPartition, offset: int) -> AssignedPartition:
+    def _part_for(self, tp: TopicPartition, offset: int) -> WorkedPartition:
         """Return the assignment that a record belongs to; a step backwards begins a new one.
 
         A position moves back if somebody seeks, if the log was truncated, or if the topic was
@@ -158,12 +158,12 @@ class Workload:
                 self._restart_before_restored(part, held)
                 self._hand_out(self.parts[part.tp], held)
 
-    def _restart_before_restored(self, part: AssignedPartition, held: deque[Any]) -> None:
+    def _restart_before_restored(self, part: WorkedPartition, held: deque[Any]) -> None:
         following = part.offsets.next_offset
         if following is not None and held[0].offset < following:
             self._part_for(part.tp, held[0].offset)
 
-    def _hand_out(self, part: AssignedPartition, records: deque[Any]) -> None:
+    def _hand_out(self, part: WorkedPartition, records: deque[Any]) -> None:
         """Queue records; those for which the metadata may have no room become the backlog."""
         offsets, add, lane_of = part.offsets, self._scheduler.add, self._lane_of
         now_ms = self._clock.now_ms()
@@ -335,7 +335,7 @@ class Workload:
 
     def snapshots(
         self, partitions: Iterable[TopicPartition], *, final: bool
-    ) -> dict[AssignedPartition, Snapshot]:
+    ) -> dict[WorkedPartition, Snapshot]:
         """Return the present state of the partitions whose state must be committed."""
         found = {}
         for tp in partitions:

@@ -14,7 +14,7 @@ from tandem_kafka.runtime.callers import run
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import KeyedWorkers, Retry
-from tandem_kafka.workers.assignment import AssignedPartition
+from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.rebalancing import WorkersListener
@@ -46,8 +46,8 @@ class Handlers(SimulatedExecutor):
     def __init__(self, members: WorkerMembers, random: Random) -> None:
         self._members = members
         self._random = random
-        self._assignments: dict[AssignedPartition, Assignment] = {}
-        self.parts: dict[TopicPartition, AssignedPartition] = {}
+        self._assignments: dict[WorkedPartition, Assignment] = {}
+        self.parts: dict[TopicPartition, WorkedPartition] = {}
         orders: list[Order] = ["key", "key", "partition", "none"]
         self.order = random.choice(orders)
         durations = random.choice([(0, 3), (1, 200), (1, 6_000)])
@@ -58,12 +58,12 @@ class Handlers(SimulatedExecutor):
 
         super().__init__(members.simulation, random.randrange(1, 6), duration_ms)
 
-    def note_restored(self, part: AssignedPartition, offset: int, metadata: str) -> None:
+    def note_restored(self, part: WorkedPartition, offset: int, metadata: str) -> None:
         """Note what a member has read at the beginning of an assignment."""
         assignment = self._assignments[part] = Assignment()
         assignment.marked = self._members.records.marked_by(part.tp, offset, metadata)
 
-    def check_commit(self, part: AssignedPartition, commit: OffsetAndMetadata) -> None:
+    def check_commit(self, part: WorkedPartition, commit: OffsetAndMetadata) -> None:
         """Check that a commit still marks what the member has read as done."""
         assignment = self._assignments.get(part, Assignment())
         marked = self._members.records.marked_by(part.tp, commit.offset, commit.metadata or "")
@@ -135,7 +135,7 @@ class Member:
         workload = self.control._workload
         restore = workload.restore
 
-        def noting(part: AssignedPartition, committed: Any, done: Any) -> None:
+        def noting(part: WorkedPartition, committed: Any, done: Any) -> None:
             metadata = "" if committed is None else committed.metadata
             offset = 0 if committed is None else committed.offset
             self.handlers.note_restored(part, offset, metadata)
@@ -155,7 +155,7 @@ class Member:
 
         def checking(
             partitions: Iterable[TopicPartition], *, final: bool
-        ) -> dict[AssignedPartition, Snapshot]:
+        ) -> dict[WorkedPartition, Snapshot]:
             found = snapshots(partitions, final=final)
             for part, snapshot in found.items():
                 self.handlers.check_commit(part, snapshot.to_commit(part.tp)[0])

@@ -18,7 +18,7 @@ from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.kip848_members import Kip848Members
 from tandem_kafka.testing.coordinator.log import GroupLog
 from tandem_kafka.testing.coordinator.migration import Migration
-from tandem_kafka.testing.coordinator.offsets import Offsets
+from tandem_kafka.testing.coordinator.offsets import GroupOffsets
 from tandem_kafka.testing.coordinator.settings import GroupSettings
 from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 
@@ -44,7 +44,7 @@ class GroupCoordinator:
         self._step = context.step
         self.classic = ClassicGroup(context)
         self.consumer = ConsumerGroup(context, self._downgrade)
-        self.offsets = Offsets(context, self.classic, self.consumer)
+        self.offsets = GroupOffsets(context, self.classic, self.consumer)
         self._joins = ClassicJoins(context, self.classic)
         self._syncs = ClassicSyncs(context, self.classic)
         self._migration = Migration(context, self.classic, self.consumer)

@@ -22,7 +22,7 @@ from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
 
 
-class Offsets:
+class GroupOffsets:
     """The offsets of one group; both protocols share them.
 
     Attributes:

@@ -11,8 +11,8 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.workers.assignment import AssignedPartition
-from tandem_kafka.workers.commits import Commits
+from tandem_kafka.workers.assignment import WorkedPartition
+from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.workload import Workload
 
 TP = TopicPartition("orders", 0)
@@ -30,10 +30,10 @@ class Port:
 
 def test_what_a_failed_commit_had_is_committed_again() -> None:
     clock, port = SimClock(), Port()
-    part = AssignedPartition(TP, 4_096)
+    part = WorkedPartition(TP, 4_096)
     state: Any = SimpleNamespace(parts={TP: part}, lock=nullcontext())
     state.snapshots = lambda tps, *, final: Workload.snapshots(state, tps, final=final)
-    commits = Commits(port, state, clock, 1_000)  # type: ignore[arg-type]
+    commits = WorkerCommits(port, state, clock, 1_000)  # type: ignore[arg-type]
 
     def after_a_second() -> None:
         clock.advance_to(clock.now_ms() + 1_000)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.scheduler import Scheduler
 
 LANES = ["a", "b", "c", None]
@@ -21,7 +21,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def begin(self, batch: int) -> None:
         self.scheduler = Scheduler(batch)
         self.batch = batch
-        self.parts = [AssignedPartition(TopicPartition("orders", n), 64) for n in range(2)]
+        self.parts = [WorkedPartition(TopicPartition("orders", n), 64) for n in range(2)]
         self.now_ms = self.added = 0
         self.queued: dict[int, Task] = {}
         self.with_worker: dict[int, Task] = {}
@@ -100,7 +100,7 @@ TestScheduler = SchedulerMachine.TestCase
 
 def test_a_batch_that_is_taken_back_keeps_its_records() -> None:
     scheduler = Scheduler(batch=3)
-    part = AssignedPartition(TopicPartition("orders", 0), 64)
+    part = WorkedPartition(TopicPartition("orders", 0), 64)
     for number in range(5):
         scheduler.add(Task(part, number, "a", 0))
     taken = []

@@ -15,7 +15,7 @@ from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
 
@@ -30,7 +30,7 @@ def begin() -> Iterator[Begin]:
     runtime = Runtime.threaded()
 
     def make(handle: Any, workers: int, **options: Any) -> tuple[Workload, ThreadCrew]:
-        settings = Settings(
+        settings = WorkerSettings(
             handle=handle,
             order="key",
             key=None,

@@ -13,9 +13,9 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import Retry
-from tandem_kafka.workers.assignment import AssignedPartition, Task
+from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
-from tandem_kafka.workers.settings import Settings
+from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
 
 TPS = [TopicPartition("orders", number) for number in range(2)]
@@ -24,8 +24,8 @@ KEYS = 3
 EPOCH = 3
 
 
-def settings_of(batch: int, exhausted: Any) -> Settings:
-    return Settings(
+def settings_of(batch: int, exhausted: Any) -> WorkerSettings:
+    return WorkerSettings(
         handle=print,
         order="key",
         key=None,
@@ -81,7 +81,7 @@ class WorkloadMachine(RuleBasedStateMachine):
         )
         self.workload.on_room = self.note_room
         self.workload.on_settled = self.note_settled
-        self.models: dict[AssignedPartition, Model] = {}
+        self.models: dict[WorkedPartition, Model] = {}
         self.with_worker: list[Task] = []
         self.positions = dict.fromkeys(TPS, 0)
         self.total = 0

@@ -21,7 +21,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.kip848.local_assignment import Announcement
-from tandem_kafka.request_managers.membership.kip848.target import Assignment
+from tandem_kafka.request_managers.membership.kip848.target import TargetAssignment
 from tandem_kafka.runtime import Random
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import LeaveOperation
@@ -49,7 +49,7 @@ class _Sent:
     rebalance_timeout_ms: int | None = None
     subscribed: tuple[frozenset[str], str] | None = None
     assignor: str | None = None
-    owned: Assignment | None = None
+    owned: TargetAssignment | None = None
     announced: tuple[Announcement, ...] = ()
 
 
@@ -89,8 +89,8 @@ class HeartbeatFields:
         self,
         member_id: str,
         epoch: int,
-        owned: Assignment,
-        claimed: Assignment | None = None,
+        owned: TargetAssignment,
+        claimed: TargetAssignment | None = None,
         *,
         joining: bool = False,
     ) -> ConsumerGroupHeartbeatRequest:
@@ -158,8 +158,8 @@ class HeartbeatFields:
     def _add_owned(
         self,
         fields: dict[str, Any],
-        owned: Assignment,
-        reported: Assignment | None,
+        owned: TargetAssignment,
+        reported: TargetAssignment | None,
         *,
         joining: bool,
     ) -> None:

@@ -31,9 +31,9 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.kip848.target import (
     NO_PARTITIONS,
-    Assignment,
     AssignorMetadata,
     Resolved,
+    TargetAssignment,
     assignor_metadata,
     by_topic_id,
 )
@@ -63,9 +63,9 @@ class Reconciliation:
         self._acknowledge = acknowledge
         self._notify_assignor = notify_assignor
         #: The target assignment of the coordinator.
-        self.target = Assignment()
+        self.target = TargetAssignment()
         #: The applied assignment.
-        self.owned = Assignment()
+        self.owned = TargetAssignment()
         #: The partitions that are being applied, or will be after the revocation.
         self._pending = NO_PARTITIONS
         #: Topic names of the applied assignment.
@@ -82,7 +82,7 @@ class Reconciliation:
 
     def reset(self) -> None:
         """Forget all assignments, because the membership is over."""
-        self.target = self.owned = Assignment()
+        self.target = self.owned = TargetAssignment()
         self._names, self._misnamed = {}, False
         self._pending = NO_PARTITIONS
         self._notifying_assignor = False
@@ -102,7 +102,7 @@ class Reconciliation:
             )
 
     @property
-    def claimed(self) -> Assignment:
+    def claimed(self) -> TargetAssignment:
         """The applied assignment, and the partitions that are being applied.
 
         With fewer partitions in a heartbeat, the coordinator could assign a partition to another
@@ -111,7 +111,7 @@ class Reconciliation:
         partitions = dict(self.owned.partitions)
         for topic_id, numbers in self._pending.items():
             partitions[topic_id] = partitions.get(topic_id, frozenset()) | numbers
-        return Assignment(self.owned.local_epoch, partitions)
+        return TargetAssignment(self.owned.local_epoch, partitions)
 
     @property
     def settled(self) -> bool:
@@ -140,7 +140,7 @@ class Reconciliation:
         resolved = Resolved.of(target.partitions, known, self._names)
         if resolved.unknown:
             self._metadata.need_ids(resolved.unknown)
-        partial = Assignment(target.local_epoch, resolved.by_id)
+        partial = TargetAssignment(target.local_epoch, resolved.by_id)
         if resolved.unknown and partial == self.owned:
             return  # all resolved topics have been acknowledged; the others wait for metadata
         if resolved.unknown and resolved.partitions == frozenset(self._subscription.assigned):
@@ -150,7 +150,7 @@ class Reconciliation:
             return
         self._revoke(partial, resolved)
 
-    def _revoke(self, assignment: Assignment, resolved: Resolved) -> None:
+    def _revoke(self, assignment: TargetAssignment, resolved: Resolved) -> None:
         self._pending, self._pending_metadata = assignment.partitions, self._metadata_for_assignor
         revoked = frozenset(self._subscription.assigned) - resolved.partitions
         for tp in revoked:
@@ -161,13 +161,13 @@ class Reconciliation:
         log.info("group %s: revoking %s", self._context.config.group_id, names_of(revoked))
         self._callbacks.run(PartitionsRevoked(revoked), lambda: self._revoked(assignment, resolved))
 
-    def _revoked(self, assignment: Assignment, resolved: Resolved) -> None:
+    def _revoked(self, assignment: TargetAssignment, resolved: Resolved) -> None:
         # Keep the order: the order of a set differs between runs of Python.
         kept = [tp for tp in self._subscription.assigned if tp in resolved.partitions]
         self._subscription.set_assigned(kept)
         self._assign(assignment, resolved)
 
-    def _assign(self, assignment: Assignment, resolved: Resolved) -> None:
+    def _assign(self, assignment: TargetAssignment, resolved: Resolved) -> None:
         self._notifying_assignor = True
         number = self._membership_number
 
@@ -178,7 +178,7 @@ class Reconciliation:
 
         self._notify_assignor(resolved.partitions, self._pending_metadata, notified)
 
-    def _call_listener(self, assignment: Assignment, resolved: Resolved) -> None:
+    def _call_listener(self, assignment: TargetAssignment, resolved: Resolved) -> None:
         added = resolved.partitions - frozenset(self._subscription.assigned)
         log.info(
             "group %s: assigned %s, added %s",
@@ -191,7 +191,7 @@ class Reconciliation:
             lambda: self._assigned(assignment, resolved),
         )
 
-    def _assigned(self, assignment: Assignment, resolved: Resolved) -> None:
+    def _assigned(self, assignment: TargetAssignment, resolved: Resolved) -> None:
         for state in self._subscription.assigned.values():
             state.awaiting_callback = False
         self.owned, self._pending = assignment, NO_PARTITIONS

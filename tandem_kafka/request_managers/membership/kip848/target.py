@@ -15,7 +15,7 @@ NO_PARTITIONS: TopicIdPartitions = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class TargetAssignment:
     """Partitions by topic id, with a local epoch.
 
     Attributes:
@@ -27,11 +27,11 @@ class Assignment:
     local_epoch: int = -1
     partitions: TopicIdPartitions = field(default_factory=dict)
 
-    def next(self, partitions: TopicIdPartitions) -> Assignment:
+    def next(self, partitions: TopicIdPartitions) -> TargetAssignment:
         """Return the next assignment after the coordinator has sent these partitions."""
         if self.local_epoch >= 0 and partitions == self.partitions:
             return self
-        return Assignment(self.local_epoch + 1, partitions)
+        return TargetAssignment(self.local_epoch + 1, partitions)
 
 
 class AssignorMetadata(NamedTuple):
