@@ -80,8 +80,12 @@ class Changes:
         change = self.unfinished
         if change is None or self._callbacks.running:
             return
-        with suppress(KafkaError, KafkaException):  # its partition is gone
-            change()
+        try:
+            with suppress(KafkaError, KafkaException):  # its partition is gone
+                change()
+        except Exception:
+            self.unfinished = None  # it never succeeds
+            raise
         self.unfinished = None  # last, because this may be interrupted too
 
 

@@ -122,6 +122,17 @@ def test_a_message_without_an_offset_is_as_a_partition_without_one(
     assert raised.value.args[0] == KafkaError._INVALID_ARG
 
 
+def test_a_change_that_cannot_succeed_is_repeated_once(simulation: Simulation) -> None:
+    fill(simulation, 2)
+    consumer = reading(simulation, A)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            consumer._changes.make(lambda: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            consumer.poll(0)
+    assert offsets(polled(consumer, 3, 0.5)) == [(0, 0), (0, 1)]
+
+
 @pytest.mark.parametrize("call", ["assign", "incremental_assign"])
 def test_a_refused_assignment_changes_nothing(simulation: Simulation, call: str) -> None:
     fill(simulation, 2)
