@@ -17,7 +17,8 @@ class ClientNames:
     Attributes:
         client_id: The `client_id`, None if it is not known yet.
         group_id: The group, None without one.
-        member_id: The member id, empty outside of the group. Writer: the network thread.
+        member_id: The member id. Outside of the group it is empty, except that a member of KIP-848
+            has it before it joins. Writer: the network thread.
     """
 
     __slots__ = ("client_id", "group_id", "member_id")

@@ -318,9 +318,9 @@ class Consumer:
         return self.list_topics(timeout=timeout).cluster_id
 
     def memberid(self) -> str | None:
-        """Return the member id of this consumer, or None before it has joined."""
+        """Return the member id of this consumer; in a classic group, None before it has joined."""
         self._check_open()
-        return self._kafka.group_metadata().member_id or None
+        return self._kafka.log_names.member_id or None
 
     def consumer_group_metadata(self) -> bytes:
         """Return the group metadata for a producer's `send_offsets_to_transaction()`."""

@@ -18,7 +18,7 @@ own tests (2.15.0), with `Consumer` and `DeserializingConsumer` replaced:
 |---|---|---|
 | `tests/test_Consumer.py` | 18 of 19 | `test_basic_api`: `seek()` right after `assign()` works |
 | `tests/integration/consumer`, classic groups | 10 of 10 | none |
-| the same, `group.protocol=consumer` | 8 of 9 | `test_consumer_memberid`: no id before joining |
+| the same, `group.protocol=consumer` | 9 of 9 | none |
 
 The broker must create topics automatically. `test_consumer_upgrade_downgrade` compares two members
 in the middle of a rebalance; it failed once in five runs."""
@@ -138,12 +138,6 @@ DIFFERENCES = (
         "resets as `auto.offset.reset` says",
         "the same for `earliest` and `latest`; `_INVALID_ARG` with `error`",
         "there is no offset to go to",
-    ),
-    (
-        "`memberid()` before joining, with `group.protocol=consumer`",
-        "an id that the client has made",
-        "`None`, as with `classic`",
-        "the id is made when the member joins",
     ),
     (
         "`error` of the partitions that `on_commit` gets",

@@ -156,6 +156,14 @@ def who_is_in_the_group(world: World) -> Any:
     )
 
 
+def who_it_will_be(world: World) -> Any:
+    """The id of a KIP-848 member, which a client makes (KIP-1082)."""
+    consumer = world.consumer(world.topic, group_protocol="consumer", session_timeout_ms=None)
+    before = consumer.memberid()
+    world.join(consumer)
+    return bool(before), consumer.memberid() == before
+
+
 def deserializers(world: World) -> Any:
     """They receive bytes and a context; their exceptions become a ConsumeError."""
     seen: list[Any] = []
@@ -274,6 +282,7 @@ PROGRAMS = (
     unsubscribed,
     the_new_protocol,
     who_is_in_the_group,
+    who_it_will_be,
     deserializers,
     deserializers_of_confluent,
     ends_with_deserializers,
