@@ -27,7 +27,7 @@ from benchmarks.ways.report import goals, write_ways
 from benchmarks.workers.crews import CREWS
 from benchmarks.workers.plan import WORKERS_MEASURES, WORKERS_PLAN, WORKERS_QUICK
 from benchmarks.workers.report import write_workers
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 _FOLDER = Path(__file__).with_name("results")
 _BROKER_OPTIONS = ("-Xmx1g",)

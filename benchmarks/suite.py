@@ -19,7 +19,7 @@ from benchmarks.plan import Measure, Plan
 from benchmarks.readers.base import Source
 from benchmarks.readers.catalogue import AMONG, CATALOGUE, JAVA
 from benchmarks.topics import Sources
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = ["Sample", "Suite"]
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from benchmarks.plan import Plan
 from benchmarks.readers.base import Source
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = ["Sources"]
 

@@ -18,8 +18,8 @@ from pipeline.plot import draw
 from pipeline.producing import Orders, produce_customers
 from pipeline.report import Report
 from pipeline.run import TOPICS, Plan, Run, new_producer
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.jars import KAFKA_VERSION
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
 
 _HOUR_MS = 3_600_000
 _PARTITIONS = 3
@@ -53,7 +53,7 @@ def schema_registry(enabled: bool) -> Iterator[tuple[str | None, int]]:
     if not enabled:
         yield None, 0
         return
-    from tests.spark.registry import SchemaRegistry  # noqa: PLC0415 - only for Avro
+    from pipeline.registry import SchemaRegistry  # noqa: PLC0415 - only for Avro
 
     with SchemaRegistry() as registry:
         schema = {"schema": AVRO_SCHEMA.read_text()}

@@ -14,8 +14,8 @@ import hypothesis
 import kafka as kafka_python
 import pytest
 
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.jars import KAFKA_VERSION, classpath
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.jars import KAFKA_VERSION, classpath
 
 # No test asserts how fast a machine is.
 hypothesis.settings.register_profile("any machine", deadline=None)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from benchmarks.readers.catalogue import JAVA
-from tests.kafka.process import java_command
+from tandem_kafka.testing.kafka.process import java_command
 
 __all__ = ["MemberProcess"]
 

@@ -17,8 +17,8 @@ from benchmarks.groups.process import MemberProcess
 from benchmarks.measures import Figures
 from benchmarks.plan import Measure
 from benchmarks.suite import Sample
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = ["GroupSuite", "pause_of"]
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import IO, Self
 
-from tests.integration.streaming import Stream
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.ports import free_ports
-from tests.kafka.proxy import Proxy
-from tests.kafka.security import PASSWORD
-from tests.kafka.settings import BrokerAddress
+from benchmarks.outages.streaming import Stream
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka.testing.kafka.proxy import Proxy
+from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka.testing.kafka.settings import BrokerAddress
 
 __all__ = ["PARTITIONS", "Outages"]
 

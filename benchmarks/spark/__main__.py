@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import benchmarks.spark as package
+from benchmarks.spark.connector import connector_version
 from benchmarks.spark.decode import FORMATS, QUERIES, decoder_jars, orders
 from benchmarks.spark.measuring import Cost, costs
 from benchmarks.spark.report import Report
@@ -30,8 +31,7 @@ from benchmarks.spark.tables import (
     session,
     sources,
 )
-from tests.kafka.broker import KafkaCluster
-from tests.spark.connector import connector_version
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 #: Numbers of ranges for reading a topic. The sizing model is fitted to the first and the last of
 #: them, and checked with the others.

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.spark.connector import cache, download
 from benchmarks.spark.tables import OURS
-from tests.spark.connector import cache, download
-from tests.spark.registry import SchemaRegistry, framed
+from pipeline.registry import SchemaRegistry, framed
 
 __all__ = ["FORMATS", "QUERIES", "Decoding", "decoder_jars", "orders"]
 

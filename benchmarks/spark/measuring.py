@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tests.spark.processes import descendants
+from benchmarks.spark.processes import descendants
 
 __all__ = ["Cost", "Processors", "costs", "percentile"]
 

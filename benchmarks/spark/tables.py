@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.spark.connector import connector_jars
 from benchmarks.spark.measuring import Processors
-from tests.kafka.broker import KafkaCluster
-from tests.spark.connector import connector_jars
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = [
     "NOTHING",

@@ -10,9 +10,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tandem_kafka.confluent import Consumer
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.chaos.member import report
 from tests.chaos.proxy import FILLER
-from tests.kafka.security import PASSWORD
 
 _PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tandem_kafka.runtime import Random
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import HarmfulProxy
-from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Fault", "World", "draw"]
 

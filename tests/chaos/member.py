@@ -24,8 +24,8 @@ from tandem_kafka.errors import (
     RetriableCommitFailedError,
     WakeupError,
 )
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.chaos.proxy import FILLER
-from tests.kafka.security import PASSWORD
 
 __all__ = ["PROTOCOLS"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tandem_kafka.runtime import Random
-from tests.kafka.proxy import Proxy
+from tandem_kafka.testing.kafka.proxy import Proxy
 
 __all__ = ["FILLER", "HarmfulProxy"]
 

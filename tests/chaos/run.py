@@ -6,17 +6,17 @@ import time
 import uuid
 from collections.abc import Callable
 
+from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.runtime import Random
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.settings import BrokerAddress
 from tests.chaos.faults import Fault, World, draw
 from tests.chaos.ledger import Ledger
 from tests.chaos.member import PROTOCOLS
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import FILLER, HarmfulProxy
-from tests.integration.streaming import Stream
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.settings import BrokerAddress
 
 __all__ = ["Chaos"]
 

@@ -13,10 +13,10 @@ import pytest
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.cli.program import COMMANDS
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.commands import Run, runner
 from tests.docs.pages import blocks
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 PAGE = "docs/how-to/command-line.md"
 MINUTE_MS = 60_000

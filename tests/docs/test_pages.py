@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.testing.served import ServedKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
-from tests.kafka.broker import KafkaCluster
 
 
 def _pages_with(*kinds: str) -> list[str]:

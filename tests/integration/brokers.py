@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.hosts import Host, RealHost, SimulatedHost
 from tests.integration.polling import Consume
 from tests.integration.worlds import Cluster, RealCluster, SimulatedCluster
-from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Brokers", "RealBrokers", "SimulatedBrokers"]
 

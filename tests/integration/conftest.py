@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.group_members import stop_all
@@ -22,7 +23,6 @@ from tests.integration.raw_worlds import (
     real_world,
     simulated_world,
 )
-from tests.kafka.broker import KafkaCluster
 from tests.kafka.listeners import secured_cluster
 from tests.kafka.tokens import TokenIssuer
 

@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
 )
 
 from tandem_kafka import KafkaConsumer
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.kafka.tokens import TokenIssuer
 
 __all__ = ["Options", "Provider", "allow_all", "failed_connections", "sasl", "tls", "with_token"]

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.settings import OFFSETS_PARTITIONS
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.describing import described, described_as_classic
@@ -21,8 +23,6 @@ from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.offsets import RawOffsets
 from tests.integration.transactions import RawTransaction, RealTransaction, SimulatedTransaction
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.settings import OFFSETS_PARTITIONS
 
 __all__ = ["RawWorld", "real_world", "simulated_world"]
 

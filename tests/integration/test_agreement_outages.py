@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_scenes import Group, Member, Scene, check_commits, scene_of, states_of
 from tests.integration.hosts import Host
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

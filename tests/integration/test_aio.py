@@ -18,9 +18,9 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import partitions_of
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 Consumer = AsyncKafkaConsumer[Any, Any]
 

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from tandem_kafka import TopicPartition
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, read_all
-from tests.kafka.broker import KafkaCluster
 
 
 @pytest.mark.parametrize("release", [(0, 8, 2), (0, 9), (0, 10), (0, 11), (2, 5), (4, 0), (9, 9)])

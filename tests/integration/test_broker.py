@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 
 
 def read(config: dict[str, str], topic: str, partitions: int, count: int) -> list[bytes]:

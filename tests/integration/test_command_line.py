@@ -22,12 +22,12 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.cli.environment import Environment
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.commands import Ran, Run, runner
 from tests.integration.polling import Consume
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.ports import free_ports
-from tests.kafka.security import PASSWORD
 
 HEADERS = [("trace", b"t"), ("empty", b"")]
 #: The records are a minute apart; the last one is new.

@@ -13,6 +13,8 @@ from kafka.errors import OffsetMetadataTooLargeError
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -22,8 +24,6 @@ from tests.integration.polling import (
     read_all,
     wait_until,
 )
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 TOO_LONG = OffsetAndMetadata(1, "x" * 5_000, -1)
 

@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError, TopicPartition
 
 import tandem_kafka
 from tandem_kafka.confluent import Consumer
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import wait_until
-from tests.kafka.broker import KafkaCluster
 from tests.unit.interrupts import UNAWAITED, coroutines_end_here
 
 __all__ = ["coroutines_end_here"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import receive_joins
@@ -15,7 +16,6 @@ from tests.integration.raw_worlds import (
     real_world,
     simulated_world,
 )
-from tests.kafka.broker import KafkaCluster
 
 DELAY_MS = 2_000
 DELAY_S = DELAY_MS / 1_000

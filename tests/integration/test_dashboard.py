@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, poll_until, read_all
-from tests.kafka.broker import KafkaCluster
 
 pytest.importorskip("prometheus_client")
 

@@ -10,8 +10,8 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.background import ErrorEvent, PartitionsLost
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, Listener, assigned, partitions_of, read_all
-from tests.kafka.broker import KafkaCluster
 
 
 @pytest.fixture

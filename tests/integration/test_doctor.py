@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
 )
 
 from tandem_kafka.cli.environment import Environment
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.commands import Run, runner
 from tests.integration.polling import wait_until
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
 
 Examine = Callable[..., list[dict[str, Any]]]
 

@@ -11,11 +11,11 @@ from kafka import KafkaProducer
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.worlds import RealCluster, World
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.parametrize("protocol", ["eager", "consumer"])
 

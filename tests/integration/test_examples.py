@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.running_examples import (
     ROOT,
     RunningExample,
@@ -26,8 +28,6 @@ from tests.integration.running_examples import (
     require,
     run,
 )
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 #: Examples, the libraries that they need, and the word before the count at the end.
 READERS = {

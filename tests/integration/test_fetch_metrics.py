@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     metric,
@@ -12,8 +14,6 @@ from tests.integration.polling import (
     wait_until,
 )
 from tests.integration.watching import partition_metrics
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 FETCHING = "consumer-fetch-manager-metrics"
 

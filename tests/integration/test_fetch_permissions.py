@@ -17,11 +17,11 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import TopicAuthorizationFailedError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.watching import Sent
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
 
 ALICE: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",

@@ -9,11 +9,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.fetching.session import FetchSession
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 
 def sessions(consumer: KafkaConsumer) -> list[FetchSession]:

@@ -10,8 +10,8 @@ import pytest
 
 from tandem_kafka import SubscriptionPattern
 from tandem_kafka.errors import UnsupportedVersionError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, assigned, partitions_of
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import Member, options_of, settled
 from tests.integration.polling import Consume, poll_until
-from tests.kafka.broker import KafkaCluster
 
 
 def _joining(kafka: KafkaCluster, group: str) -> bool:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.connections import RealConnection
 from tests.integration.describing import described
 from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember
 from tests.integration.polling import Consume, poll_until
 from tests.integration.raw_worlds import RawWorld
-from tests.kafka.broker import KafkaCluster
 
 Join = Callable[..., RawMember]
 

@@ -17,6 +17,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime.native import native_available
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import (
     PROTOCOLS,
     SESSION_TIMEOUT_MS,
@@ -24,8 +26,6 @@ from tests.integration.group_members import (
     rebalance_calls,
 )
 from tests.integration.polling import Consume, Listener, poll_until, read_all
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = [
     pytest.mark.skipif(not native_available, reason="only the native transport can do it"),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
-from tests.kafka.broker import KafkaCluster
 
 OPTIONS: dict[str, Any] = {
     "heartbeat_interval_ms": 300,

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import FencedInstanceIdError, UnreleasedInstanceIdError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
@@ -21,8 +23,6 @@ from tests.integration.group_members import (
     settled,
 )
 from tests.integration.polling import Consume, cpu_share, poll_until, wait_until
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
 

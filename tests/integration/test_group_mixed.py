@@ -19,10 +19,10 @@ from tandem_kafka.errors import (
     InvalidRegularExpressionError,
     UnsupportedAssignorError,
 )
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
 from tests.integration.polling import Consume, poll_until, wait_until
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.partitions(4)
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.outages.streaming import Stream, while_running
 from tandem_kafka.errors import GroupMaxSizeReachedError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
@@ -16,9 +19,6 @@ from tests.integration.group_members import (
     settled,
 )
 from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
-from tests.integration.streaming import Stream, while_running
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
@@ -19,8 +21,6 @@ from tests.integration.group_members import (
     settled,
 )
 from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(4)]
 

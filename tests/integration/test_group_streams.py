@@ -12,11 +12,11 @@ import confluent_kafka
 import kafka as kafka_python
 import pytest
 
+from benchmarks.outages.streaming import Stream, while_running
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, settled
 from tests.integration.polling import Consume, partitions_of, wait_until
-from tests.integration.streaming import Stream, while_running
-from tests.kafka.broker import KafkaCluster
 
 PARTITIONS = 4
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tandem_kafka import SubscriptionPattern
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import Member, check_pairs, options_of, owned, settled
 from tests.integration.polling import Consume, wait_until
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 #: The names are matched by the members, with their metadata, or by the coordinator.
 WAYS = ["eager", "cooperative", "consumer", "consumer-by-coordinator"]

@@ -13,11 +13,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.probe import Probe
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka.testing.kafka.proxy import Proxy
+from tandem_kafka.testing.kafka.settings import BrokerAddress
 from tests.integration.polling import Clock, Consume
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.ports import free_ports
-from tests.kafka.proxy import Proxy
-from tests.kafka.settings import BrokerAddress
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
-from tests.kafka.broker import KafkaCluster
 
 
 class Audit:

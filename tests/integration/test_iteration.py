@@ -6,9 +6,9 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Clock, Consume, partitions_of, read_all, when_blocked
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 
 @pytest.fixture

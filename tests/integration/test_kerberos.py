@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import SaslAuthenticationFailedError
+from tandem_kafka.testing.kafka.broker import QUICK_START, KafkaCluster
 from tests.integration.polling import read_all
-from tests.kafka.broker import QUICK_START, KafkaCluster
 from tests.kafka.kdc import SERVICE, Kdc
 
 pytest.importorskip("gssapi", reason="install gssapi", exc_type=ImportError)

@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     partitions_of,
@@ -24,8 +26,6 @@ from tests.integration.polling import (
     wait_until,
 )
 from tests.integration.watching import Sent, break_batch
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 KEYS = 5
 

@@ -20,10 +20,10 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     TlsAuthenticationError,
 )
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import write_certificate
 from tests.integration.logins import Options, allow_all, sasl, tls
 from tests.integration.polling import Consume, poll_until, wait_until
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import write_certificate
 from tests.kafka.token_server import CLIENT, SECRET, TokenServer
 from tests.kafka.tokens import TokenIssuer
 

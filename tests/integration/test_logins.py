@@ -15,6 +15,8 @@ from confluent_kafka.admin import (
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.logins import (
     Options,
     Provider,
@@ -25,9 +27,7 @@ from tests.integration.logins import (
     with_token,
 )
 from tests.integration.polling import Consume, poll_until, read_all
-from tests.kafka.broker import KafkaCluster
 from tests.kafka.listeners import SESSION_MS
-from tests.kafka.security import PASSWORD
 from tests.kafka.tokens import TokenIssuer
 
 pytestmark = pytest.mark.usefixtures("implementation")

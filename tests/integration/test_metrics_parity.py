@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, read_all
 from tests.integration.reference import in_kafka_python
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 Values = dict[str, dict[str, float]]
 

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer as TheirConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tandem_kafka import KafkaConsumer
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.usefixtures("with_kafka_python")
 

@@ -9,6 +9,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, RetriableCommitFailedError, WakeupError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.ports import free_ports
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -21,8 +23,6 @@ from tests.integration.polling import (
     wait_until,
     when_blocked,
 )
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -17,8 +19,6 @@ from tests.integration.polling import (
     wait_until,
 )
 from tests.integration.watching import Sent
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 
 def half_read(consumer: KafkaConsumer, tp: TopicPartition) -> Sent:

@@ -23,6 +23,8 @@ from tandem_kafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.group_members import rebalance_calls
 from tests.integration.polling import (
     Consume,
@@ -33,8 +35,6 @@ from tests.integration.polling import (
     read_all,
     wait_until,
 )
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE

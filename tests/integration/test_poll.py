@@ -9,6 +9,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -22,8 +24,6 @@ from tests.integration.polling import (
     wait_until,
     when_blocked,
 )
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 FETCHES = ("consumer-fetch-manager-metrics", "fetch-total")
 

@@ -14,6 +14,8 @@ from tandem_kafka.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
 from tests.integration.polling import (
     Clock,
@@ -24,8 +26,6 @@ from tests.integration.polling import (
     wait_until,
 )
 from tests.integration.watching import Sent
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 HOUR_MS = 3_600_000
 

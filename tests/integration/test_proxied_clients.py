@@ -10,10 +10,10 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.ports import free_ports
 from tests.integration.logins import allow_all, sasl
 from tests.integration.polling import Consume, read_all
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.ports import free_ports
 from tests.unit.network.proxy_server import ProxyServer
 
 LOGIN = ("alice", "s3cret")

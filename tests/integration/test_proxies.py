@@ -11,12 +11,12 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka.testing.kafka.proxy import Proxy
+from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka.testing.kafka.settings import BrokerAddress
 from tests.integration.polling import Consume, poll_until
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.ports import free_ports
-from tests.kafka.proxy import Proxy
-from tests.kafka.security import PASSWORD
-from tests.kafka.settings import BrokerAddress
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

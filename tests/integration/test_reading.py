@@ -11,6 +11,8 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -20,8 +22,6 @@ from tests.integration.polling import (
     wait_until,
 )
 from tests.integration.watching import Sent
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 FLOOD = 200_000
 

@@ -11,9 +11,9 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import RecordDeserializationError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 

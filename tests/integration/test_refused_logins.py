@@ -21,6 +21,7 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
 )
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.logins import (
     Options,
     Provider,
@@ -30,7 +31,6 @@ from tests.integration.logins import (
     with_token,
 )
 from tests.integration.polling import Consume
-from tests.kafka.broker import KafkaCluster
 from tests.kafka.tokens import TokenIssuer
 
 pytestmark = pytest.mark.usefixtures("implementation")

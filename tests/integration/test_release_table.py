@@ -10,8 +10,8 @@ import pytest
 
 from tandem_kafka.network.connection import BrokerConnection
 from tandem_kafka.testing.cluster.releases import RELEASES
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.types import Node
-from tests.kafka.broker import KafkaCluster
 
 FRAME = struct.Struct(">ihhih")
 HEARTBEAT, API_VERSIONS, NO_CLIENT_ID = 12, 18, -1

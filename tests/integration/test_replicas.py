@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as AdminPartition
 
+from benchmarks.outages.streaming import Ledger, Stream, while_running
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import LogTruncationError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
-from tests.integration.streaming import Ledger, Stream, while_running
 from tests.integration.watching import Sent, partition_metrics
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.outages.streaming import Ledger, Stream, while_running
 from tandem_kafka import TopicPartition
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.proxy import Proxy
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
@@ -23,9 +26,6 @@ from tests.integration.polling import (
     read_all,
     wait_until,
 )
-from tests.integration.streaming import Ledger, Stream, while_running
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.proxy import Proxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -22,9 +22,9 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
 )
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.polling import Consume, partitions_of, read_all, wait_until
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
 
 Options = dict[str, Any]
 

@@ -6,7 +6,7 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[bytes]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.runtime.native import native_available
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Clock, Consume, partitions_of, read_all
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
 

@@ -9,6 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import InvalidTopicError
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -19,8 +21,6 @@ from tests.integration.polling import (
     wait_until,
     when_blocked,
 )
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 #: The metadata refresh interval, short enough to see new topics soon.
 SOON = {"metadata_max_age_ms": 100}

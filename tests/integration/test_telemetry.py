@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 from tests.kafka.metrics_receiver import compile_receiver, received, receiver_settings, subscribe
 
 CONSUMED = "org.apache.kafka.consumer.fetch.manager.records.consumed.total"

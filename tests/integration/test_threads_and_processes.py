@@ -15,6 +15,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     partitions_of,
@@ -23,7 +24,6 @@ from tests.integration.polling import (
     wait_until,
     when_blocked,
 )
-from tests.kafka.broker import KafkaCluster
 
 
 @pytest.fixture

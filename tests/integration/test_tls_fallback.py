@@ -10,11 +10,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime.native import native_available
+from tandem_kafka.testing.kafka import broker
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import Certificates
 from tests.integration.polling import read_all
 from tests.integration.reference import in_kafka_python
-from tests.kafka import broker
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import Certificates
 from tests.unit.network.certificates import issue
 
 CBC = {

@@ -10,10 +10,10 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 
 class Writer:

@@ -12,9 +12,9 @@ import pytest
 from kafka.consumer.fetcher import ConsumerRecord as TheirRecord
 
 from tandem_kafka import TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 COUNT = 40
 VALUES = [json.dumps({"number": number}).encode() for number in range(COUNT)]

@@ -12,6 +12,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import WakeupError
 from tandem_kafka.events.application import ApplyAssignment, CommitSync
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -23,7 +24,6 @@ from tests.integration.polling import (
     wait_until,
     when_blocked,
 )
-from tests.kafka.broker import KafkaCluster
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.network.request import ToNode, UnsentRequest
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.fetch_request import ConsumerFetch
-from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Sent", "break_batch", "partition_metrics"]
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Consume
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 __all__ = ["Cluster", "RealCluster", "SimulatedCluster", "World", "until"]
 

@@ -1,1 +1,1 @@
-"""A real Kafka cluster for tests and benchmarks: jars, processes, and preparation of topics."""
+"""What the tests need of a real cluster besides brokers: logins, tokens, assignors in Java."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kafka.jars import classpath
-from tests.kafka.process import java_command
+from tandem_kafka.testing.kafka.jars import classpath
+from tandem_kafka.testing.kafka.process import java_command
 
 __all__ = ["compile_receiver", "received", "receiver_settings", "subscribe"]
 

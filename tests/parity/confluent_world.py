@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
 __all__ = ["PATIENCE_S", "World", "outcome", "shown"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = ["PATIENCE_S", "KafkaWorld"]
 

@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 import tandem_kafka.confluent
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.parity import (
     confluent_classes,
     confluent_groups,

@@ -10,7 +10,7 @@ import kafka as kafka_python
 import pytest
 
 import tandem_kafka
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 #: A program that is not written for this library.
 PROGRAM = """

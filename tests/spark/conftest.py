@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 ROOT = Path(__file__).parents[2]
 

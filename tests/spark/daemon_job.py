@@ -9,7 +9,7 @@ import json
 import os
 import sys
 
-from tests.spark.processes import commands
+from benchmarks.spark.processes import commands
 from tests.spark.session import start
 
 

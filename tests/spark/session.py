@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.connector import connector_jars
+from benchmarks.spark.connector import connector_jars
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 

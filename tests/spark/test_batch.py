@@ -10,8 +10,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import SPARK, Tables, by_offset, since
 
 from tandem_kafka.spark import TandemKafkaDataSource  # isort: skip - needs pyspark, see session

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from benchmarks.spark.processes import executor_of
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.cluster_job import ClusterJob
 from tests.spark.jobs import PATIENCE_S, Job, launch, until
-from tests.spark.processes import executor_of
 from tests.spark.session import Tables, since
 from tests.spark.standalone import StandaloneCluster
 

@@ -9,9 +9,9 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
-from tests.spark.connector import connector_jars, connector_version
+from benchmarks.spark.connector import connector_jars, connector_version
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables
 
 pytestmark = pytest.mark.skipif(

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import ROOT, environment
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")

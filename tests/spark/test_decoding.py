@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.registry import SchemaRegistry
 from tandem_kafka.errors import InvalidArgumentError
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
-from tests.spark.registry import SchemaRegistry
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, by_offset, since
 from tests.spark.test_decoding_bytes import AT, EVERYTHING, ROW
 

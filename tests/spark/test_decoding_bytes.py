@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from pipeline.registry import SchemaRegistry, framed
 from tandem_kafka.errors import InvalidArgumentError
-from tests.spark.registry import SchemaRegistry, framed
 
 fastavro = pytest.importorskip("fastavro")
 

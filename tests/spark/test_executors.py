@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import environment
 from tests.spark.session import Tables, since
 from tests.spark.standalone import HOME

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from benchmarks.spark.processes import is_running, runs_tasks, workers
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
-from tests.spark.processes import is_running, runs_tasks, workers
 from tests.spark.session import Tables, since
 
 

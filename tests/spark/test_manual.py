@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
-from tests.kafka.broker import KafkaCluster
 from tests.spark.session import since  # skips all of this without pyspark
 
 #: This page also registers the source, which Spark 4.0 rejects because it has found it.

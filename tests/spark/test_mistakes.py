@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.mistakes import first_line, run_script, without
 from tests.spark.session import SPARK, Tables
 

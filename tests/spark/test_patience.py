@@ -9,8 +9,8 @@ import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.types import TopicPartition
-from tests.kafka.broker import KafkaCluster
 
 import pyarrow as pa  # isort: skip
 

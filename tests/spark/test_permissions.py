@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 )
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip
 from tandem_kafka.spark.producing import DeliveryError  # isort: skip

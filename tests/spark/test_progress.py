@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import PATIENCE_S, Tables, since
 
 from tandem_kafka.spark.progress import (  # isort: skip

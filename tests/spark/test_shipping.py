@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import ROOT
 from tests.spark.mistakes import first_line, without
 from tests.spark.standalone import HOME, QUICK_START, StandaloneCluster

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
-from tests.kafka.security import PASSWORD
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip - needs pyspark, see session

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, since
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, since
 from tests.spark.test_stream import numbered, offsets_of, rows_per_batch, whole
 

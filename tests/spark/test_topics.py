@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.types import TopicPartition
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip - see session
 from tandem_kafka.spark.options import SourceOptions  # isort: skip

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from benchmarks.spark.processes import connections, runs_tasks, workers
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.types import TopicPartition
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
-from tests.spark.processes import connections, runs_tasks, workers
 from tests.spark.session import Tables, since
 
 from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip - needs pyspark, see session

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.kafka.jars import KAFKA_VERSION
+from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
 from tests.unit.api_versions import table
 from tests.unit.messages import ROOT
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.kafka.jars import classpath
-from tests.kafka.security import scram_credentials
+from tandem_kafka.testing.kafka.jars import classpath
+from tandem_kafka.testing.kafka.security import scram_credentials
 
 __all__ = ["BrokerProcess", "java_command"]
 

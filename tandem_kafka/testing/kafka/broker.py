@@ -14,11 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.kafka.admin import ClusterAdmin
-from tests.kafka.ports import free_ports
-from tests.kafka.process import BrokerProcess
-from tests.kafka.security import Certificates
-from tests.kafka.settings import LISTENERS, BrokerAddress, broker_settings, write_properties
+from tandem_kafka.testing.kafka.admin import ClusterAdmin
+from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka.testing.kafka.process import BrokerProcess
+from tandem_kafka.testing.kafka.security import Certificates
+from tandem_kafka.testing.kafka.settings import (
+    LISTENERS,
+    BrokerAddress,
+    broker_settings,
+    write_properties,
+)
 
 __all__ = ["QUICK_START", "KafkaCluster"]
 
@@ -36,7 +41,7 @@ class KafkaCluster:
     """A context manager that starts brokers on free loopback ports, and stops them.
 
     Every broker listens for PLAINTEXT, SASL_PLAINTEXT, SSL and SASL_SSL. The SASL mechanisms are
-    PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with the users of `tests.kafka.security`.
+    PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with the users of `tandem_kafka.testing.kafka.security`.
 
     Args:
         brokers: The number of brokers. Ids begin with 1; broker n is in the rack `rack-<n>`.

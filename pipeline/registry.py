@@ -63,6 +63,7 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
+        """The address of the registry."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:

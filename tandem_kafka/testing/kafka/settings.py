@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.kafka.security import PASSWORD, SCRAM_MECHANISMS, USERS, Certificates
+from tandem_kafka.testing.kafka.security import PASSWORD, SCRAM_MECHANISMS, USERS, Certificates
 
 __all__ = [
     "LISTENERS",
