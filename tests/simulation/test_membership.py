@@ -52,6 +52,14 @@ FOUND = {
         "an invariant took a member with a partition of a deleted topic for "
         "an owner of the new partition, which a KIP-848 coordinator reassigns at once"
     ),
+    (9200449, "consumer-recreated"): (
+        "an invariant took a commit for lost that had failed without a response, because a fault's "
+        "second copy of an earlier response came only after the faults"
+    ),
+    (5139, "consumer-recreated"): (
+        "a simulated coordinator that took over forgot to send the loss of a deleted topic's "
+        "partitions; Kafka's compares each heartbeat with the logged assignment"
+    ),
 }
 
 

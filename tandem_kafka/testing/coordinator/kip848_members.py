@@ -56,11 +56,11 @@ class Kip848Members:
         self._group.update_target()
         before = member.assigned, member.assignor_metadata
         self._group.advance(member, request.owned)
-        self._group.write(member)
         everything = request.rebalance_ms > 0 and request.owned is not None
         changed = member.assignment_changed or before != (member.assigned, member.assignor_metadata)
         included = everything or request.epoch == JOIN_EPOCH or changed
         member.assignment_changed = False
+        self._group.write(member)
         return ConsumerHeartbeatResult(
             epoch=member.epoch,
             interval_ms=self._context.settings.heartbeat_interval_ms,

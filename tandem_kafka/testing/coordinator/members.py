@@ -99,6 +99,7 @@ class ConsumerGroupMember:
             self.revoking,
             self.assignor_metadata,
             tuple(sorted(self.since.items())),
+            self.assignment_changed,
         )
 
     def note_epochs(self) -> None:
@@ -128,6 +129,7 @@ class ConsumerGroupMember:
             regex=about.subscribed_topic_regex,
             rebalance_ms=about.rebalance_timeout_ms,
             assigned=current.assigned_partitions,
+            assignment_changed=current.assignment_changed,
             revoking=current.partitions_pending_revocation,
             since=dict(current.assignment_epochs),
             assignor_metadata=current.assignor_metadata,

@@ -1,9 +1,9 @@
 """The records of a coordinator, each with a key; a tombstone has no value.
 
 Six types belong to KIP-848 groups, with the fields of the proposal, except for client id and host,
-which nothing here uses. Topics have names. Two additions are our own: the computation of a target
-by a member, and the assignors of each epoch. A classic group has only `GroupMetadata`, and a commit
-only `OffsetCommit`.
+which nothing here uses. Topics have names; `assignment_changed` makes up for the id of a deleted
+topic. Two other additions are our own: the computation of a target by a member, and the assignors
+of each epoch. A classic group has only `GroupMetadata`, and a commit only `OffsetCommit`.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class ConsumerGroupCurrentMemberAssignment:
 
     Attributes:
         assignment_epochs: The epoch at which it got each partition (KIP-1251).
+        assignment_changed: Whether partitions were taken from it since the last response.
     """
 
     member_epoch: int
@@ -90,6 +91,7 @@ class ConsumerGroupCurrentMemberAssignment:
     partitions_pending_revocation: Partitions
     assignor_metadata: AssignorMetadata | None = None
     assignment_epochs: tuple[tuple[TopicPartition, int], ...] = ()
+    assignment_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

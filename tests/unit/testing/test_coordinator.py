@@ -10,7 +10,7 @@ from tandem_kafka.testing.coordinator.classic_group_member import GroupState
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.members import MemberState
 from tandem_kafka.testing.coordinator.records import GroupMetadata, OffsetCommit
-from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
+from tandem_kafka.testing.coordinator.requests import Expel, ForgetTopic, LeaveGroup
 from tandem_kafka.testing.coordinator.step import Timer
 from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
@@ -233,6 +233,17 @@ def test_a_member_with_missing_records_is_not_restored() -> None:
     driven.fail_over(lost=1)
     assert set(driven.coordinator.consumer.members) == {"a"}
     assert driven.beat("b", 2).error is errors.UnknownMemberIdError
+
+
+def test_the_next_coordinator_sends_the_loss_of_a_deleted_topic() -> None:
+    driven = Driven()
+    driven.beat("a", 0)
+    driven.topics.clear()
+    driven.ask(ForgetTopic(topic="orders"))
+    driven.fail_over()
+    assert driven.beat("a", 1).assigned == orders()
+    driven.fail_over()
+    assert driven.beat("a", 2).assigned is None, "it was sent"
 
 
 @pytest.mark.design("001", "Heartbeat handling 1")
