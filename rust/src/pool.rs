@@ -1,7 +1,7 @@
 //! The pool of buffers for reuse.
 //!
-//! No operation takes a lock. A lock that another thread holds during `fork()` would stay locked
-//! in the child forever. Without locks, the child only loses slots that were being changed.
+//! Invariant: no operation takes a lock. One that another thread holds during `fork()` would stay
+//! locked in the child forever. Without locks, the child only loses slots that were being changed.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

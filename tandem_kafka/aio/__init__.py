@@ -2,7 +2,8 @@
 
 ``AsyncKafkaConsumer`` is ``KafkaConsumer`` with awaitable methods. Its network thread keeps the
 membership alive even while the event loop is blocked. A cancelled call hands out no record and
-moves no position.
+moves no position. `tasks.py` is how its calls wait, and `streams.py` what `async for` iterates
+over.
 """
 
 from tandem_kafka.aio.consumer import AsyncKafkaConsumer

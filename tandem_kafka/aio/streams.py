@@ -50,7 +50,7 @@ def _cancellations() -> int:
 async def handed_out(read: Callable[[], Awaitable[tuple[T, Publication]]]) -> T:
     """Return what was read, and move the positions."""
     found, publication = await uncancelled(read)
-    # This store moves all positions. No wait may follow it, where a cancellation could arrive.
+    # Invariant: this store moves all positions. No wait follows, where a cancellation could arrive.
     publication.done = True
     return found
 

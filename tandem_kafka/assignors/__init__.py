@@ -1,7 +1,8 @@
 """Partition assignors: pure functions from members and topics to an assignment.
 
 The option `partition_assignment_strategy` takes the four classes of `strategies.py`. The option
-`group_local_assignors` takes subclasses of `PartitionAssignor`.
+`group_local_assignors` takes subclasses of `PartitionAssignor` (`local.py`). The algorithms are in
+`range.py`, `round_robin.py` and `sticky.py`; `classic.py` is what a classic member calls.
 """
 
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python

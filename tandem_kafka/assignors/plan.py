@@ -1,8 +1,9 @@
 """The plan of a cooperative rebalance, which the second round assigns.
 
-The first round revokes the partitions that move. If the second round balanced again, it could
-revoke further partitions and require a third round. For this reason, Kafka's `cooperative-sticky`
-rebalances without end for some groups whose members differ in topics and racks.
+The first round revokes the partitions that move. Invariant: if the group is as the first round left
+it, the second one does not balance again. It could revoke further partitions and require a third
+round. For this reason, Kafka's `cooperative-sticky` rebalances without end for some groups whose
+members differ in topics and racks.
 """
 
 from __future__ import annotations

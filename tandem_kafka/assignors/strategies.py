@@ -149,7 +149,8 @@ class StickyPartitionAssignor(_ClassicAssignor):
         """Remember this member's assignment for its next subscription."""
         self.member_assignment = assignment.partitions()
         self.generation = generation
-        # Leaders of the Java client and of this package write a newer version.
+        # A member writes the format that its leader reads. Leaders of the Java client and of this
+        # package write a newer version.
         self._leader_is_kafka_python = assignment.version == 0
 
     def _assign(self, members: Sequence[Member], topics: Topics) -> Assignment:

@@ -23,7 +23,8 @@ BROKEN_PIPE: Final = 141
 _LAYOUT: Final = "\n\t"
 _CODE: Final = re.compile(r"^\[Error -?\d+\] ")
 _DOCTOR: Final = "`tandem-kafka doctor` with the same flags finds the step that fails"
-#: Advice by the name of a class, for classes that do not say what to do.
+#: Advice for classes that do not say what to do. By their names, as an import of exceptions of
+#: Kafka would delay `--help` and completion.
 _ADVICE: Final = {
     "KafkaTimeoutError": _DOCTOR,
     "KafkaConnectionError": _DOCTOR,

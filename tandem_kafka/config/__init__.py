@@ -1,4 +1,8 @@
-"""The options of a consumer: each defined once, checked together, kept in a frozen `Config`."""
+"""The options of a consumer: each defined once, checked together, kept in a frozen `Config`.
+
+`options.py` defines them, `rules.py` has the rules between them, and `config.py` completes them.
+The other modules check single values, or read names and texts of other clients.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The consumer of `confluent_kafka`, implemented with `KafkaConsumer`.
 
-To switch, import `Consumer` from here; everything else stays `confluent_kafka`'s own.
-`docs/coming-from/confluent-kafka.md` lists the differences.
+To switch, import `Consumer` from here; everything else stays `confluent_kafka`'s own, so that its
+producers, admin clients and `except` clauses accept what this one returns.
+`docs/coming-from/confluent-kafka.md` lists the differences. `consumer.py` has the methods, and
+`taken.py` what was taken from `KafkaConsumer` and is not returned yet.
 """
 
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python

@@ -125,6 +125,8 @@ def settings_from(config: Any, more: Mapping[str, Any]) -> Configuration:
     _check_combinations(values)
     options = {
         **OWN_DEFAULTS,
+        # Invariant: our consumer commits nothing by itself. Its positions are behind all that was
+        # taken from it, and only what the application has is committed.
         "enable_auto_commit": False,
         "bootstrap_timeout_ms": 0,
         # Iteration waits for nothing, and rarely looks for records of another partition.

@@ -93,7 +93,7 @@ class Consumer:
             return None
         message = self._message_of(item)
         if taken.given == given and taken.drops == drops:
-            # This store moves the position. It must directly precede the return; see `Taken`.
+            # Invariant: this store moves the position directly before the return; see `Taken`.
             taken.given = given + 1
             return message
         return self.poll(timeout)  # another thread was faster

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
-#: How librdkafka writes empty metadata; an empty string on the wire is no metadata.
+#: How librdkafka writes empty metadata; it reads an empty string on the wire as none.
 _EMPTY: Final = "\0"
 
 

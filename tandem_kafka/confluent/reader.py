@@ -68,7 +68,8 @@ class Reader:
     def _collect(self, count: int, end_ms: float) -> None:
         while True:
             collected = self._taken.waiting()
-            # Polling also keeps the membership alive, and runs rebalances and callbacks.
+            # Polling also keeps the membership alive, and runs rebalances and callbacks. While
+            # messages wait, each `_SERVE_MS` has one call of our consumer, for at most one record.
             if collected < count and self._callbacks.raised is None:
                 self._take(max(0.0, end_ms - self._now_ms()), count - collected)
             elif self._now_ms() >= self.serve_ms:

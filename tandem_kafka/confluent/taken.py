@@ -18,6 +18,9 @@ _flat: Final = chain.from_iterable
 class Taken:
     """Takes records from our consumer, whose positions are behind all items.
 
+    Little waits: `poll()` takes one record at a time, and `consume()` as many as it returns. Only a
+    call that is interrupted or fails leaves some.
+
     Attributes:
         items: Records, and events as messages, in order. Always the same list, since C code appends
             to it. Its first element is a number: item `n` of all that were ever taken is at index

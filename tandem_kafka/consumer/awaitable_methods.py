@@ -24,7 +24,7 @@ class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
     _reading: Reading
 
     async def _begin(self, parts: Parts, topics: Sequence[str]) -> None:
-        """Wait for the first contact with the cluster, and subscribe.
+        """Wait for the first contact with the cluster, as kafka-python does, and subscribe.
 
         Raises:
             KafkaError: Either failed. The network thread has ended.

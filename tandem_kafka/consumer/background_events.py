@@ -69,7 +69,8 @@ class BackgroundEvents:
     def _next(self) -> BackgroundEvent | None:
         queue = self._core.engine.background
         event = self._listener.due or queue.first
-        self._listener.due = event  # before it leaves the queue: an interrupt must not lose it
+        # Invariant: noted before it leaves the queue, so that an interrupt does not lose it.
+        self._listener.due = event
         if event is not None and queue.first is event:
             queue.take()
         return event
@@ -152,7 +153,7 @@ class BackgroundEvents:
         while self._completed:
             number, error = self._completed[0]
             if not self._core.closed:  # the callback may have closed it
-                # Wait until the network thread has processed it: the assignment must change
+                # Invariant: wait until the network thread has processed it. The assignment changes
                 # inside poll() or not at all.
                 deadline_ms = self._core.deadline_ms(None)
                 await self._core.ask(

@@ -51,7 +51,7 @@ class Collector:
         #: Chunks taken from the buffer, by partition. The first partition is served next.
         self._open: OrderedDict[AssignedPartition, deque[OpenedChunk]] = OrderedDict()
         #: An unfinished update of the counters: the chunk, their new values, and whether the chunk
-        #: is released.
+        #: is released. Invariant: noted before the counters change, to be repeated if interrupted.
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
@@ -113,6 +113,7 @@ class Collector:
     def _begin(self) -> None:
         """Finish an interrupted update of the counters, and take new chunks from the buffer."""
         self._finish_counting()
+        # Invariant: a chunk is kept here before it is removed; see `publication`.
         while (chunk := self._buffer.first) is not None:
             chunks = self._open.setdefault(chunk.partition, deque())
             if not chunks or chunks[-1].chunk is not chunk:
@@ -164,7 +165,8 @@ class Collector:
     def _must_finish_batch(self, state: AssignedPartition) -> bool:
         """Tell whether to finish a partition's decoded batch before decoding another one.
 
-        Otherwise many partitions could each hold a large decoded batch at the same time.
+        Invariant: in a full buffer, the batch that is being handed out comes first. Otherwise many
+        partitions could each hold a large decoded batch at the same time.
         """
         return self._buffer.is_full and any(
             opened.reader is not None and opened.reader.open_bytes > 0
@@ -252,7 +254,11 @@ class Collector:
     # --- the buffer ----------------------------------------------------------------------------
 
     def _recount(self, opened: OpenedChunk) -> None:
-        """Update the counted size of a chunk, which changes as batches are decoded and freed."""
+        """Update the counted size of a chunk, which changes as batches are decoded and freed.
+
+        Invariant: the buffer counts what a chunk keeps alive, not what was received. Each partition
+        therefore has a buffer of its own, or a copy (rust/src/fetch/scan.rs, `records.python`).
+        """
         chunk = opened.chunk
         if not opened.released and chunk.size_bytes != chunk.counted_bytes:
             self._counting = (opened, self._buffer.counts_with(chunk), False)

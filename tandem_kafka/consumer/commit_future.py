@@ -16,8 +16,8 @@ Offload = Callable[[Callable[[], None], Callable[[Any], None]], None]
 class CommitFuture(Future):
     """Completes together with the commit; its value is the committed offsets.
 
-    Callbacks that the user adds (`add_callback`, `add_errback`) never run on the network thread.
-    The next call of the consumer runs them; without such a call, a separate thread does.
+    Invariant: callbacks that the user adds (`add_callback`, `add_errback`) never run on the network
+    thread. The next call of the consumer runs them; without such a call, a separate thread does.
     """
 
     __slots__ = ("_completion", "_offsets")

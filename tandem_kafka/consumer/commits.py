@@ -66,9 +66,9 @@ class Commits:
     def _offsets_to_commit(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
         """Return the topic ids and the offsets to commit.
 
-        The topic ids are read first, because a topic may be deleted and recreated in between. A
-        position of the new topic with the old id is not committed. In the other order, a position
-        of the old topic could be committed for the new one.
+        Invariant: the topic ids are read first, because a topic may be deleted and recreated in
+        between. A position of the new topic with the old id is not committed. In the other order, a
+        position of the old topic could be committed for the new one.
         """
         subscription = self._core.engine.subscription
         topic_ids = subscription.topic_ids(offsets)

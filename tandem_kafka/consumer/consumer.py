@@ -158,8 +158,8 @@ class KafkaConsumer(
             RebalanceCallbackError: A rebalance listener raised; the cause is its exception.
         """
         batch, publication = run(self._reading.poll(timeout_ms, max_records))
-        # This single store moves all positions. It must directly precede the return: an interrupt
-        # in between would lose the records.
+        # Invariant: this single store moves all positions, and directly precedes the return. An
+        # interrupt in between would lose the records.
         publication.done = update_offsets
         return batch
 

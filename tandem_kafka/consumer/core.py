@@ -341,6 +341,9 @@ class Core:
     def ask_now(self, event: Event[R]) -> R:
         """Send an event that needs no broker, and block until the network thread has processed it.
 
+        Event loops block as well, for well under a millisecond. Otherwise `pause()` would need
+        `await`, or `paused()` would not show what it did.
+
         Raises:
             KafkaError: The error of the event; KafkaTimeoutError after its deadline.
         """
@@ -408,7 +411,10 @@ class Core:
 
     @property
     def woken(self) -> bool:
-        """Whether `wakeup()` was called for this caller, which is the reader if there is one."""
+        """Whether `wakeup()` was called for this caller.
+
+        Invariant: it is for the reader, if there is one, and does not end a commit of a worker.
+        """
         return self._woken and self.reader in (None, self.callers.current())
 
     def raise_if_woken(self) -> None:

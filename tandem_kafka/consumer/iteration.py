@@ -97,7 +97,8 @@ class PythonLoop:
                 given = feed.given
                 if changes.count == seen and not feed.stopped and given < len(feed.records):
                     record = feed.records[given]
-                    feed.given = given + 1  # must directly precede the return
+                    # Invariant: this store moves the position, and directly precedes the return.
+                    feed.given = given + 1
                     return record
 
     def _follow(self, feed: Any, changes: Changes, seen: int) -> None:
@@ -225,6 +226,7 @@ class Iteration:
 
 def _end(run: Run) -> None:
     """Drop the remaining records and keep the position."""
-    run.feed.stop()  # before the position is read, so that no further record is returned
+    # Invariant: stopped before the position is read, so that no further record is returned.
+    run.feed.stop()
     if run.state.consumed is run:
         run.state.consumed = Consumed(run.base, run.position)

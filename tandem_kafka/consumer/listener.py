@@ -62,8 +62,9 @@ class ListenerCalls:
     def released_partitions(self) -> frozenset[TopicPartition]:
         """Partitions that have been passed to `on_partitions_revoked` or `on_partitions_lost`.
 
-        They are still assigned. The membership may end in the meantime, even because the listener
-        itself unsubscribes or closes. These partitions must not be passed to the listener again.
+        They are still assigned until the network thread knows that the callback has ended. The
+        membership may end in the meantime, even because the listener itself unsubscribes or closes.
+        Invariant: these partitions are not passed to the listener again.
         """
         return self._progress[0]
 

@@ -116,8 +116,8 @@ class OpenedChunk:
         bytes_before = reader.taken_bytes
         self._reading = True
         try:
-            # An interrupt between a call and the store of its result would lose the records,
-            # because the reader has moved on. list.extend() calls and stores in one step.
+            # Invariant: list.extend() calls and stores in one step. An interrupt between a call and
+            # the store of its result would lose the records, because the reader has moved on.
             self.taken.extend(map(reader.take, (room.records,), (room.bytes,)))
         except KafkaError:
             self._reading = False  # the reader has not moved

@@ -1,4 +1,10 @@
-"""Decorators for calls that any caller may make while another one polls."""
+"""Decorators for calls that any caller may make while another one polls.
+
+There are three kinds of methods. `poll()` and iteration are for the *reader*: they hold the lock of
+the core, and a second reader is rejected. *Shared* methods take no lock: they read a value that is
+replaced as a whole, or send an event and wait. *Steering* methods need the open chunks and the
+listener of the reader, which therefore lets them in between two iterations of its loop.
+"""
 
 from __future__ import annotations
 

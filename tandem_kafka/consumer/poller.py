@@ -105,6 +105,8 @@ class Poller:
             self._note_poll(now_ms)
             commits.auto_commit(now_ms)
             while True:
+                # Invariant: a nested poll(), of a listener for example, does not give way: its
+                # caller holds the lock twice.
                 if core.visited and outer is None:
                     await core.give_way(held)
                 core.raise_if_woken()
@@ -146,8 +148,8 @@ class Poller:
     async def _make_room(self, partitions: frozenset[TopicPartition]) -> None:
         """Drop records of paused partitions, because other partitions need the room.
 
-        Call this before records are collected: the network thread reads the positions, so none
-        may be about to move.
+        Invariant: called and awaited before records are collected. The network thread makes the
+        positions new bases, so none may be about to move.
         """
         deadline_ms = self._core.deadline_ms(None)
         await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))

@@ -4,6 +4,11 @@ An interrupt (Ctrl-C, `SystemExit` from a signal handler) can end poll() between
 bytecodes. Records that were read but not returned must not be committed, and the next poll()
 must return them. poll() therefore prepares the new position of each partition, and publishes all
 of them with a single store directly before it returns.
+
+An interrupt can also lose the result of a call before it is stored. A call that moves a cursor
+therefore has one of three forms. C code stores its result (`OpenedChunk.read`). Or the item is
+looked at first and removed later (`FetchBuffer.first`). Or the action is noted first, and can be
+repeated (`Collector._counting`). tests/unit/consumer/test_interrupts.py interrupts every bytecode.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ class Publication:
     """Whether the records of one call have been returned.
 
     Attributes:
-        done: Set by the public method as its last action. This store moves all positions.
+        done: This store moves all positions. Invariant: it is the last action of the public method,
+            after the lock of the reader has been released.
     """
 
     __slots__ = ("done",)

@@ -226,7 +226,8 @@ class Reading(Owned):
             return False  # any caller may close the consumer during iteration
         try:
             changes = core.engine.subscription.changes
-            seen = changes.count  # read first, so that a concurrent change triggers another check
+            # Invariant: read before the checks, so that a concurrent change triggers another one.
+            seen = changes.count
             run = self.iteration.ready()
             if run is None:
                 seen, run = await self._await_run(held)

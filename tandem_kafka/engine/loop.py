@@ -66,6 +66,7 @@ class NetworkLoop:
         self._close_deadline_ms: int | None = None
         self._final_requests: list[Completion[ClientResponse]] = []
         self._stopped = False
+        # Writer: the network thread.
         #: Everything has been failed and closed, so no thread needs to wait any longer.
         self.finished = False
         #: The error that ended the thread, if it was neither `stop` nor a `Close` event.
@@ -124,7 +125,7 @@ class NetworkLoop:
         bytes_before = self._context.buffer.added_bytes
         self._needs_poll |= self._client.complete(transport_events, now_ms)
         self._hand_over_metadata_error()
-        # After the client, so that even an operation with a timeout of 0 gets one attempt.
+        # Invariant: after the client, so that an operation with a timeout of 0 gets one attempt.
         self._needs_poll |= self._reaper.reap(now_ms, lambda: self.troubles(now_ms)) > 0
         few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
         self._notify_application(first=few)

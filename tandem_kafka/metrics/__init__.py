@@ -1,4 +1,8 @@
-"""The consumer's metrics: which there are, how they are computed, and who reads them."""
+"""The consumer's metrics: which there are, how they are computed, and who reads them.
+
+`sensors.py` is the table of the sensors, `registry.py` records into them, and `statistics.py`
+computes.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,12 @@ def as_connection_error(error: Exception, node: Node) -> Exception:
 
 
 def closed_while_negotiating(node: Node, error: Exception) -> Exception:
-    """Return an error with likely causes; a proxy without its broker behaves alike."""
+    """Return an error with likely causes.
+
+    Invariant: it can be retried, and excludes no version. A proxy accepts and hangs up for a broker
+    that is down. Only a response to ApiVersions says what its node supports. A node that has never
+    responded is tried again with a backoff, for as long as its caller has time.
+    """
     named: Exception = KafkaConnectionError(
         f"{node} closed the connection after ApiVersions; it may be shutting down, require a "
         f"different security_protocol on this port, or be older than Kafka 0.11: {reason_of(error)}"

@@ -40,6 +40,8 @@ class KeepAlives:
     def handle_response(self, link: Link, frame: memoryview) -> None:
         """Decode a response and pass it to the membership.
 
+        Invariant: called in the order of arrival, also among responses to the heartbeats of Python.
+
         Raises:
             KafkaProtocolError: The response cannot be decoded.
         """

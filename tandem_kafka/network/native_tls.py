@@ -1,7 +1,7 @@
 """Converts the TLS options for the native transport, which uses rustls.
 
-OpenSSL checks the options first, as for the Python transport. Errors are therefore the same, and
-OpenSSL expands the cipher expression into names.
+Invariant: OpenSSL checks the options first, as for the Python transport. Errors are therefore the
+same, and OpenSSL expands the cipher expression into names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fetches that the native transport repeats by itself, without the GIL (see rust/src/standing).
 
 For this thread, all repetitions are one request, which stays in flight until the transport returns
-a response. Only its times move: they are read when something depends on them.
+a response. Only its times move. Invariant: `refresh` precedes everything that depends on them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 log = client_logger(__name__)
 
-#: While both transports have connections, they wait alternately for this time.
+#: While both transports have connections, they wait alternately for this time. Invariant: not for
+#: long, as this thread can sleep in one poll only; the first success of OpenSSL ends it.
 _SLICE_MS: Final = 10
 
 

@@ -1,4 +1,7 @@
-"""Consumers that report to OpenTelemetry (extra `otel`)."""
+"""Consumers that report to OpenTelemetry (extra `otel`).
+
+`consumers.py` has the two consumers, `telemetry.py` the names of spans and metrics.
+"""
 
 from __future__ import annotations
 

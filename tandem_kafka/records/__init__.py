@@ -1,6 +1,7 @@
 """The record path: from the bytes of a fetch response to `ConsumerRecord` objects.
 
-The implementation, Python or native, is chosen once at import; see `tandem_kafka.runtime.native`.
+The implementation, Python (`python.py` and what it imports) or native (`native_reader.py`, rust/),
+is chosen once at import; see `tandem_kafka.runtime.native`. `decoder.py` is their interface.
 """
 
 from __future__ import annotations

@@ -112,9 +112,9 @@ class BatchWalk(NamedTuple):
 def walk_batches(records: memoryview, high_watermark: int) -> BatchWalk:
     """Read the headers of all complete batches.
 
-    The CRC covers neither the offset nor the length of a batch. For format v2, this function
-    therefore checks that they are consistent with each other and with the high watermark (unknown
-    if 0 or less).
+    The CRC covers neither the offset nor the length of a batch, nor its leader epoch (see
+    `open_reader`). For format v2, this function therefore checks that they are consistent with each
+    other and with the high watermark (unknown if 0 or less).
     """
     found = BatchWalk(0, None, None)
     before_last: tuple[BatchHeader, int | None] | None = None

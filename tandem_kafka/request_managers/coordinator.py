@@ -53,9 +53,9 @@ class CoordinatorManager(RequestManager):
     def offsets_destination(self) -> ToNode | None:
         """Return the destination of commits, lookups of committed offsets and LeaveGroup.
 
-        All use the same connection, because commits must reach the coordinator in order. It is
-        not the connection of JoinGroup: a parked JoinGroup would block commits of the remaining
-        partitions during the whole rebalance.
+        Invariant: all use the same connection, and never change it. On two, commits could overtake
+        each other. It is not the connection of JoinGroup: a parked JoinGroup would block commits of
+        the remaining partitions during the whole rebalance.
         """
         destination = self.destination()
         return None if destination is None else self._offsets_destination

@@ -107,7 +107,10 @@ class RecreatedTopics:
         return _Doubt(base, known, self._context.metadata.responses)
 
     def _drop(self, states: list[AssignedPartition]) -> None:
-        """Reset positions of deleted topics; drop all of them before any topic id changes."""
+        """Reset positions of deleted topics.
+
+        Invariant: all of them are dropped before any topic id changes; see `Commits`.
+        """
         for state in states:
             doubt = self._doubts.pop(state)
             tp = state.tp

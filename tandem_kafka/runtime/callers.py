@@ -33,6 +33,10 @@ _SEARCHES = 20
 def run(call: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that blocks instead of suspending, and return its result.
 
+    A wait blocks inside the coroutine, so that the stack of a blocked thread shows the methods of
+    the consumer, as `OwnerLock` needs. If an interrupt precedes the first step, Python warns that
+    the coroutine was never awaited; nothing has happened then.
+
     Raises:
         RuntimeError: The coroutine suspended: it belongs to an event loop.
     """

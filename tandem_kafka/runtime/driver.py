@@ -131,6 +131,7 @@ class ThreadDriver:
             else None
         )
         self._thread: threading.Thread | None = None
+        #: Writer: the network thread, once started.
         self._ended = True
 
     @property
@@ -162,8 +163,8 @@ class ThreadDriver:
 
         Any thread or signal handler may call this. It is cheap while no thread waits.
         """
-        # A waiter registers before it checks its condition. It therefore either sees a change made
-        # before this call, or is registered here.
+        # Invariant: a waiter registers before it checks its condition. It therefore either sees a
+        # change made before this call, or is registered here.
         woken = self.bell is not None and self.bell.ring()
         if self.waiting:
             woken |= self._wake()

@@ -200,7 +200,9 @@ class FetchBuffer:
         size = chunk.counted_bytes = chunk.size_bytes
         chunk.partition.buffered_bytes += size
         if chunk.error is not None:
-            chunk.partition.errors_put += 1  # no fetch until the application has seen the error
+            # Invariant: no fetch until the application has seen the error. A slow application would
+            # find a thousand copies of it.
+            chunk.partition.errors_put += 1
         self.queue.append(chunk, size)
 
     @property

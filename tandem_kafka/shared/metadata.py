@@ -88,8 +88,10 @@ class ClusterMetadata:
 
         A partition keeps its known leader if the response has an older leader epoch, unless the
         topic was recreated. A stale broker must not send us back to a previous leader (KIP-320).
-        A corrupted epoch, however, would otherwise be kept forever. The older epoch is therefore
-        accepted if the known one was only a hint, or if responses keep repeating it.
+
+        Invariant: no epoch is final, as nothing protects it on its way. Otherwise a corrupted one
+        would be kept forever. The older epoch is accepted if the known one was only a hint of a
+        fetch response, or if metadata responses keep repeating it.
         """
         known = self.snapshot
         self.responses += 1

@@ -87,7 +87,8 @@ TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
 class Position:
     """The next offset to return, and the leader epoch of the record before it.
 
-    Positions are compared by identity: two seeks to the same offset are two positions.
+    Invariant: positions are compared by identity, never by value. Two seeks to the same offset are
+    two positions, and what was fetched for the first one is stale.
     """
 
     offset: int
@@ -139,7 +140,11 @@ class Changes:
         self.states: dict[AssignedPartition, None] = {}
 
     def note(self, state: AssignedPartition) -> None:
-        """Record a change after it has been made."""
+        """Record a change.
+
+        Invariant: called after the change, with a new object as the count. A native loop returns
+        records without Python while `count` is the object that it knows.
+        """
         self.states[state] = None
         self.count += 1
 
@@ -183,7 +188,7 @@ class AssignedPartition(FetchProgress):
         # Writer: the network thread.
         self.state = FetchState.INITIALIZING
         self.base: Position | None = None
-        #: The topic of the base. If the topic is recreated, the base is dropped first and this
+        #: The topic of the base. Invariant: if it is recreated, the base is dropped first and this
         #: changes last. A reader that reads this before the position cannot mix the two topics.
         self.topic_id = NO_TOPIC_ID
         self._paused = self._paused_by_workers = False
@@ -258,7 +263,11 @@ class AssignedPartition(FetchProgress):
 
     @property
     def paused_by_workers(self) -> bool:
-        """Whether workers have paused it; neither they nor the application resume the other's."""
+        """Whether workers have paused it.
+
+        Invariant: a flag of its own. With one for both, workers would resume what the application
+        has paused in the meantime, and the application would end the limit of the workers.
+        """
         return self._paused_by_workers
 
     @paused_by_workers.setter
@@ -329,6 +338,9 @@ class AssignedPartition(FetchProgress):
 
         Invariant: also while the partition is unconfirmed. Otherwise nothing would try to reach a
         leader that the hold waits for (`Confirmation`).
+
+        Invariant: a condition notes its changes (`Changes.note`), or counts for
+        `waits_for_application`. Otherwise the partition would never be checked again.
         """
         return (
             self.state is FetchState.FETCHING
@@ -350,8 +362,8 @@ class AssignedPartition(FetchProgress):
     def set_position(self, position: Position, *, validate: bool = False) -> None:
         """Set a new base, which invalidates data fetched from the old one.
 
-        The base is stored before the state, and the application thread reads the state before the
-        base. It therefore never takes an unvalidated position for a valid one.
+        Invariant: the base is stored before the state, and the application thread reads the state
+        before the base. It therefore never takes an unvalidated position for a valid one.
         """
         self.base = position
         self._move(FetchState.AWAIT_VALIDATION if validate else FetchState.FETCHING)
@@ -385,7 +397,7 @@ class AssignedPartition(FetchProgress):
     def validated(self) -> None:
         """Continue fetching from a confirmed position.
 
-        The base must not change: the application may be returning records from it.
+        Invariant: the base does not change, as the application may be returning records from it.
         """
         self._move(FetchState.FETCHING)
 

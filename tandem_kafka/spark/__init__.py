@@ -7,6 +7,9 @@ If it does not, register the source:
     spark.dataSource.register(TandemKafkaDataSource)
 
 Needs `pip install tandem-kafka[spark]`. See docs/reference/spark.md.
+
+`source.py` is what Spark registers. `batch.py` and `stream.py` plan in the driver, `reading.py` and
+`sink.py` run in the workers.
 """
 
 from tandem_kafka.spark.needs import check_pyspark

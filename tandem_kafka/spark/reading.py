@@ -105,6 +105,8 @@ class _Range:
         tp, end = self._requested.tp, self._requested.end
         convert = self._reading.shape.converter(tp).convert
         self._consumer.assign([tp])
+        # Invariant: the limit precedes the seek, which starts the fetching. Records beyond the end
+        # would be thrown away, and a parked consumer must be silent.
         self._consumer.stop_at(tp, end)
         self._consumer.seek(tp, self._position)
         moved_ms = self._clock.now_ms()

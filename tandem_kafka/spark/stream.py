@@ -185,7 +185,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the ranges of a new or repeated batch."""
         first, last = from_json(start), from_json(end)
         beginning = beginning_in(end)
-        # If another source started the query, the log does not say where its first batch began.
+        # Without it, a batch that starts at `initialOffset` is the first one of another source, and
+        # the log does not say where it began.
         unknown = self._is_initial(start) and beginning is None
         if beginning is not None:
             first = beginning

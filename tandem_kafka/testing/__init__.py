@@ -11,6 +11,7 @@ def test_reads_everything():
         consumer.assign([partition])
         records = consumer.poll(1_000)[partition]
 
+`simulation.py` puts the parts together: `cluster`, `coordinator`, and network, time and threads.
 The fixtures for pytest are in `pytest_plugin`. pytest imports it in every project, so this module
 imports a name when it is first used.
 """

@@ -3,8 +3,8 @@
 The additional messages are defined by the JSON schema files in this folder, with kafka-python's
 message class.
 
-The response classes must have module-level names: kafka-python finds them through a registry of
-weak references.
+Invariant: the response classes have module-level names, although nothing uses some of them.
+kafka-python finds them through a registry of weak references.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
         version: int = broker_versions.api_version(message)
     except IncompatibleBrokerVersion as error:
         raise UnsupportedVersionError(_explain(message, broker_versions)) from error
-    # A broker that does not know the field ignores it, and would never request a computation.
+    # Invariant: assignors are announced only if the broker has the requests to compute with them.
+    # Any other ignores the field, which is a tagged one, and would never request a computation.
     if _has_assignors(message):
         choose_version(ConsumerGroupPrepareAssignmentRequest(), broker_versions)
     return version

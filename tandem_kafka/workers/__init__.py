@@ -1,7 +1,8 @@
 """Handles records in parallel: in order for each key, at least once, with commits out of order.
 
 `KeyedWorkers` works with a `KafkaConsumer` and threads or an executor, `AsyncKeyedWorkers` with an
-`AsyncKafkaConsumer` and coroutines.
+`AsyncKafkaConsumer` and coroutines. `control.py` is the loop of both, `workload.py` their state,
+and `threads.py`, `executors.py` and `tasks.py` call the handlers.
 
     with KafkaConsumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
         KeyedWorkers(consumer, handle, workers=64, retry=Retry(5)).run()

@@ -23,9 +23,9 @@ _Offsets = dict[TopicPartition, OffsetAndMetadata]
 class WorkerCommits:
     """Commits in the background at an interval, and at once before partitions are given up.
 
-    A rejected commit fences nothing. In a cooperative rebalance, a commit of the old generation is
-    rejected while the member keeps its partitions. If the membership has ended, the rebalance
-    listener is called with the lost partitions, and that fences them.
+    Invariant: a rejected commit fences nothing. In a cooperative rebalance, a commit of the old
+    generation is rejected while the member keeps its partitions. If the membership has ended, the
+    rebalance listener is called with the lost partitions, and that fences them.
     """
 
     def __init__(

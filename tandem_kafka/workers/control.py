@@ -1,7 +1,7 @@
 """The loop of `run()`: polls, hands out, commits, and drains. Written once for both drivers.
 
-The coroutines await only the methods of a `ConsumerPort` and a `Crew`. For `KeyedWorkers` these
-block and never suspend; for `AsyncKeyedWorkers` they suspend.
+Invariant: the coroutines await only the methods of a `ConsumerPort` and a `Crew`. For
+`KeyedWorkers` these block and never suspend; for `AsyncKeyedWorkers` they suspend.
 """
 
 from __future__ import annotations
@@ -254,7 +254,10 @@ class Control:
             await self._port.poll(min(CHECK_MS, left_ms), 1)
 
     async def _give_back(self, bases: dict[TopicPartition, int | None]) -> None:
-        """Resume what is paused, and seek back to the records that were dropped."""
+        """Resume what is paused, and seek back to the records that were dropped.
+
+        `poll()` has handed them out, so that the positions have passed them.
+        """
         assigned = self._port.assignment()
         paused, self._paused, self._full = self._paused & assigned, set(), False
         try:

@@ -102,6 +102,8 @@ def decode(tp: TopicPartition, base: int, metadata: str) -> DoneMap:
 def fits(window: int, undone: int, holes: int, limit: int) -> bool:
     """Tell whether a map fits into `limit`, no matter which records are done when it is written.
 
+    Invariant: intake stops for what could happen, as records can be done in any order.
+
     Args:
         window: Number of offsets from the base to the last one that may be marked.
         undone: How many of them are not done yet.

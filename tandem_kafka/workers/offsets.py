@@ -104,7 +104,9 @@ class PartitionOffsets(Generic[T]):
 
     def add(self, offset: int, leader_epoch: int, task: T) -> None:
         """Note that a record is handed out."""
-        self.pending[offset] = task  # first: an interrupt in between must not make it count as done
+        # Invariant: pending before the next offset moves past it, as all between two offsets counts
+        # as done. An interrupt in between repeats the record; the other order would lose it.
+        self.pending[offset] = task
         if leader_epoch != self._epoch:
             self._pass(offset, leader_epoch)
         self._next = offset + 1
@@ -165,7 +167,11 @@ class PartitionOffsets(Generic[T]):
         self.changes += 1
 
     def done_ranges(self) -> list[tuple[int, int]]:
-        """Return the ranges of done offsets after the base, ascending."""
+        """Return the ranges of done offsets after the base, ascending.
+
+        Invariant: with the restored marks that are not reached yet. Without them, a second crash
+        would repeat what the first one did not.
+        """
         base, end = self.base, self._next
         if base is None or end is None:
             return []

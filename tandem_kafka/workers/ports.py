@@ -80,8 +80,8 @@ class PlainPort:
     def wakeup(self) -> None:
         """End the present or the next `poll`.
 
-        Outside of `poll`, the consumer is not woken up: the wakeup would end another call, perhaps
-        one of a handler.
+        Invariant: outside of `poll`, the consumer is not woken up. The wakeup would end another
+        call, perhaps one of a handler.
         """
         self._wakeup_requested = True
         if self._polling:

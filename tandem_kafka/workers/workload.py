@@ -93,7 +93,11 @@ class Workload:
         return parts
 
     def fence(self, partitions: Iterable[TopicPartition]) -> None:
-        """End the assignment of these partitions: completions of their tasks change nothing."""
+        """End the assignment of these partitions: completions of their tasks change nothing.
+
+        Invariant: a running task keeps its lane all the same. Otherwise the next assignment could
+        handle the same key at the same time.
+        """
         for part in self.drop_queued(partitions):
             part.fenced = True
             del self.parts[part.tp]

@@ -1,4 +1,5 @@
-//! The budget for decoding ahead.
+//! The budget for decoding ahead: at most `fetch_buffer_max_bytes` of a consumer.
+//! `RecordReader::take` decodes the rest when it reaches it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -11,8 +11,8 @@ use crate::batches::varint::{PAST_THE_END, read_varint};
 /// The smallest possible record; it limits the memory allocated for a claimed number of records.
 const SMALLEST_RECORD: usize = 7;
 
-/// A part ends with the record that reaches one of these limits. Records can need much more memory
-/// than their encoding, so a large batch is never decoded at once. records/v2.py has the same limits.
+/// A part ends with the record that reaches one of these limits. A row needs more memory than an
+/// empty record, so a large batch is never decoded at once. records/v2.py has the same limits.
 const PART_RECORDS: usize = 65_536;
 const PART_BYTES: usize = 8 * 1024 * 1024;
 const PART_HEADERS: usize = 100_000;

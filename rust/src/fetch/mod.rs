@@ -25,8 +25,8 @@ const FLEXIBLE_FROM: i16 = 12;
 /// A decoded response, or the reason why it is malformed.
 pub type Fetched = Result<Response, String>;
 
-/// Limit for decoding a response on receipt. The rest is decoded when its records are taken, so that
-/// a response that decompresses to gigabytes is never decoded at once.
+/// Limit for decoding a response on receipt. Invariant: the rest is decoded when its records are
+/// taken. A response that decompresses to gigabytes is never decoded at once.
 pub const AHEAD_BYTES: usize = 32 * 1024 * 1024;
 
 fn is_flexible(version: i16) -> bool {

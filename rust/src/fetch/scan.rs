@@ -1,4 +1,5 @@
-//! Finds the records of a fetch response during its receipt.
+//! Finds the records of a fetch response during its receipt, so that those of each partition get a
+//! buffer of their own. Otherwise one slow partition would keep the whole response alive.
 
 use super::cursor::{Cursor, Read};
 use super::response::{check_version, read_head, read_partition_head, read_topic_name};

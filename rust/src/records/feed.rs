@@ -60,7 +60,7 @@ impl Feed {
 
     /// Returns the next record; None at the end, or if Python must act first.
     ///
-    /// The count and the return are atomic for Python: no Python code runs in between.
+    /// Invariant: the count and the return are atomic for Python: no Python code runs in between.
     fn next_record(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let index = self.given.load(Ordering::Relaxed);
         if index == self.len(py) || self.stopped.load(Ordering::Relaxed) {
@@ -216,8 +216,9 @@ impl Feed {
 
 /// The base class of a consumer that returns records in a loop.
 ///
-/// Any event that may prevent the next record replaces the object `changes.count`. While it is the
-/// same object, nothing has changed since the last `_find_feed`, which handles everything else.
+/// Invariant: an event that may prevent the next record replaces the object `changes.count` last.
+/// While it is the same object, nothing has changed since the last `_find_feed`, which read it
+/// before its checks, and which handles everything else. After a fork, `_find_feed` checks again.
 #[pyclass(frozen, subclass, module = "tandem_kafka._native")]
 pub struct Loop {
     current: UnderGil<Option<Current>>,

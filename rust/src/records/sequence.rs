@@ -190,8 +190,8 @@ impl Records {
 
     // --- a list ------------------------------------------------------------------------------
 
-    /// Makes `isinstance(records, list)` true. C code that reads a list's memory checks the real
-    /// type, and uses the sequence protocol.
+    /// Makes `isinstance(records, list)` true. The real type must not be a list, whose memory C
+    /// code reads directly. It checks the real type, and uses the sequence protocol for any other.
     #[getter]
     fn __class__<'py>(&self, py: Python<'py>) -> Bound<'py, PyType> {
         py.get_type::<PyList>()

@@ -1,13 +1,7 @@
 //! The standing fetch: which responses it takes, and what it fetches next.
 //!
-//! It belongs to one connection and one fetch session, with one request in flight. The states:
-//!
-//! | state | event | then |
-//! |---|---|---|
-//! | standing | a response that `check` accepts | its data is queued, the next fetch is sent |
-//! | standing | any other response | ended; Python gets the response |
-//! | standing | `end`, or the connection is lost | ended; a fetch in flight is Python's |
-//! | ended | a response | Python gets it |
+//! It belongs to one connection and one fetch session, with one request in flight. The table of its
+//! states is in request_managers/fetching/standing.py.
 //!
 //! The next fetch is the one that Python would send: `session.py`, `sizing.py` and
 //! `response_handler.py` are the counterparts.
@@ -144,7 +138,7 @@ impl Standing {
         if fetched.is_empty() {
             return;
         }
-        // What is decoded ahead must fit into the buffer, too; the reader decodes the rest.
+        // Invariant: what is decoded ahead fits into the buffer, too; the reader decodes the rest.
         let size: usize = fetched.iter().map(|each| each.size).sum();
         let left = self.order().room - self.queue.held() - size as i64;
         let mut ahead = AHEAD_BYTES.min(usize::try_from(left).unwrap_or(0));
@@ -165,6 +159,10 @@ impl Standing {
 
 impl Order {
     /// Returns the steps of a response without anything unusual; None if Python must decide.
+    ///
+    /// Invariant: usual is what Python would only queue. The session is the same, nothing is late,
+    /// throttled, unknown or named twice, and nothing hints at a leader, replica or truncation.
+    /// Each partition begins with the batch of its offset, in format v2, and has room.
     fn check(&self, response: &Response, now: Instant) -> Option<Vec<Step>> {
         let usual = !self.ended
             && now < self.until
@@ -189,6 +187,10 @@ impl Order {
     }
 
     /// Tells whether the buffer has room for this response and the next one.
+    ///
+    /// Invariant: one counter holds what all fetches in flight may bring, of orders and of Python,
+    /// and is read before the next one is sent. A response in flight arrives in any case, so the
+    /// buffer may exceed its limit by one response per slot.
     fn has_room(&self, steps: &[Step], response: &Response, queue: &Shared) -> bool {
         let received: usize = steps.iter().map(|step| step.bytes).sum();
         if received == 0 {

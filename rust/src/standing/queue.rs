@@ -49,6 +49,7 @@ enum Item {
 #[derive(Default)]
 pub struct Shared {
     items: Mutex<VecDeque<Item>>,
+    // Writer, unless noted: the network thread, in Python or in a standing fetch.
     added: AtomicU64,
     added_bytes: AtomicI64,
     /// The number of repeated fetches, and the bytes received and sent for them.
@@ -92,8 +93,8 @@ impl Shared {
     }
 }
 
-/// A first-in, first-out queue. One thread appends and one removes; nobody waits for the GIL while
-/// holding its lock.
+/// A first-in, first-out queue. One thread appends and one removes. Invariant: nobody waits for the
+/// GIL while holding its lock.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct ChunkQueue {
     pub shared: Arc<Shared>,

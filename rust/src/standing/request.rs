@@ -14,6 +14,8 @@ const FETCH: i16 = 1;
 /// The fields that all fetches of an order have in common.
 pub struct Template {
     pub version: i16,
+    /// That of Python's request, for all repetitions: only one is in flight on the connection, and
+    /// the last response is Python's.
     pub correlation_id: i32,
     /// None is null.
     pub client_id: Option<String>,

@@ -127,9 +127,10 @@ impl Engine {
             .map(|stream| Channel::new(number, location, stream, limit, tls))
     }
 
-    /// Queues a frame for the next poll. A system call here would hold the GIL, and it may wake a
-    /// local broker, which then takes the processor.
+    /// Queues a frame for the next poll. Invariant: no system call here, with the GIL held. It may
+    /// wake a local broker, which then takes the processor; the application would wait for both.
     pub fn send(&mut self, connection: usize, frame: Vec<u8>) {
+        // Invariant: any request of Python about its membership ends the copy of an earlier state.
         if RequestHeader::of(&frame).is_some_and(|header| header.ends_keepalive()) {
             self.keepalive = None;
         }
@@ -295,6 +296,8 @@ impl Engine {
         self.keepalive.take_if(|keepalive| keepalive.is_over(now));
         let keepalive = self.keepalive.as_ref()?;
         let channel = self.channels.get_mut(&connection)?;
+        // Invariant: nothing is sent while a response is due, which may bring a new epoch. A
+        // heartbeat with an old one would have the member fenced.
         if channel.is_open() && !channel.expected.awaits_heartbeat() {
             let correlation_id = self.last_beat.checked_sub(1).unwrap_or(-1);
             if let Some(frame) = keepalive.request(correlation_id) {
@@ -331,6 +334,7 @@ impl Engine {
         }
     }
 
+    /// Invariant: the copy follows the epoch in every response, also to heartbeats of Python.
     fn apply(&mut self, response: Option<Response>) -> bool {
         let Some(response) = response.filter(|response| !response.ends_membership()) else {
             self.keepalive = None;

@@ -2,7 +2,8 @@
 
 use super::expected::RequestHeader;
 
-/// REBALANCE_IN_PROGRESS: reported to Python, but the member must continue its heartbeats.
+/// REBALANCE_IN_PROGRESS: reported to Python. Invariant: heartbeats continue. A classic member that
+/// stops would be removed before it could join again.
 const REBALANCE_IN_PROGRESS: i16 = 27;
 /// The first versions with a throttle time and with tagged fields, in Heartbeat and SyncGroup.
 const FIRST_WITH_THROTTLE: i16 = 1;

@@ -72,7 +72,8 @@ impl KeepAlive {
         Some(i32::from_be_bytes(*bytes))
     }
 
-    /// Processes a response; true if Python must receive it.
+    /// Processes a response; true if Python must receive it: a target is sent only once. A signal
+    /// to compute an assignment is not passed on, because the coordinator repeats it.
     pub fn observe(&mut self, response: &Response) -> bool {
         let Some((epoch, interval_ms)) = response.member.filter(|_| response.error_code == 0)
         else {

@@ -25,8 +25,8 @@ impl Plan {
     }
 }
 
-/// The state that the network thread and the watchdog share. A thread that holds the engine never
-/// waits for the GIL, so the engine is free whenever Python cannot run.
+/// The state that the network thread and the watchdog share. Invariant: a thread that holds the
+/// engine never waits for the GIL, so the engine is free whenever Python cannot run.
 pub struct Shared {
     pub engine: Mutex<Option<Engine>>,
     plan: Mutex<Plan>,

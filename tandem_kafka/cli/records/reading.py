@@ -90,7 +90,8 @@ class SpanReader:
         """Yield records beyond the span as they arrive, without an end; also empty batches."""
         for tp, end in self._end.items():
             self._consumer.stop_at(tp, None)
-            # A fetch may have brought records beyond the end, which the span has left out.
+            # The last fetch may have brought records beyond the end, which the span has left out,
+            # and the position has passed them. Without the seek, `tail -F` would miss them.
             if self._consumer.position(tp) > end:
                 self._consumer.seek(tp, end)
         while True:

@@ -52,7 +52,7 @@ EMPTY_PAUSE_MS = 10
 #: How long a broker may park the fetch of quiet partitions, if this delays nothing else. For each
 #: fetch, the broker must check every partition of the session.
 QUIET_WAIT_MS = 5_000
-#: How long a broker may park a fetch on the bypass, which must be free for the next partition.
+#: How long a broker may park a fetch on the bypass. Invariant: it is soon free for the next one.
 BYPASS_WAIT_MS = 10
 #: If all have caught up: `fetch_max_wait_ms` / 50, at most 100 ms. They may have to wait that long
 #: for another slot.
@@ -96,8 +96,10 @@ class FetchManager(RequestManager):
     def end_changed_orders(self) -> None:
         """End the standing fetches if anything has changed; call this before each wait.
 
+        Invariant: an order that fails to end keeps no other one standing.
+
         Raises:
-            Exception: The first error; the other orders have ended all the same.
+            Exception: The first error.
         """
         versions = self._current_versions()
         if versions == self._order_versions:
@@ -123,7 +125,8 @@ class FetchManager(RequestManager):
     def _fill_slots(self, now_ms: int) -> PollResult:
         self._placement.update(now_ms)
         buffer = self._context.buffer
-        # Set before measuring, so that room made in the meantime wakes this thread again.
+        # Invariant: set before measuring, so that room made in the meantime wakes this thread
+        # again.
         buffer.starved = True
         was_starved, self._starved = self._starved, False
         wait_ms = self._bypass_parked(now_ms)
@@ -199,7 +202,8 @@ class FetchManager(RequestManager):
     def _check_partitions(self, slot: FetchSlot, now_ms: int) -> int:
         """Include or exclude the partitions to check; return when to check again, in ms.
 
-        A partition that only an event can make fetchable is checked again after that event.
+        A partition that only an event can make fetchable is checked again after that event. One
+        that waits for time or for the application stays in `to_check`.
         """
         limit = self._partition_limit()
         wait_ms = FOREVER_MS

@@ -85,7 +85,8 @@ class FetchPlacement:
             if slot is None:
                 continue
             if slot.purpose is Purpose.FETCH_QUIET:
-                # It was resumed or sought, for example, and must not wait for the parked fetch.
+                # Invariant: a partition that was resumed or sought, for example, does not wait for
+                # the parked fetch.
                 self._activate(slot, state)
             else:
                 slot.note(state)

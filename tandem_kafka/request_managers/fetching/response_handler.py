@@ -194,12 +194,13 @@ class FetchResponseHandler:
             return
         position = state.position
         if position is None or position.offset != requested.offset:
-            # First return the read-ahead records, then fetch from the position itself.
+            # Invariant: an error at `read_ahead` says nothing about the position. The buffer drains
+            # first, and then the position itself is requested.
             state.wait_for_drain = True
             return
         if state.out_of_range_at is not position:
-            # The policy may skip records, so a single response, which may be corrupted, is not
-            # enough.
+            # Invariant: a single response, which may be corrupted, is not enough for the policy,
+            # which may skip records. The same offset is requested once more.
             state.out_of_range_at, state.retry_at_ms = position, 0
             return
         log.info("%s: fetch offset %d is out of range", names_of([state.tp]), requested.offset)

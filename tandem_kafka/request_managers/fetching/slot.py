@@ -24,7 +24,7 @@ class FetchSlot:
 
     Invariant: while the transport repeats the fetch of this slot by an order, nothing that the
     order depends on changes. Each method that changes the partitions of the slot, of its session or
-    those to check therefore ends the order first.
+    those to check therefore ends the order first. Outside, they are read-only views.
 
     Args:
         node_id: The broker.

@@ -1,10 +1,34 @@
 """Lets the native transport repeat the fetches of a slot, and takes over what it has done.
 
-The order stands while nothing changes that Python has decided: every change ends it, and so does
-every response with anything unusual (rust/src/standing/order.rs). A slot ends its order before its
-partitions change (`FetchSlot`). Changes of positions, assignment and metadata end all orders
-(`FetchManager.end_changed_orders`). The transport only works inside `Transport.poll`, on this
-thread, so nothing happens between such a change and the end of the orders.
+In a steady stream, each fetch follows from the response before it. Python decides, and the
+transport repeats. For Python, all repetitions are one request, which stays in flight.
+
+    state     event                                     next      what happens
+    --------  ----------------------------------------  --------  --------------------------------
+    none      Python sends a fetch, and the slot is     standing  Python passes targets and limits
+              steady and settled (`allowed`)
+    none      the same, but the bypass of the broker    none      the response is Python's, whose
+              holds partitions                                    next fetch takes them back
+    standing  a usual response (`Order::check` in       standing  offsets and watermarks move, data
+              rust/src/standing/order.rs)                         is queued, the application wakes
+                                                                  up, the next fetch is sent
+    standing  any other response, also one for a        ended     Python gets the response as that
+              partition that Python has moved                     to its request
+    standing  a seek, a pause, the assignment or the    ended     the fetch in flight is Python's;
+              metadata (`end_changed_orders`)                     data for an old base is stale
+    standing  the slot changes: a partition is placed,  ended,    the same; if the fetch is parked,
+              moves in or out, or must be checked       before    the partition takes the bypass
+    standing  another slot of the broker moves a        ended     the same
+              partition to the bypass
+    standing  the connection is lost, or the consumer   ended     as for any request
+              closes
+    ended     Python has processed the response         none      the next fetch may stand again
+
+Invariant: nothing happens between a change and the end of the order. The transport only works
+inside `Transport.poll`, on this thread. A slot ends its order before its partitions change
+(`FetchSlot`). Positions, assignment and metadata are not the slot's:
+`FetchManager.end_changed_orders` compares their versions before each poll. A field thus has one
+writer at a time: the order inside `poll`, Python outside.
 """
 
 from __future__ import annotations
@@ -55,7 +79,10 @@ class StandingOrders:
         self._brought = brought
 
     def allowed(self, slot: FetchSlot) -> bool:
-        """Tell whether the next fetch of a slot may be repeated without Python."""
+        """Tell whether the next fetch of a slot may be repeated without Python.
+
+        Tasks and green threads cannot wait for the bell, so their consumers have no orders.
+        """
         return (
             self._context.bell is not None
             and native is not None

@@ -19,8 +19,9 @@ RebalanceEvent = PartitionsAssigned | PartitionsRevoked | PartitionsLost
 class CallbackRunner:
     """Runs one callback at a time, and continues when it has completed.
 
-    Each callback has a number, and `group.callback` is the number of the current one. A cancelled
-    callback does not run if it has not started, and its outcome is ignored.
+    Each callback has a number, and `group.callback` is the number of the current one. Invariant: a
+    cancelled callback does not run if it has not started, and its outcome is ignored. If a member
+    is fenced while `on_partitions_assigned` is queued, only `on_partitions_lost` is called.
 
     A callback that raised runs again with the same partitions when the application polls next.
     This does not apply to `on_partitions_lost`, because the partitions are lost in any case.

@@ -20,9 +20,9 @@ log = client_logger(__name__)
 class UngroupedMembership:
     """Assigns all partitions of the subscribed topics, as kafka-python does without a `group_id`.
 
-    As in a group, the assignment changes inside poll(), with calls of the listener. A partition
-    stays assigned while the metadata do not contain its topic. A broker that has just started may
-    not know the topic yet, and a new start by the reset policy would skip records.
+    As in a group, the assignment changes inside poll(), with calls of the listener. Invariant: a
+    partition stays assigned while the metadata do not contain its topic. A broker that has just
+    started may not know the topic yet, and a new start by the reset policy would skip records.
     """
 
     def __init__(self, context: ManagerContext) -> None:

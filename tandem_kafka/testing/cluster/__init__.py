@@ -1,4 +1,8 @@
-"""A small Kafka cluster in memory, which speaks the real protocol on a simulated network."""
+"""A small Kafka cluster in memory, which speaks the real protocol on a simulated network.
+
+`broker.py` decodes the requests that `apis` answers, from `cluster_state.py` and the logs of the
+partitions (`log.py`). Groups are in `tandem_kafka.testing.coordinator`.
+"""
 
 from __future__ import annotations
 

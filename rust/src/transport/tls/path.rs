@@ -1,4 +1,5 @@
-//! Checks of a chain that OpenSSL makes and rustls does not. A chain that does not pass them is
+//! Checks of a chain that OpenSSL makes and rustls does not: the key usage, the limits of trusted
+//! authorities, and other issuers that OpenSSL would take first. A chain that does not pass them is
 //! left to OpenSSL.
 
 use super::certificate::Details;

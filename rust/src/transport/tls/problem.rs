@@ -44,8 +44,9 @@ impl Problem {
     }
 }
 
-/// Whether OpenSSL would fail, too. It may succeed if rustls does not support a certificate or a
-/// handshake, for instance a certificate of version 1 or CBC ciphers.
+/// Whether OpenSSL would fail, too: expired, revoked, a wrong host, or our certificate is rejected.
+/// Invariant: anything else is tried with OpenSSL. It may succeed if rustls does not support a
+/// certificate or a handshake, for instance a certificate of version 1 or CBC ciphers.
 fn is_verdict(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(error) => is_verdict_on_certificate(error),

@@ -247,6 +247,7 @@ class ClassicMembership(RequestManager):
         self._end_membership()
         if isinstance(why, IllegalGenerationError):  # the coordinator still knows this member id
             self._group.fenced(member_id)
+        # Otherwise a sticky assignor would claim, in the next JoinGroup, what others own by now.
         self._calls.lost()
         owned = frozenset(self._subscription.assigned)
         for state in self._subscription.assigned.values():

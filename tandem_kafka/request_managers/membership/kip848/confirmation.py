@@ -78,6 +78,7 @@ class Confirmation:
         return self._confirmed_ms + SESSION_HEARTBEATS * interval_ms - now_ms
 
     def _is_cut_off(self, leaders: set[int]) -> bool:
+        # Invariant: only leaders count. While only the coordinator is missing, reading goes on.
         return bool(leaders) and leaders <= self._metadata.unreachable
 
     def _ask(self, leaders: Iterable[int], now_ms: int) -> PollResult:

@@ -126,7 +126,10 @@ class HeartbeatFields:
         )
 
     def plain(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Return a heartbeat that only identifies the member, as most of them do."""
+        """Return a heartbeat that only identifies the member, as most of them do.
+
+        Invariant: the transport may repeat it at any time, so it announces nothing new.
+        """
         config, plain = self._context.config, self._last_plain
         if plain is None or (plain.member_id, plain.member_epoch) != (member_id, epoch):
             plain = self._last_plain = ConsumerGroupHeartbeatRequest(
@@ -143,8 +146,8 @@ class HeartbeatFields:
             sent.rebalance_timeout_ms = config.max_poll_interval_ms
             fields["rebalance_timeout_ms"] = config.max_poll_interval_ms
         if self._subscribed != sent.subscribed:
-            # Names and regular expression are sent together, because they form one subscription.
-            # An empty value cancels an earlier one.
+            # Names and regular expression are sent together. For a broker, one would be enough, but
+            # librdkafka's mock broker crashes without the other. An empty value cancels an earlier.
             sent.subscribed = topics, regex = self._subscribed
             fields["subscribed_topic_names"] = sorted(topics)
             fields["subscribed_topic_regex"] = regex

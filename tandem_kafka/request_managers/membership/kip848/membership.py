@@ -357,8 +357,9 @@ class Kip848Membership(RequestManager):
     ) -> tuple[Exception, Reaction]:
         """Find out whether this member owns an instance id that the coordinator rejects as in use.
 
-        This can be so if the response to its first join was lost. The member therefore leaves
-        temporarily, which only the owner can do, and joins again.
+        This can be so if the response to its first join was lost: a known static member cannot join
+        again, not even as itself. The member therefore leaves temporarily (epoch -2), which only
+        the owner can do, and joins again. If that is rejected, another member has the id.
         """
         if self._rejected_instance is not None and reaction in (Reaction.LOST, Reaction.FAIL):
             rejected, self._rejected_instance = self._rejected_instance, None

@@ -1,4 +1,4 @@
-"""The responses of simulated brokers, one module for each request."""
+"""The responses of simulated brokers, one module for each request; `APIS` is their table."""
 
 from __future__ import annotations
 
