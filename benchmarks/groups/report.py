@@ -18,7 +18,8 @@ _METHOD = (
     "interval of a second in the classic protocol. Medians of {runs} runs for the first "
     "record and of {pauses} for the pause, with the clients taking turns. Topics have {partitions} "
     "partitions, and the steady stream has {per_second:,.0f} records a second. “times” compares "
-    "the figure that orders the table with that of {ours}: above 1, {ours} is better by this factor."
+    "the figure that orders the table with that of {ours}: above 1, {ours} is better by "
+    "this factor."
 )
 
 

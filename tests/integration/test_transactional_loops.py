@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, poll_until, wait_until
 from tests.integration.transactional_loop import PRODUCERS, TransactionalLoop
-from tests.kafka.admin import Record
-from tests.kafka.broker import KafkaCluster
 
 PARTITIONS = 4
 EACH = 25

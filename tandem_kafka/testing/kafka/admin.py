@@ -20,8 +20,6 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-__all__ = ["ClusterAdmin", "Record"]
-
 _TIMEOUT_S = 90.0
 #: Kafka cannot create ten thousand partitions in one request.
 _AT_ONCE = 5_000

@@ -25,8 +25,6 @@ from tandem_kafka.testing.kafka.settings import (
     write_properties,
 )
 
-__all__ = ["QUICK_START", "KafkaCluster"]
-
 #: Options for a JVM with a fast start and a small heap.
 QUICK_START: Final = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 

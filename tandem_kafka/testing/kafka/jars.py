@@ -10,8 +10,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["KAFKA_VERSION", "classpath"]
-
 KAFKA_VERSION = "4.3.0"
 
 _POM = Path(__file__).with_name("pom.xml")

@@ -7,8 +7,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 
-__all__ = ["free_ports"]
-
 # Below the range of ephemeral ports: while a broker is down, no outgoing connection of another
 # process takes its port, so the broker can use the port again.
 _LOWEST, _HIGHEST = 15_000, 32_000

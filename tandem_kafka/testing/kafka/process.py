@@ -14,8 +14,6 @@ from pathlib import Path
 from tandem_kafka.testing.kafka.jars import classpath
 from tandem_kafka.testing.kafka.security import scram_credentials
 
-__all__ = ["BrokerProcess", "java_command"]
-
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _READY = "Kafka Server started"
 _START_S = 180.0

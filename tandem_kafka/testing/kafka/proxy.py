@@ -6,8 +6,6 @@ import contextlib
 import socket
 import threading
 
-__all__ = ["Proxy"]
-
 _CHUNK = 65_536
 
 

@@ -13,15 +13,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-__all__ = [
-    "PASSWORD",
-    "SCRAM_MECHANISMS",
-    "USERS",
-    "Certificates",
-    "scram_credentials",
-    "write_certificate",
-]
-
 #: Users of every SASL mechanism. With an authorizer, `admin` may do everything.
 USERS: Final = ("admin", "alice", "bob")
 PASSWORD: Final = "a-password-for-tests"

@@ -9,14 +9,6 @@ from typing import Final
 
 from tandem_kafka.testing.kafka.security import PASSWORD, SCRAM_MECHANISMS, USERS, Certificates
 
-__all__ = [
-    "LISTENERS",
-    "OFFSETS_PARTITIONS",
-    "BrokerAddress",
-    "broker_settings",
-    "write_properties",
-]
-
 #: The listeners that clients use, named after their security protocols.
 LISTENERS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
