@@ -3,7 +3,6 @@
 mod deserialized;
 mod feed;
 mod fields;
-mod iterator;
 mod maker;
 mod reader;
 mod rows;
@@ -12,7 +11,6 @@ mod under_gil;
 
 pub use crate::records::deserialized::deserialize;
 pub use crate::records::feed::{Feed, Loop};
-pub use crate::records::iterator::RecordIterator;
 pub use crate::records::reader::RecordReader;
 pub use crate::records::rows::{Piece, Rows};
-pub use crate::records::sequence::Records;
+pub use crate::records::sequence::{RecordIterator, Records};
