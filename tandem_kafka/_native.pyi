@@ -1,15 +1,15 @@
 """Types of the native extension (rust/)."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from typing_extensions import Buffer
 
-from tandem_kafka.records.decoder import TakenRecords
-from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.types import ConsumerRecord
 
 ABI: int
+
+_ChunkT = TypeVar("_ChunkT")
 
 class Frame(Buffer):
     """A response of a broker without its length prefix; read-only bytes.
@@ -64,7 +64,7 @@ class Records(list[ConsumerRecord]):
     """Records of one partition, created on access. It behaves like a list, but is none."""
 
     @staticmethod
-    def join(parts: Sequence[TakenRecords | list[ConsumerRecord]]) -> Records: ...
+    def join(parts: Sequence[Iterable[ConsumerRecord]]) -> Records: ...
     def part(self, start: int, stop: int) -> Self: ...
     def before(self, offset: int) -> int: ...
     def place_of(self, index: int) -> tuple[int, int]: ...
@@ -149,10 +149,10 @@ class FetchProgress:
     buffered_bytes: int
     def __init__(self, *arguments: object) -> None: ...
 
-class ChunkQueue:
+class ChunkQueue(Generic[_ChunkT]):
     """See shared/fetch_buffer.py."""
 
-    def __init__(self, make_chunk: Callable[..., FetchedChunk]) -> None: ...
+    def __init__(self, make_chunk: Callable[..., _ChunkT]) -> None: ...
     @property
     def added(self) -> int: ...
     @property
@@ -163,9 +163,9 @@ class ChunkQueue:
     @property
     def repeated(self) -> tuple[int, int, int]: ...
     def reserve(self, size: int) -> None: ...
-    def append(self, chunk: FetchedChunk, size: int) -> None: ...
-    def first(self) -> FetchedChunk | None: ...
-    def take(self) -> FetchedChunk | None: ...
+    def append(self, chunk: _ChunkT, size: int) -> None: ...
+    def first(self) -> _ChunkT | None: ...
+    def take(self) -> _ChunkT | None: ...
     def __len__(self) -> int: ...
 
 _Sizes: TypeAlias = tuple[int, int, int]
@@ -176,7 +176,7 @@ class StandingFetch:
     def __init__(
         self,
         *,
-        queue: ChunkQueue,
+        queue: ChunkQueue[Any],
         bell: Bell,
         version: int,
         correlation_id: int,
