@@ -4,8 +4,8 @@ A deserializer is often a bound method of the object that owns the consumer. If 
 could reach it, neither object would ever be garbage-collected. A consumer that the application has
 dropped would keep its thread and its connections forever.
 
-Invariant: the network thread keeps no other object of the user's but assignors and patterns, which
-it has called (`request_managers.user_code`).
+Invariant: of the user's code, the network thread keeps only assignors, which it has called on
+another thread (`request_managers.user_code`).
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ class PythonFeed:
     Attributes:
         records: All records.
         given: The number of records that the loop has returned. Storing it moves the position.
+            Writer: the application thread.
         stopped: Whether the loop must return no further record.
     """
 

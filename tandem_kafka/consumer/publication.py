@@ -20,8 +20,8 @@ class Publication:
     """Whether the records of one call have been returned.
 
     Attributes:
-        done: This store moves all positions. Invariant: it is the last action of the public method,
-            after the lock of the reader has been released.
+        done: This store moves all positions. Writer: the application thread. Invariant: it is the
+            last action of the public method, after the lock of the reader has been released.
     """
 
     __slots__ = ("done",)

@@ -28,7 +28,7 @@ SLOW_MS: Final = 1_000
 
 
 class NodeState:
-    """The state of one broker, shared by its connections.
+    """The state of one broker, shared by its connections. Writer: the network thread.
 
     Attributes:
         node: The broker with its last known address.

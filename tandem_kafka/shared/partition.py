@@ -25,7 +25,7 @@ from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Topic
 
 
 class PythonFetchProgress:
-    """Implements the native `FetchProgress` in Python.
+    """Implements the native `FetchProgress` in Python. Writer: the network thread.
 
     Attributes:
         high_watermark: Of the last response.

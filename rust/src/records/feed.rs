@@ -21,6 +21,7 @@ import_exception!(tandem_kafka.errors, ConcurrentModificationError);
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Feed {
     source: Source,
+    /// Writer: the application thread. The store moves the position.
     given: AtomicUsize,
     stopped: AtomicBool,
     /// None while a record is being created.

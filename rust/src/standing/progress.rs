@@ -15,7 +15,7 @@ pub struct Progress {
     pub buffered_bytes: AtomicI64,
 }
 
-/// The base class of `AssignedPartition`; the Python one is in shared/progress.py.
+/// The base class of `AssignedPartition`; `PythonFetchProgress` is the other implementation.
 #[pyclass(frozen, subclass, module = "tandem_kafka._native")]
 pub struct FetchProgress(pub Arc<Progress>);
 
