@@ -311,6 +311,25 @@ def test_foreign_metadata_is_ignored_with_one_warning(caplog: pytest.LogCaptureF
         assert caplog.text.count("is ignored") == 1
 
 
+def test_the_end_of_a_transaction_is_committed_although_no_record_follows() -> None:
+    """Otherwise the group has a lag until somebody writes again."""
+    with Simulation() as simulation:
+        filled(simulation, 10)
+        consumer = reader(simulation, isolation_level="read_committed")
+        workers = simulated_workers(
+            simulation, consumer, lambda _: None, order="none", commit_interval_ms=100
+        )
+        workers.run(until=lambda: committed(simulation) == 10)
+        transaction = simulation.cluster.transaction()
+        transaction.produce(TP, b"dropped")
+        transaction.abort()
+        until_ms = simulation.clock.now_ms() + 5_000
+        ended = [lambda: committed(simulation) == 12, lambda: simulation.clock.now_ms() > until_ms]
+        workers.run(until=lambda: any(each() for each in ended))
+        assert committed(simulation) == 12, "behind the dropped record and the marker"
+        assert simulation.clock.now_ms() < until_ms
+
+
 PROTOCOLS = [
     pytest.param({}, id="eager"),
     pytest.param({"partition_assignment_strategy": [CooperativeStickyAssignor]}, id="cooperative"),
