@@ -421,6 +421,23 @@ def test_running_again_continues_where_the_last_run_ended() -> None:
         assert sorted(handled) == list(range(100))
 
 
+def test_a_stop_ends_one_run_only() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 40)
+        handled: list[int] = []
+
+        def handle(record: Any) -> None:
+            handled.append(record.offset)
+            if len(handled) == 10:
+                workers.stop()
+
+        workers = simulated_workers(simulation, reader(simulation), handle, order="none")
+        workers.run()
+        assert 10 <= len(handled) < 40
+        workers.run(until=lambda: len(handled) == 40)
+        assert sorted(handled) == list(range(40))
+
+
 def test_an_exception_that_is_not_an_error_ends_the_run_and_is_raised() -> None:
     with Simulation() as simulation:
         filled(simulation, 10)
