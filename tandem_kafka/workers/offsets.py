@@ -58,7 +58,10 @@ class PartitionOffsets(Generic[T]):
         self.pending: dict[int, T] = {}
         self.changes = self.committed_changes = 0
         self._limit = limit
+        #: The offset after the last one handed out or skipped, and the end of the last poll. What
+        #: lies between has no records, so no commit marks it while a record before is not done.
         self._next: int | None = None
+        self._reached = 0
         #: What an earlier assignment has done at and after `_next`.
         self._restored: list[tuple[int, int]] = []
         self._restored_epoch = UNKNOWN_EPOCH
@@ -82,12 +85,12 @@ class PartitionOffsets(Generic[T]):
     @property
     def next_offset(self) -> int | None:
         """The offset after the last one handed out; None before the first, if none is committed."""
-        return self._next
+        return None if self._next is None else max(self._next, self._reached)
 
     @property
     def base(self) -> int | None:
         """The lowest offset handed out and not done, or else the next offset."""
-        return next(iter(self.pending), self._next)
+        return next(iter(self.pending), self.next_offset)
 
     # --- handing out ---------------------------------------------------------------------------
 
@@ -124,8 +127,11 @@ class PartitionOffsets(Generic[T]):
 
     def reach(self, offset: int) -> None:
         """Note that there are no more records before `offset`."""
-        if self._next is None or offset > self._next:
+        known = self.next_offset
+        if known is None:
             self._next = offset
+        if known is None or offset > known:
+            self._reached = offset
             self.changes += 1
 
     @property
@@ -181,7 +187,7 @@ class PartitionOffsets(Generic[T]):
             if offset > at:
                 ranges.append((at, offset))
             at = offset + 1
-        return _joined(ranges, self._restored, end)
+        return _joined(ranges, self._restored, max(end, base))
 
     def snapshot(self, *, final: bool = False) -> Snapshot | None:
         """Return what to commit, or None if nothing has changed since the last commit.

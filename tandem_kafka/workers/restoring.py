@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem_kafka.errors import KafkaError, KafkaTimeoutError
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import OffsetAndMetadata
@@ -59,7 +59,7 @@ class Restoring:
             try:
                 committed = await self._port.committed(part.tp, LOOKUP_MS)
             except KafkaError as error:
-                if not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                if not error.retriable:
                     raise
                 self._note_failure(part, error)
                 return

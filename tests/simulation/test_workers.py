@@ -311,6 +311,25 @@ def test_foreign_metadata_is_ignored_with_one_warning(caplog: pytest.LogCaptureF
         assert caplog.text.count("is ignored") == 1
 
 
+def test_the_end_of_a_transaction_is_committed_although_no_record_follows() -> None:
+    """Otherwise the group has a lag until somebody writes again."""
+    with Simulation() as simulation:
+        filled(simulation, 10)
+        consumer = reader(simulation, isolation_level="read_committed")
+        workers = simulated_workers(
+            simulation, consumer, lambda _: None, order="none", commit_interval_ms=100
+        )
+        workers.run(until=lambda: committed(simulation) == 10)
+        transaction = simulation.cluster.transaction()
+        transaction.produce(TP, b"dropped")
+        transaction.abort()
+        until_ms = simulation.clock.now_ms() + 5_000
+        ended = [lambda: committed(simulation) == 12, lambda: simulation.clock.now_ms() > until_ms]
+        workers.run(until=lambda: any(each() for each in ended))
+        assert committed(simulation) == 12, "behind the dropped record and the marker"
+        assert simulation.clock.now_ms() < until_ms
+
+
 PROTOCOLS = [
     pytest.param({}, id="eager"),
     pytest.param({"partition_assignment_strategy": [CooperativeStickyAssignor]}, id="cooperative"),
@@ -400,6 +419,23 @@ def test_running_again_continues_where_the_last_run_ended() -> None:
         assert committed(simulation) == consumer.position(TP) <= len(handled)
         workers.run(until=lambda: len(handled) >= 100)
         assert sorted(handled) == list(range(100))
+
+
+def test_a_stop_ends_one_run_only() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 40)
+        handled: list[int] = []
+
+        def handle(record: Any) -> None:
+            handled.append(record.offset)
+            if len(handled) == 10:
+                workers.stop()
+
+        workers = simulated_workers(simulation, reader(simulation), handle, order="none")
+        workers.run()
+        assert 10 <= len(handled) < 40
+        workers.run(until=lambda: len(handled) == 40)
+        assert sorted(handled) == list(range(40))
 
 
 def test_an_exception_that_is_not_an_error_ends_the_run_and_is_raised() -> None:

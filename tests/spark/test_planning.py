@@ -9,7 +9,7 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.test_topics_found import planner, simulation
 
-from tandem_kafka.spark.cluster import Cluster  # isort: skip - see session
+from tandem_kafka.spark.cluster import Cluster, DataLossError  # isort: skip - see session
 from tandem_kafka.spark.schema import full_schema  # isort: skip
 from tandem_kafka.spark.stream import ReadMaxRows, StreamReader, stream_reader  # isort: skip
 
@@ -74,3 +74,34 @@ def test_each_batch_waits_anew_for_the_minimum(
     assert stream.latestOffset(first, limit) == first
     now[0] = 22_000
     assert stream.latestOffset(first, limit)["users"] == {"0": 2}
+
+
+#: What the cluster has, where the batch begins and ends, the loss, and the ranges without it.
+LOSSES = [
+    pytest.param(
+        {}, {"1": 2}, "users-1 is new but begins at offset 1", ["1", "2"], id="begun late"
+    ),
+    pytest.param({"0": 2}, {}, "partitions are gone: users-0", [], id="gone"),
+    pytest.param({"1": 2}, {"1": 1}, "users-1 went back from 2 to 1", [], id="went back"),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "loss", "left"), LOSSES)
+def test_lost_records_fail_a_batch_unless_that_is_accepted(
+    simulation: Simulation,
+    start: dict[str, int],
+    end: dict[str, int],
+    loss: str,
+    left: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    second = TopicPartition("users", 1)
+    simulation.cluster.add_partitions("users", 2)
+    simulation.cluster.produce(second, b"v", b"v")
+    simulation.cluster.delete_records(second, 1)
+    with pytest.raises(DataLossError, match=loss):
+        reader().partitions({"users": start}, {"users": end})
+    lenient = reader(failOnDataLoss="false")
+    ranges = lenient.partitions({"users": start}, {"users": end})
+    assert [str(each) for each in ranges] == ([f"users-1 [{left[0]}, {left[1]})"] if left else [])
+    assert loss in caplog.text

@@ -106,6 +106,23 @@ def test_a_revocation_drops_and_does_not_commit_what_is_collected(simulation: Si
     assert [n for partition, n in got if partition != gone.partition] == [0, 1, 2]
 
 
+def test_a_rebalance_does_not_wait_for_waiting_messages(simulation: Simulation) -> None:
+    stats, revoked = Raising(), list[Any]()
+    consumer = simulated(simulation, stats_cb=stats, statistics__interval__ms=300)
+    consumer.subscribe(["t"], on_revoke=lambda _, partitions: revoked.extend(partitions))
+    while len(consumer.assignment()) < 2:
+        consumer.poll(0.1)
+    interrupted(consumer, simulation, stats)
+    other = simulation.consumer("t", group_id="g")
+    other.poll(10)
+    for _ in range(10):
+        simulation.sleep(1_000)
+        assert consumer.poll(0) is not None or revoked
+        if revoked:
+            return
+    pytest.fail("the other member waits until 21 messages are handled")
+
+
 def test_a_close_commits_only_what_was_returned(simulation: Simulation) -> None:
     stats = Raising()
     consumer = member(simulation, stats_cb=stats, statistics__interval__ms=300)
@@ -265,20 +282,21 @@ def test_a_seek_without_an_offset_resets(simulation: Simulation) -> None:
     assert raised.value.args[0] == KafkaError._INVALID_ARG
 
 
+@pytest.mark.parametrize("known", ["on_lost", "on_revoke"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_the_callback_comes_in_the_call_after_a_late_poll(
-    simulation: Simulation, protocol: str
+    simulation: Simulation, protocol: str, known: str
 ) -> None:
+    """Without `on_lost`, `on_revoke` stands for it."""
     gone: list[str] = []
     session = {"session__timeout__ms": 6_000} if protocol == "classic" else {}
     consumer = simulated(
         simulation, max__poll__interval__ms=6_500, group__protocol=protocol, **session
     )
-    consumer.subscribe(
-        ["t"],
-        on_revoke=lambda *_: gone.append("revoked"),
-        on_lost=lambda *_: gone.append("lost"),
-    )
+    callbacks: dict[str, Any] = {"on_revoke": lambda *_: gone.append("on_revoke")}
+    if known == "on_lost":
+        callbacks["on_lost"] = lambda *_: gone.append("on_lost")
+    consumer.subscribe(["t"], **callbacks)
     while len(consumer.assignment()) < 2:
         consumer.poll(0.1)
     fill(simulation, 1)
@@ -288,7 +306,7 @@ def test_the_callback_comes_in_the_call_after_a_late_poll(
     assert message.error() == KafkaError._MAX_POLL_EXCEEDED
     assert gone == []
     assert offsets(polled(consumer, 1)) == [(0, 0)]
-    assert gone == ["lost"]
+    assert gone == [known]
 
 
 def test_a_long_wait_is_not_a_late_poll(simulation: Simulation) -> None:

@@ -266,6 +266,7 @@ def test_a_retried_connection_can_be_closed(
     while transport._python is None:
         assert transport.poll(100) == []
     transport.disconnect(number)
+    assert not transport._connections, "what is forgotten takes no turns and no memory"
     assert transport.poll(0) == []
     serve(good(authority), connections=2)
     number = transport.connect(peer.address)

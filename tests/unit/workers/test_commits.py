@@ -38,6 +38,7 @@ def test_what_a_failed_commit_had_is_committed_again() -> None:
     def after_a_second() -> None:
         clock.advance_to(clock.now_ms() + 1_000)
         run(commits.begin_if_due())
+        assert commits.next_ms > clock.now_ms(), "or the loop polls without a wait"
 
     task: Any = None
     part.offsets.add(0, 0, task)

@@ -28,6 +28,11 @@ class OffsetsMachine(RuleBasedStateMachine):
         self.done: set[int] = set()
         self.marked: set[int] = set()
         self.committed: OffsetAndMetadata | None = None
+        self.state: object = self.present  # at the last commit
+
+    @property
+    def present(self) -> object:
+        return self.offsets.base, self.offsets.done_ranges()
 
     @rule(count=st.integers(1, 40), gap=st.sampled_from([0, 0, 1, 700]))
     def produce(self, count: int, gap: int) -> None:
@@ -35,7 +40,7 @@ class OffsetsMachine(RuleBasedStateMachine):
         self.records |= set(range(self.produced_to, self.produced_to + count))
         self.produced_to += count
 
-    @rule(count=st.integers(1, 60))
+    @rule(count=st.sampled_from([1, 1, 9, 60]))
     def hand_out(self, count: int) -> None:
         for offset in sorted(o for o in self.records if o >= self.position)[:count]:
             if self.offsets.was_done(offset, 3):
@@ -47,6 +52,14 @@ class OffsetsMachine(RuleBasedStateMachine):
             else:
                 return
             self.position = offset + 1
+
+    @rule()
+    def reach(self) -> None:
+        """The end of a poll: the log may have no record there, as behind a transaction."""
+        following = (offset for offset in self.records if offset >= self.position)
+        self.position = min(following, default=self.produced_to)
+        if self.position:
+            self.offsets.reach(self.position)
 
     @precondition(lambda self: self.offsets.pending)
     @rule(data=st.data(), share=st.floats(0, 1))
@@ -65,7 +78,7 @@ class OffsetsMachine(RuleBasedStateMachine):
         self.committed, left_out = snapshot.to_commit(TP)
         assert left_out == 0, "the map did not fit"
         assert len(self.committed.metadata) <= LIMIT
-        self.offsets.committed_changes = snapshot.changes
+        self.offsets.committed_changes, self.state = snapshot.changes, self.present
         self.marked = {o for o in self.records if o < self.committed.offset}
         ranges = decode(TP, self.committed.offset, self.committed.metadata).ranges
         self.marked |= {o for o in self.records for s, e in ranges if s <= o < e}
@@ -80,6 +93,12 @@ class OffsetsMachine(RuleBasedStateMachine):
             self.position = self.committed.offset
             done = decode(TP, self.committed.offset, self.committed.metadata)
             self.offsets.restore(self.committed, done)
+        self.state = self.present
+
+    @invariant()
+    def the_end_is_committed_once_all_is_done(self) -> None:
+        if not self.offsets.pending and self.offsets.snapshot() is None:
+            assert self.present == self.state
 
     @invariant()
     def everything_before_the_base_is_done(self) -> None:
@@ -156,3 +175,21 @@ def test_what_was_marked_in_a_later_epoch_is_marked_again() -> None:
     again: PartitionOffsets[None] = PartitionOffsets(LIMIT)
     again.restore(snapshot.to_commit(TP)[0], snapshot.done)
     assert again.was_done(12, 5)
+
+
+def test_a_gap_at_the_end_needs_no_room() -> None:
+    """An aborted transaction, for example: no record is there, so no mark would say anything."""
+    offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    for offset in range(60):
+        offsets.add(offset, -1, None)
+    offsets.reach(60_000)
+    for offset in range(1, 60, 2):
+        offsets.finish(offset)
+    snapshot = offsets.snapshot()
+    assert snapshot is not None
+    commit, left_out = snapshot.to_commit(TP)
+    assert left_out == 0
+    assert commit.offset == 0
+    for offset in range(0, 60, 2):
+        offsets.finish(offset)
+    assert offsets.base == 60_000

@@ -133,6 +133,23 @@ def test_a_retry_wakes_a_thread_that_is_idle(begin: Begin) -> None:
     assert attempts[2] - attempts[1] >= 0.048
 
 
+def test_a_slow_retry_delays_no_later_one(begin: Begin) -> None:
+    """The thread that waits for the first retry is busy when the second one is due."""
+    again = threading.Barrier(2, timeout=20)
+    failed: set[int] = set()
+
+    def handle(record: Any) -> None:
+        if record.offset not in failed:
+            failed.add(record.offset)
+            raise ValueError("again")
+        again.wait()  # for the other one
+
+    workload, crew = begin(handle, 2, retry=Retry(2, backoff_ms=(50, 50)))
+    admit(workload, crew, range(2), keys=2)
+    wait_for(lambda: workload.done == 2 or workload.failure is not None)
+    assert workload.failure is None
+
+
 def test_a_batch_has_records_of_one_key(begin: Begin) -> None:
     batches: list[list[Any]] = []
     gate = threading.Event()

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -194,14 +195,34 @@ class WorkloadMachine(RuleBasedStateMachine):
             waiting = (o for o in model.undone if record_at(task.part.tp, o).key == task.lane[1])  # type: ignore[index]
             assert sorted(waiting)[: len(offsets)] == offsets, "in the order of the key"
 
+    @rule(count=st.integers(1, 60))
+    def work(self, count: int) -> None:
+        """A worker handles several records, one after the other."""
+        for _ in range(count):
+            self.take(1)
+            if self.with_worker:
+                self.end_call(self.with_worker.pop(), "done")
+
+    @rule(failed=st.booleans())
+    def take_after_the_end(self, failed: bool) -> None:
+        workload = self.workload
+        workload.stopped, workload.failure = not failed, ValueError() if failed else None
+        assert workload.take() is None, "nothing begins after stop() or a failure"
+        assert not workload.has_ready
+        workload.stopped, workload.failure = False, None
+
     @precondition(lambda self: self.with_worker)
-    @rule(data=st.data(), outcome=st.sampled_from(["done", "done", "failed", "back"]))
+    @rule(data=st.data(), outcome=st.sampled_from(["done", "done", "failed", "back", "abandoned"]))
     def settle(self, data: Any, outcome: str) -> None:
         index = data.draw(st.integers(0, len(self.with_worker) - 1))
-        task = self.with_worker.pop(index)
+        self.end_call(self.with_worker.pop(index), outcome)
+
+    def end_call(self, task: Task, outcome: str) -> None:
         model, sizes = self.models[task.part], [record.offset for record in task.records]
         done, self.settled = self.workload.done, False
-        if outcome == "back" and task.error is None and not task.failures:
+        if outcome == "abandoned" and (task.part.draining or task.part.fenced):
+            self.workload.abandon(task)
+        elif outcome == "back" and task.error is None and not task.failures:
             self.workload.take_back(task)
         elif outcome == "failed" and not (task.error is not None and task.refusals):
             self.workload.settle(task, ValueError("again"))
@@ -246,6 +267,8 @@ class WorkloadMachine(RuleBasedStateMachine):
                 after = {o for s, e in offsets.done_ranges() for o in range(s, e)}
                 known = model.done | model.marks
                 assert {o for o in known if o >= (offsets.base or 0)} <= after, "forgotten"
+            if part.restored and not part.backlog and model.admitted:
+                assert (offsets.next_offset or 0) > model.admitted[-1], "its commit stays behind"
             if part.backlog and part.restored:
                 assert self.room or len(offsets.pending) > part.resumes_at >= 0
             assert part.running == sum(task.part is part for task in self.with_worker)
@@ -300,3 +323,61 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 TestWorkload = WorkloadMachine.TestCase
+
+
+def workload_of(records: list[Any]) -> Workload:
+    """A workload that has read these records, but not the committed offset."""
+    workload = Workload(settings_of(1, "stop"), SimClock(), Random(1), nullcontext())
+    workload.assign(TPS)
+    workload.admit({TPS[0]: records}, {})
+    return workload
+
+
+def test_records_that_are_marked_move_the_base_when_they_are_handed_out() -> None:
+    """They were held back until the marks were read, so no poll tells where they end."""
+    workload = workload_of([record_at(TPS[0], offset) for offset in range(5, 8)])
+    part = workload.parts[TPS[0]]
+    workload.restore(part, OffsetAndMetadata(5, "", EPOCH), DoneMap([(6, 8)], EPOCH))
+    workload.hand_out_backlog()
+    task = workload.take()
+    assert task is not None
+    workload.settle(task, None)
+    (snapshot,) = workload.snapshots(TPS, final=False).values()
+    assert snapshot.base == 8
+    assert workload.in_flight == 0
+
+
+def test_a_backlog_is_tried_again_before_all_calls_have_ended() -> None:
+    """Nothing else ends the poll: far fewer records than allowed are in flight."""
+    workload = workload_of([record_at(TPS[0], offset) for offset in (*range(30), *range(330, 360))])
+    part = workload.parts[TPS[0]]
+    workload.restore(part, None, DoneMap())
+    workload.hand_out_backlog()
+    assert part.backlog
+    called: list[int] = []
+    workload.on_room = lambda: called.append(workload.in_flight)
+    while not called and (task := workload.take()) is not None:
+        workload.settle(task, None)
+    assert called
+    assert 0 < called[0] <= part.resumes_at
+    workload.hand_out_backlog()
+    assert workload.in_flight > called[0]
+
+
+@pytest.mark.parametrize("end", ["abandon", "take_back", "settle"])
+def test_a_drain_learns_that_its_last_call_has_ended(end: str) -> None:
+    workload = workload_of([record_at(TPS[0], offset) for offset in range(2)])
+    workload.restore(workload.parts[TPS[0]], None, DoneMap())
+    workload.hand_out_backlog()
+    running = [workload.take(), workload.take()]
+    (part,) = workload.drop_queued(TPS[:1])
+    part.draining = True
+    left: list[int] = []
+    workload.on_settled = lambda: left.append(part.running)
+    for task in running:
+        assert task is not None
+        if end == "settle":
+            workload.settle(task, None)
+        else:
+            getattr(workload, end)(task)
+    assert left[-1] == 0
