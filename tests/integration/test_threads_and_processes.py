@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
 from tandem_kafka.testing.kafka.broker import KafkaCluster
@@ -199,6 +200,47 @@ def test_a_fork_inside_a_loop_takes_no_record(
     assert seen == list(range(10))
 
 
+FORKING = """
+import os, sys
+from tandem_kafka import KafkaConsumer
+from tandem_kafka.errors import ForkedConsumerError
+
+servers, topic, group, count = sys.argv[1:]
+consumer = KafkaConsumer(
+    topic, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest"
+)
+offsets = []
+for record in consumer:
+    offsets.append(record.offset)
+    if len(offsets) == int(count):
+        break
+    if len(offsets) % (int(count) // 10) == 0:
+        child = os.fork()
+        if child == 0:
+            try:
+                next(consumer)
+            except ForkedConsumerError:
+                sys.exit(0)  # an exit with all finalizers
+            sys.exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+consumer.close()
+print(offsets == list(range(int(count))))
+"""
+
+
+def test_forks_that_end_disturb_no_stream(kafka: KafkaCluster, topic: str) -> None:
+    with Stream(kafka.bootstrap(), topic):
+        arguments = [kafka.bootstrap(), topic, f"group-of-{topic}", "1000"]
+        done = subprocess.run(
+            [sys.executable, "-c", FORKING, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_an_unclosed_consumer_warns_and_its_thread_ends(
     network_threads: Callable[[], list[str]], kafka: KafkaCluster, topic: str
 ) -> None:
@@ -225,6 +267,7 @@ def test_a_closed_consumer_does_not_warn(kafka: KafkaCluster) -> None:
 
 PROGRAM = """
 import sys
+from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 
 servers, topic, group, ending = sys.argv[1:]

@@ -19,8 +19,9 @@ from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.testing import Simulation
 from tests.scenarios import run_seed
+from tests.scenarios.numbered_records import next_values
 from tests.scenarios.runner import silence
-from tests.simulation.ledger import produce, topic, value_of
+from tests.simulation.ledger import topic
 from tests.simulation.standing import StandingSimulation, StandingTransport
 
 pytestmark = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
@@ -52,6 +53,12 @@ KINDS = {
     "bursts": Kind((120, 240), 1, False, {"wake": 12, "burst": 2, "backlog": 3}),
     "leases": Kind((4, 7), 2, True, {"seek": 4}),
     "moves": Kind((3, 8, 60), 2, False, {"wake": 4, "seek": 4, "move": 1, "swap": 2}),
+    "ends": Kind(
+        (3, 8, 60),
+        2,
+        False,
+        {"wake": 4, "seek": 4, "swap": 2, "limit": 4, "unlimit": 4, "truncate": 2, "recreate": 1},
+    ),
     "all": Kind(
         (3, 8, 120),
         2,
@@ -69,11 +76,64 @@ SOON_MS = 20
 CHANGING_MS = 2_500
 
 
+class Logs:
+    """What the partitions contain; each record names its offset and its time.
+
+    Attributes:
+        rewinds: Where a consumer may continue that has not noticed the loss of records yet.
+    """
+
+    def __init__(
+        self, simulation: StandingSimulation, partitions: Sequence[TopicPartition]
+    ) -> None:
+        self._simulation = simulation
+        self._values: dict[TopicPartition, list[bytes]] = {tp: [] for tp in partitions}
+        self._lost: set[tuple[TopicPartition, int, bytes]] = set()
+        self._version = 0
+        self.rewinds: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions}
+
+    def produce(self, tp: TopicPartition, count: int) -> None:
+        values = next_values(self._simulation, tp, count, self._version)
+        self._simulation.cluster.produce(tp, *values)
+        self._values[tp] += values
+
+    def truncate(self, tp: TopicPartition, offset: int) -> None:
+        partition = self._simulation.cluster.at(tp)
+        self._simulation.cluster.move_leader(tp, 3 - partition.leader, truncate_to=offset)
+        self._lose(tp, partition.log.end_offset)  # whole batches are lost
+
+    def recreate(self) -> None:
+        (name,) = {tp.topic for tp in self._values}
+        self._simulation.cluster.recreate_topic(name)
+        for tp in self._values:
+            self._lose(tp, 0)
+
+    def _lose(self, tp: TopicPartition, offset: int) -> None:
+        values = self._values[tp]
+        self._lost |= {(tp, at, values[at]) for at in range(offset, len(values))}
+        del values[offset:]
+        self._version += 1
+        self.rewinds[tp].add(offset)
+        self.produce(tp, 5)
+
+    def check(self, tp: TopicPartition, offset: int, value: bytes | None, expected: int) -> None:
+        """Check a record; lost ones may be returned until the consumer notices the loss."""
+        rewinds = self.rewinds[tp]
+        assert offset == expected or offset in rewinds, f"{tp}: {offset}, {expected} was next"
+        if [value] == self._values[tp][offset : offset + 1]:
+            rewinds -= {each for each in rewinds if each <= offset}
+            return
+        assert rewinds, f"{tp}: {value!r} at {offset}"
+        assert (tp, offset, value) in self._lost
+
+
 class History:
     """One consumer without a group, and what happens to its partitions.
 
     Attributes:
+        logs: What the partitions contain.
         expected: The offset of the next record, by partition.
+        limited: The partitions that have a stop.
         worst_ms: The longest wait of a partition with data at its leader.
     """
 
@@ -85,7 +145,10 @@ class History:
         if kind.racks:  # a lease for one partition in four
             for number, tp in enumerate(self.partitions):
                 simulation.cluster.move_leader(tp, 2 if number % 4 else 1)
+        self.logs = Logs(simulation, self.partitions)
         self.expected = dict.fromkeys(self.partitions, 0)
+        self.limited: set[TopicPartition] = set()
+        self.unread_since_seek: set[TopicPartition] = set()
         self.busy = random.sample(self.partitions, 3)
         self.dozing = random.sample(self.partitions, 3)
         self.consumer = self._consumer()
@@ -130,15 +193,17 @@ class History:
             self.poll(self.random.choice([0, 5, 20, 60]))
             self.simulation.sleep(self.random.choice([0, 10, 80]))
         self.consumer.resume(*self.consumer.assignment())
+        for tp in self.partitions:
+            self.unlimit(tp)
         until_ms = self.now_ms + 60_000
-        while any(self.expected[tp] < self.end_of(tp) for tp in self.partitions):
+        while any(self.unread(tp) for tp in self.partitions):
             assert self.now_ms < until_ms, "records do not arrive"
             self.poll(200)
 
     def trickle(self) -> None:
         for tp in self.busy:
             if self.random.random() < 0.7:
-                produce(self.simulation, tp, self.random.randrange(1, 4))
+                self.logs.produce(tp, self.random.randrange(1, 4))
 
     def happen(self) -> None:
         events = {"nothing": 40, **self.kind.events}
@@ -147,23 +212,25 @@ class History:
             getattr(self, event)(self.random.choice(self.partitions))
 
     def wake(self, _: TopicPartition) -> None:
-        produce(self.simulation, self.random.choice(self.dozing), 1)
+        self.logs.produce(self.random.choice(self.dozing), 1)
 
     def burst(self, _: TopicPartition) -> None:
         for tp in self.partitions:
-            produce(self.simulation, tp, 1)
+            self.logs.produce(tp, 1)
 
     def backlog(self, _: TopicPartition) -> None:
         """Produce what takes many fetches; an order that is made meanwhile expects data."""
         tp, other = self.random.sample(self.busy, 2)
         for _ in range(60):
-            produce(self.simulation, tp, 20)
+            self.logs.produce(tp, 20)
         self.simulation.sleep(20)
         self.consumer.pause(other)
         self.consumer.resume(other)
 
     def seek(self, tp: TopicPartition) -> None:
-        self.expected[tp] = self.random.randrange(self.expected[tp] + 1)
+        known = min(self.expected[tp], *self.logs.rewinds[tp], self.end_of(tp))
+        self.expected[tp] = self.random.randrange(known + 1)
+        self.unread_since_seek.add(tp)
         self.consumer.seek(tp, self.expected[tp])
         self._changing(tp)
 
@@ -180,16 +247,38 @@ class History:
     def sleep(self, _: TopicPartition) -> None:
         self.simulation.sleep(self.random.choice([50, 300, 1_500]))
 
+    def limit(self, tp: TopicPartition) -> None:
+        self.limited.add(tp)
+        self.consumer.stop_at(tp, self.expected[tp] + self.random.randrange(40))
+        self._changing(tp)
+
+    def unlimit(self, tp: TopicPartition) -> None:
+        if tp in self.limited:
+            self.limited.discard(tp)
+            self.consumer.stop_at(tp, None)
+            self._changing(tp)
+
+    def truncate(self, tp: TopicPartition) -> None:
+        """Lose records, read or not, and get others; a sought position has no epoch to notice."""
+        if tp not in self.unread_since_seek:
+            self.logs.truncate(tp, self.random.randint(0, self.end_of(tp)))
+            self._changing(*self.partitions)
+
+    def recreate(self, _: TopicPartition) -> None:
+        self.logs.recreate()
+        self.simulation.sleep(self.random.choice([0, 100]))
+        self._changing(*self.partitions)
+
     def swap(self, tp: TopicPartition) -> None:
         self.busy[self.random.randrange(len(self.busy))] = tp
 
     def poll(self, timeout_ms: int) -> None:
         for tp, records in self.consumer.poll(timeout_ms).items():
             for record in records:
-                assert record.offset == self.expected[tp], f"{tp}: {self.expected[tp]} is next"
-                assert record.value == value_of(tp, record.offset)
+                self.logs.check(tp, record.offset, record.value, self.expected[tp])
                 self.expected[tp] = record.offset + 1
-            assert self.consumer.position(tp) == self.expected[tp]
+                self.unread_since_seek.discard(tp)
+            assert self.logs.rewinds[tp] or self.consumer.position(tp) == self.expected[tp]
         self.look()
 
     # --- what must hold --------------------------------------------------------------------------
@@ -200,6 +289,10 @@ class History:
 
     def end_of(self, tp: TopicPartition) -> int:
         return self.simulation.cluster.at(tp).log.end_offset
+
+    def unread(self, tp: TopicPartition) -> bool:
+        end = self.end_of(tp)
+        return self.expected[tp] != end or any(each < end for each in self.logs.rewinds[tp])
 
     def _changing(self, *partitions: TopicPartition) -> None:
         for tp in partitions:

@@ -107,7 +107,8 @@ class PartitionLog:
         """Drop whole batches from `offset` on, as in an unclean election."""
         self._batches = [batch for batch in self._batches if batch.next_offset <= offset]
         self.end_offset = min(
-            self.end_offset, self._batches[-1].next_offset if self._batches else offset
+            self.end_offset,
+            self._batches[-1].next_offset if self._batches else self.start_offset,
         )
         self._epochs.truncate(self.end_offset)
         self._transactions = TransactionIndex()
