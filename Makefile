@@ -40,7 +40,7 @@ test: java $(VENV)/.test
 
 unit: $(VENV)/.test
 	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -m 'not slow' \
-	    tests/unit tests/simulation $(ARGS)
+	    tests/unit tests/simulation/test_membership.py tests/simulation/test_groups.py $(ARGS)
 
 # The library replaces the one that pip has built, whatever its name.
 native:

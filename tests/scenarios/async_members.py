@@ -72,6 +72,7 @@ class _AsyncMember:
         runner.run(self._consumer.start())
         self.assignment = self._consumer.assignment
         self.group_metadata = self._consumer.group_metadata
+        self.paused = self._consumer.paused
 
     @property
     def _core(self) -> Any:

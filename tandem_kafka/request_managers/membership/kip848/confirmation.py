@@ -17,12 +17,10 @@ from tandem_kafka.wire.messages import MetadataRequest
 
 #: Sessions are assumed to last as many heartbeats as by Kafka's defaults, 45 s to 5 s.
 SESSION_HEARTBEATS = 9
-#: How long records are held back once a broker responds again. The heartbeat takes much less. If it
-#: is not answered, the coordinator is down, and reading goes on without it.
-HOLD_MS = 5_000
-#: The same if this class has asked the leaders itself: it may have found one while a connection to
-#: the coordinator is still being opened. As fetches wait anyway, a longer hold delays nothing else.
-ASKED_HOLD_MS = 15_000
+#: How long records are held back once a broker responds again: longer than a connection to the
+#: coordinator takes to open, after which the heartbeat is answered. If it is not answered, the
+#: coordinator is down, and reading goes on without it.
+HOLD_MS = 15_000
 
 
 class Confirmation:
@@ -62,7 +60,7 @@ class Confirmation:
             # used again. The first fetch may succeed before the first heartbeat.
             self._cut_off_ms = now_ms
         asks = self._nothing_is_fetched()
-        left_ms = self._cut_off_ms + (ASKED_HOLD_MS if asks else HOLD_MS) - now_ms
+        left_ms = self._cut_off_ms + HOLD_MS - now_ms
         self._hold(left_ms > 0)
         if left_ms <= 0:
             return IDLE
