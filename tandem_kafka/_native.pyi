@@ -176,7 +176,7 @@ class StandingFetch:
     def __init__(
         self,
         *,
-        queue: ChunkQueue[Any],
+        queue: ChunkQueue[_ChunkT],
         bell: Bell,
         version: int,
         correlation_id: int,

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         for_code,
     )
+    from tandem_kafka._kafka import CorruptRecordError as _CorruptRecordError
+    from tandem_kafka._kafka import UnsupportedCodecError as _UnsupportedCodecError
+    from tandem_kafka.types import ConsumerRecord, TopicPartition
 else:
     # The classes of kafka-python, which have no type annotations.
     from kafka.errors import (
@@ -77,12 +80,6 @@ else:
         UnsupportedVersionError,
         for_code,
     )
-
-if TYPE_CHECKING:
-    from tandem_kafka._kafka import CorruptRecordError as _CorruptRecordError
-    from tandem_kafka._kafka import UnsupportedCodecError as _UnsupportedCodecError
-    from tandem_kafka.types import ConsumerRecord, TopicPartition
-else:
     from kafka.errors import CorruptRecordError as _CorruptRecordError
     from kafka.errors import UnsupportedCodecError as _UnsupportedCodecError
     from kafka.structs import TopicPartition

@@ -7,7 +7,7 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol
 from uuid import UUID
 
 from typing_extensions import TypeVar
@@ -234,7 +234,6 @@ class SubscriptionPattern:
     pattern: str
 
 
-@runtime_checkable
 class RebalanceListener(Protocol):
     """The interface of a listener for ``subscribe()``. Its methods may be coroutines.
 

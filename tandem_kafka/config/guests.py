@@ -1,4 +1,4 @@
-"""Checks of the options that take the user's objects or name other systems."""
+"""Checks of the options and arguments that take the user's objects or name other systems."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
 from tandem_kafka.config.checks import Check, objects
+from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.logs import client_logger
 
 log = client_logger(__name__)
 
 _PROXY_SCHEMES: Final = ("socks5", "socks5h", "http")
+_LISTENER_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned")
 _REPORTER_METHODS: Final = ("init", "metric_change", "metric_removal", "close")
 
 
@@ -101,3 +103,18 @@ KEY_PASSWORD: Final = Check(
     "a str, bytes, a callable that returns one, or None", _parse_key_password
 )
 SERVICE_NAME: Final = Check("a str, or None for 'kafka'", _parse_service_name)
+
+
+def check_listener(listener: Any) -> None:
+    """Check that an object can be a listener.
+
+    Raises:
+        ArgumentTypeError: A required method is missing.
+    """
+    missing = [name for name in _LISTENER_METHODS if not callable(getattr(listener, name, None))]
+    if listener is not None and missing:
+        msg = (
+            f"listener must have the methods {', '.join(_LISTENER_METHODS)}; "
+            f"{type(listener).__name__} has no {' and no '.join(missing)}"
+        )
+        raise ArgumentTypeError(msg)

@@ -39,11 +39,8 @@ class Rebalances(ConsumerRebalanceListener):
 
     def __init__(self, shared: Shared, offsets: StoredOffsets, consumer: Any) -> None:
         self._kafka, self._assigned, self._taken = shared.kafka, shared.assigned, shared.taken
-        self._clock, self._call, self._make = (
-            shared.clock,
-            shared.callbacks.run,
-            shared.changes.make,
-        )
+        self._clock, self._call = shared.clock, shared.callbacks.run
+        self._make = shared.changes.make
         self._offsets, self._consumer = offsets, consumer
         self._callbacks: dict[str, Callback | None] = {}
         self.subscribed = False

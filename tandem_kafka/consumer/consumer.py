@@ -111,9 +111,8 @@ class KafkaConsumer(
         self, config: Config, runtime: Runtime, topics: Sequence[str], transport: Any = None
     ) -> None:
         self._config, self._written = named_client(config)
-        config = self._config
-        parts = Parts(config, runtime, Threads(runtime.clock, runtime.driver), transport)
-        self._begin(parts, topics)
+        callers = Threads(runtime.clock, runtime.driver)
+        self._begin(Parts(self._config, runtime, callers, transport), topics)
 
     if TYPE_CHECKING:
 

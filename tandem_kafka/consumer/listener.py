@@ -8,39 +8,16 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.errors import ArgumentTypeError, RebalanceCallbackError
+from tandem_kafka.errors import RebalanceCallbackError
 from tandem_kafka.events.background import BackgroundEvent
-from tandem_kafka.types import RebalanceListener, TopicPartition
+from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
     from tandem_kafka._kafka import ConsumerRebalanceListener
 else:
     from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
-__all__ = [
-    "ConsumerRebalanceListener",
-    "ListenerCalls",
-    "RebalanceListener",
-    "callback_error",
-    "check_listener",
-]
-
-_REQUIRED = ("on_partitions_revoked", "on_partitions_assigned")
-
-
-def check_listener(listener: Any) -> None:
-    """Check that an object can be a listener.
-
-    Raises:
-        ArgumentTypeError: A required method is missing.
-    """
-    missing = [name for name in _REQUIRED if not callable(getattr(listener, name, None))]
-    if listener is not None and missing:
-        msg = (
-            f"listener must have the methods {', '.join(_REQUIRED)}; "
-            f"{type(listener).__name__} has no {' and no '.join(missing)}"
-        )
-        raise ArgumentTypeError(msg)
+__all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error"]
 
 
 def callback_error(error: Exception) -> RebalanceCallbackError:

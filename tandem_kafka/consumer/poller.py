@@ -16,11 +16,8 @@ from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
 
-
 #: How often an error that is raised again and again is logged.
 INTERVAL_MS = 60_000
-
-
 #: How many lines there may be in that time: the text of an error of the user's code may have
 #: another address or number each time.
 MOST_LINES = 10

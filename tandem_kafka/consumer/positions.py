@@ -117,20 +117,17 @@ class Positions:
 
     def pause(self, partitions: Iterable[TopicPartition], *, by_workers: bool = False) -> None:
         """Stop returning records of these partitions."""
-        self._core.ask_now(
-            Pause(
-                deadline_ms=self._core.deadline_ms(None),
-                partitions=frozenset(partitions),
-                by_workers=by_workers,
-            )
-        )
+        self._change(Pause, partitions, by_workers)
 
     def resume(self, partitions: Iterable[TopicPartition], *, by_workers: bool = False) -> None:
         """Return records of these partitions again, unless others have paused them."""
-        self._core.ask_now(
-            Resume(
-                deadline_ms=self._core.deadline_ms(None),
-                partitions=frozenset(partitions),
-                by_workers=by_workers,
-            )
-        )
+        self._change(Resume, partitions, by_workers)
+
+    def _change(
+        self,
+        kind: type[Pause | Resume],
+        partitions: Iterable[TopicPartition],
+        by_workers: bool,
+    ) -> None:
+        deadline_ms, chosen = self._core.deadline_ms(None), frozenset(partitions)
+        self._core.ask_now(kind(deadline_ms=deadline_ms, partitions=chosen, by_workers=by_workers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tandem_kafka.config.guests import check_listener
 from tandem_kafka.consumer.arguments import (
     check_partitions,
     check_regex,
@@ -12,7 +13,6 @@ from tandem_kafka.consumer.arguments import (
     compile_pattern,
 )
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.listener import check_listener
 from tandem_kafka.consumer.owned import Owned, steering
 from tandem_kafka.consumer.parts import Parts
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex

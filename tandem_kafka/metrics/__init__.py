@@ -11,27 +11,22 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 from kafka.metrics import Metrics
 
 from tandem_kafka.metrics.registry import (
-    COLLECT_MS,
     FLUSH_MS,
     ConsumerMetrics,
     Gauge,
-    Meter,
     MetricChange,
     Traffic,
 )
-from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, FETCH, SENSORS
+from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, SENSORS
 
 __all__ = [
     "AGES",
-    "COLLECT_MS",
     "CONSUMER",
     "COORDINATOR",
-    "FETCH",
     "FLUSH_MS",
     "SENSORS",
     "ConsumerMetrics",
     "Gauge",
-    "Meter",
     "MetricChange",
     "Metrics",
     "Traffic",

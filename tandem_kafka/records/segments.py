@@ -27,8 +27,6 @@ from tandem_kafka.types import UNKNOWN_EPOCH
 
 #: The key of a marker has two 16-bit numbers: its version and its type (0 abort, 1 commit).
 _KIND = slice(2, 4)
-
-
 _ABORT = b"\x00\x00"
 
 

@@ -9,8 +9,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tandem_kafka.config.guests import check_listener
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError, NoGroupError
-from tandem_kafka.types import RebalanceListener, SubscriptionPattern
+from tandem_kafka.types import SubscriptionPattern
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.done_map import MIN_LIMIT_BYTES
 from tandem_kafka.workers.retry import Retry
@@ -65,12 +66,7 @@ class WorkerSettings:
         _check_duration("drain_timeout_ms", self.drain_timeout_ms, 0)
         if not isinstance(self.retry, Retry):
             raise ArgumentTypeError(f"retry must be a Retry, got {self.retry!r}")
-        if self.listener is not None and not isinstance(self.listener, RebalanceListener):
-            msg = (
-                "listener must have the methods on_partitions_revoked and on_partitions_assigned, "
-                f"got {self.listener!r}"
-            )
-            raise ArgumentTypeError(msg)
+        check_listener(self.listener)
         self._check_drain(config)
 
     def _check_functions(self) -> None:

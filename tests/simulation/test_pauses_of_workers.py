@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.simulation.simulated_workers import simulated_workers
 from tests.simulation.test_workers import TP, filled, reader
+
+
+def slow_workers(
+    simulation: Simulation, consumer: KafkaConsumer[Any, Any], handled: list[int], duration_ms: int
+) -> Any:
+    """Return workers that handle one record at a time, and have no room for more than 50."""
+    return simulated_workers(
+        simulation,
+        consumer,
+        lambda record: handled.append(record.offset),
+        order="none",
+        at_once=1,
+        duration_ms=lambda: duration_ms,
+        max_in_flight=50,
+    )
 
 
 def test_what_the_application_has_paused_stays_paused() -> None:
@@ -40,15 +56,7 @@ def test_a_pause_of_the_application_outlasts_that_of_the_workers() -> None:
         filled(simulation, 200)
         consumer = reader(simulation, max_poll_records=40)
         handled: list[int] = []
-        workers = simulated_workers(
-            simulation,
-            consumer,
-            lambda record: handled.append(record.offset),
-            order="none",
-            at_once=1,
-            duration_ms=lambda: 50,
-            max_in_flight=50,
-        )
+        workers = slow_workers(simulation, consumer, handled, 50)
 
         def pause() -> bool:
             progress = workers.progress().get(TP)
@@ -84,15 +92,7 @@ def test_the_application_does_not_resume_what_the_workers_have_paused() -> None:
                     stuck.add(consumer.health().partitions[TP].stuck)
             return len(handled) == 300
 
-        workers = simulated_workers(
-            simulation,
-            consumer,
-            lambda record: handled.append(record.offset),
-            order="none",
-            at_once=1,
-            duration_ms=lambda: 300,
-            max_in_flight=50,
-        )
+        workers = slow_workers(simulation, consumer, handled, 300)
         workers.run(until=resume)
         assert 40 < most[0] <= 50
         assert "its workers take no more records of it at present" in stuck

@@ -302,3 +302,9 @@ def test_no_common_version_is_explained(message: Any, client: str, broker: str) 
 def test_an_unknown_request_is_explained() -> None:
     with pytest.raises(UnsupportedVersionError, match="the broker supports no version of it"):
         choose_version(JoinGroupRequest(), BrokerVersionData((4, 0), {1: (0, 1)}))
+
+
+def test_the_repr_of_a_connection() -> None:
+    assert repr(BrokerConnection(NODE_1, "client")) == (
+        f"<BrokerConnection to {NODE_1}, connecting, 0 in flight>"
+    )

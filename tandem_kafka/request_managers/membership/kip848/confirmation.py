@@ -59,12 +59,12 @@ class Confirmation:
             # Nothing can be read now, or could until now: managers are polled when a broker can be
             # used again. The first fetch may succeed before the first heartbeat.
             self._cut_off_ms = now_ms
-        asks = self._nothing_is_fetched()
         left_ms = self._cut_off_ms + HOLD_MS - now_ms
         self._hold(left_ms > 0)
         if left_ms <= 0:
             return IDLE
-        unsent, wait_ms = self._ask(leaders, now_ms) if asks and self._cut_off else IDLE
+        asks = self._cut_off and self._nothing_is_fetched()
+        unsent, wait_ms = self._ask(leaders, now_ms) if asks else IDLE
         return PollResult(unsent, min(left_ms, wait_ms))
 
     def _nothing_is_fetched(self) -> bool:

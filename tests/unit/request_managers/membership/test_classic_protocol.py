@@ -333,3 +333,12 @@ def test_a_rejected_login_is_raised_and_retried() -> None:
     assert [type(each) for each in member.world.raised()] == [AuthenticationError]
     _, again = member.world.wait_and_send(member.manager)
     assert kind(again) is JoinGroupRequest
+
+
+def test_the_repr_of_a_membership() -> None:
+    member = Member()
+    assert repr(member.manager) == "<ClassicMembership '' of 'readers', unjoined, generation -1>"
+    member.join()
+    assert repr(member.manager) == (
+        "<ClassicMembership 'member-1' of 'readers', stable, generation 4>"
+    )
