@@ -20,7 +20,7 @@ from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.any_node import AnyNodeRequests
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.connection import Delivery
-from tandem_kafka.network.link import ConnectionKey, Link
+from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
 from tandem_kafka.network.offloading import Offloader
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
@@ -67,12 +67,15 @@ class NetworkClient:
         self._settings = settings
         self._transport = transport
         self._nodes = nodes
-        self._pool = ConnectionPool(settings, transport, driver, random, metrics)
+        self._pool = ConnectionPool(
+            settings, transport, driver, random, self._fail_waiting, metrics
+        )
+        #: Requests that are done, until `_deliver` completes their futures.
+        self._outcomes = self._pool.outcomes
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
         self._any_node = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
         self._known_by_id: dict[int, Node] = {}
         self._destinations: dict[int, Node] = {}
-        self._deliveries: list[Delivery] = []
         #: The earliest deadline of the queued requests.
         self._expires_ms = NO_DEADLINE_MS
         #: Whether there may be connections to servers that are no longer used.
@@ -125,14 +128,12 @@ class NetworkClient:
         self._update_nodes()
         self._pool.maintain(now_ms)
         news = self._note_unreachable()
-        if self._queues or self._any_node or self._has_unused or self._pool.has_outcomes:
-            self._collect_outcomes()
+        if self._queues or self._any_node or self._has_unused or self._outcomes:
             self._expire(now_ms)
             self._send_to_nodes(now_ms)
             changed = self._any_node.send(now_ms)
             if self._has_unused and not self._any_node.queue:
                 self._has_unused = self._pool.close_unused(self._known_by_id)
-            self._collect_outcomes()
             news |= self._deliver() or changed
         if news:
             return 0
@@ -160,7 +161,6 @@ class NetworkClient:
         handled = False
         for event in events:
             handled |= self._pool.handle(event, now_ms)
-        self._collect_outcomes()
         return self._deliver() or handled
 
     def close(self) -> None:
@@ -168,7 +168,6 @@ class NetworkClient:
         error = KafkaConnectionError("the consumer is closing")
         for node_id in {link.key[0] for link in self._pool.links()}:
             self._pool.disconnect(node_id, "the consumer is closing")
-        self._collect_outcomes()
         for queue in (*self._queues.values(), self._any_node.queue):
             self._fail_queue(queue, error)
         self._transport.close()
@@ -226,7 +225,7 @@ class NetworkClient:
             elif queue:
                 self._open(key, now_ms)
             if not queue:
-                del self._queues[key]
+                self._queues.pop(key, None)
 
     def _open(self, key: ConnectionKey, now_ms: int) -> None:
         node_id, purpose = key
@@ -243,18 +242,16 @@ class NetworkClient:
 
     # Failing.
 
-    def _collect_outcomes(self) -> None:
-        losses, deliveries = self._pool.take_outcomes()
-        for loss in losses:
-            for key in list(self._queues):
-                if key == loss.key or (loss.final and key[0] == loss.key[0]):
-                    self._fail_queue(self._queues.pop(key), loss.error)
-            if loss.final and loss.for_any:
-                self._fail_queue(self._any_node.queue, loss.error)
-        self._deliveries += deliveries
+    def _fail_waiting(self, loss: LinkLoss) -> None:
+        """Fail the requests that waited for a connection."""
+        for key in list(self._queues):
+            if key == loss.key or (loss.final and key[0] == loss.key[0]):
+                self._fail_queue(self._queues.pop(key), loss.error)
+        if loss.final and loss.for_any:
+            self._fail_queue(self._any_node.queue, loss.error)
 
     def _fail_queue(self, queue: deque[UnsentRequest], error: Exception) -> None:
-        self._deliveries += [Delivery(request, error) for request in queue]
+        self._outcomes += [Delivery(request, error) for request in queue]
         queue.clear()
 
     def _expire(self, now_ms: int) -> None:
@@ -263,7 +260,7 @@ class NetworkClient:
         self._expires_ms = NO_DEADLINE_MS
         for queue in (*self._queues.values(), self._any_node.queue):
             waiting = [request for request in queue if now_ms < request.deadline_ms]
-            self._deliveries += [
+            self._outcomes += [
                 Delivery(request, self._timeout_error(request))
                 for request in queue
                 if now_ms >= request.deadline_ms
@@ -289,11 +286,12 @@ class NetworkClient:
     def _deliver(self) -> bool:
         """Complete the futures; return whether there were any."""
         some = False
-        while self._deliveries:
-            deliveries, self._deliveries = self._deliveries, []
-            for delivery in deliveries:
-                some = some or not delivery.request.future.done
-                delivery.deliver()
+        while self._outcomes:
+            outcomes = self._outcomes.copy()
+            self._outcomes.clear()
+            for outcome in outcomes:
+                some = some or not outcome.request.future.done
+                outcome.deliver()
         return some
 
     # Waiting.

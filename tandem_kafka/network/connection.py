@@ -1,6 +1,7 @@
 r"""The protocol on one connection to a broker, without sockets and without a clock.
 
-Frames are passed to `receive` and returned by `data_to_send`; the time is an argument. The states:
+Received frames are passed to `receive`, frames to send to `write`; the time is an argument. The
+states:
 
     CONNECTING --opened--> NEGOTIATING --versions--> READY
                                       \--versions, SASL--> AUTHENTICATING --accepted--> READY
@@ -132,6 +133,7 @@ class BrokerConnection:
         self,
         node: Node,
         client_id: str | None,
+        write: Callable[[bytes], None],
         limits: BrokerVersionData | None = None,
         exchange: Callable[[], SaslExchange] | None = None,
     ) -> None:
@@ -142,11 +144,11 @@ class BrokerConnection:
         self.ready_ms = 0
         self.last_response_ms = 0
         self._client_id = encode_nullable(client_id)
+        self._write = write
         self._limits = limits
         self._make_exchange = exchange
         self._exchange: SaslExchange | None = None
         self._in_flight: deque[_InFlight] = deque()
-        self._outgoing: list[bytes] = []
         self._correlation_id = 0
         self._chosen_versions: dict[tuple[Any, ...], int] = {}
 
@@ -180,11 +182,6 @@ class BrokerConnection:
             if held_ms is None
             else max(oldest.sent_ms, self.last_response_ms) + held_ms
         )
-
-    def data_to_send(self) -> list[bytes]:
-        """Return the frames to send, once."""
-        frames, self._outgoing = self._outgoing, []
-        return frames
 
     # Setup: versions, then credentials.
 
@@ -243,7 +240,7 @@ class BrokerConnection:
     # Requests and responses.
 
     def send(self, request: UnsentRequest, now_ms: int) -> None:
-        """Encode a request.
+        """Send a request.
 
         Raises:
             UnsupportedVersionError: No version is supported by both sides.
@@ -255,7 +252,7 @@ class BrokerConnection:
         self, message: Any, version: int, now_ms: int, request: UnsentRequest | None = None
     ) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        self._outgoing.append(self._encode(message, version, self._correlation_id))
+        self._write(self._encode(message, version, self._correlation_id))
         # The setup of a connection has its own deadline.
         timeout_ms = request.timeout_ms if request is not None else FOREVER_MS
         deadline_ms = now_ms + timeout_ms
@@ -350,7 +347,6 @@ class BrokerConnection:
         """Close the connection; return the requests in flight with their errors."""
         self._transition(_Event.LOST)
         in_flight, self._in_flight = self._in_flight, deque()
-        self._outgoing.clear()
         # An invalid frame belongs to the oldest request; the others get a retriable error.
         blamed = in_flight[0] if in_flight and isinstance(error, KafkaProtocolError) else None
         deliveries = []

@@ -1,17 +1,17 @@
 """The connections of a consumer: opens them on demand, and closes idle and overdue ones.
 
 There is one connection per broker and purpose. Unsent requests belong to the client, which uses
-`link` and `open` and learns of lost connections from `take_outcomes`.
+`link` and `open` and learns of lost connections from `on_loss`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from tandem_kafka.config import Config
-from tandem_kafka.errors import KafkaConnectionError, KafkaError
+from tandem_kafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
@@ -67,8 +67,17 @@ class NetworkCounters:
 class ConnectionPool:
     """All connections, and the state of all brokers.
 
+    Args:
+        settings: The network options.
+        transport: Sends and receives the frames.
+        driver: Runs what may block, for example the lookup of a host name.
+        random: Random numbers.
+        on_loss: Called with each connection that has ended unplanned.
+        metrics: The metrics of the consumer.
+
     Attributes:
         counters: Totals since the start.
+        outcomes: Requests that are done, until the client completes their futures.
     """
 
     def __init__(
@@ -77,6 +86,7 @@ class ConnectionPool:
         transport: Transport,
         driver: Offloader,
         random: Random,
+        on_loss: Callable[[LinkLoss], None],
         metrics: ConsumerMetrics | None = None,
     ) -> None:
         self._settings = settings
@@ -96,8 +106,8 @@ class ConnectionPool:
         self._by_number: dict[int, Link] = {}
         self._states: dict[int, NodeState] = {}
         self._outages = Outages()
-        self._losses: list[LinkLoss] = []
-        self._deliveries: list[Delivery] = []
+        self.outcomes: list[Delivery] = []
+        self._on_loss = on_loss
         self._now_ms = 0
         #: When `maintain` must act next; 0 if it must be computed again after a change.
         self._next_action_ms = 0
@@ -141,19 +151,6 @@ class ConnectionPool:
         if state is not None:
             state.allow_retry()
 
-    @property
-    def has_outcomes(self) -> bool:
-        """True if `take_outcomes` would return anything."""
-        return bool(self._losses or self._deliveries)
-
-    def take_outcomes(self) -> tuple[Sequence[LinkLoss], Sequence[Delivery]]:
-        """Return the lost connections and the completed requests since the last call."""
-        if not self.has_outcomes:
-            return (), ()
-        losses, self._losses = self._losses, []
-        deliveries, self._deliveries = self._deliveries, []
-        return losses, deliveries
-
     # Opening.
 
     def open(self, node: Node, purpose: Purpose, now_ms: int, *, for_any: bool = False) -> None:
@@ -178,7 +175,8 @@ class ConnectionPool:
 
     def _connection(self, key: ConnectionKey, node: Node) -> BrokerConnection:
         exchange = partial(self._exchange, key) if self._logins.required else None
-        return BrokerConnection(node, self._settings.client_id, self._limits, exchange)
+        write = partial(self._write, key)
+        return BrokerConnection(node, self._settings.client_id, write, self._limits, exchange)
 
     def _exchange(self, key: ConnectionKey) -> SaslExchange:
         return self._logins.exchange(self._links[key].host)
@@ -257,8 +255,7 @@ class ConnectionPool:
             self._continue_setup(link)
 
     def _continue_setup(self, link: Link) -> None:
-        """Send the next frames of the setup; detect when it is complete."""
-        self._flush(link)
+        """Detect when the setup is complete."""
         if not link.ready or link.set_up:
             return
         link.set_up = True
@@ -274,7 +271,7 @@ class ConnectionPool:
 
     def _handle_response(self, link: Link, delivery: Delivery) -> None:
         self.counters.responses_received += 1
-        self._deliveries.append(delivery)
+        self.outcomes.append(delivery)
         link.suspected = link.watched = False
         if isinstance(delivery.outcome, ClientResponse):
             throttle_ms = getattr(delivery.outcome.message, "throttle_time_ms", 0)
@@ -309,21 +306,20 @@ class ConnectionPool:
         try:
             link.connection.send(request, now_ms)
         except KafkaError as error:
-            self._deliveries.append(Delivery(request, error))
+            self.outcomes.append(Delivery(request, error))
             return
         link.used_ms = now_ms
         self.counters.requests_sent += 1
-        self._flush(link)
         self._keep_alives.arm(link, request.keep_alive, now_ms)
         self._standing.start(link, request, now_ms)
 
-    def _flush(self, link: Link) -> None:
+    def _write(self, key: ConnectionKey, frame: bytes) -> None:
+        link = self._links[key]
         if link.number is None:
-            return
-        for frame in link.connection.data_to_send():
-            self.counters.bytes_out += len(frame)
-            link.meter.sent(len(frame))
-            self._transport.send(link.number, frame)
+            raise IllegalStateError(f"{link.node}: the connection is not open")
+        self.counters.bytes_out += len(frame)
+        link.meter.sent(len(frame))
+        self._transport.send(link.number, frame)
 
     # Time.
 
@@ -410,14 +406,13 @@ class ConnectionPool:
     def end(self, link: Link, error: KafkaConnectionError) -> None:
         """Close a connection that did not fail; its requests fail with the error."""
         self._remove(link)
-        self._deliveries += link.connection.close(error, self._now_ms)
-        self._losses.append(LinkLoss(link.key, error, final=False, for_any=False))
+        self._on_loss(LinkLoss(link.key, error, final=False, for_any=False))
+        self.outcomes += link.connection.close(error, self._now_ms)
 
     def _fail(self, link: Link, error: Exception) -> None:
         was_ready = link.ready
         self._remove(link)
         self.counters.connections_failed += 1
-        self._deliveries += link.connection.close(error, self._now_ms)
         state = self.state(link.node)
         if link.responded:
             state.lost(error, self._now_ms)
@@ -425,7 +420,8 @@ class ConnectionPool:
             state.failed(error, self._now_ms)
         final = not was_ready and not isinstance(error, KafkaConnectionError)
         reported = error if final else as_connection_error(error, link.node)
-        self._losses.append(LinkLoss(link.key, reported, final, link.for_any))
+        self._on_loss(LinkLoss(link.key, reported, final, link.for_any))
+        self.outcomes += link.connection.close(error, self._now_ms)
         if link.key[1] is Purpose.PROBE:
             self._silence.probe_failed(link.key[0], error)
 

@@ -32,9 +32,8 @@ def received(wire: socket.socket) -> bytes:
 
 
 def test_the_table_matches_the_broker(wire: socket.socket) -> None:
-    connection = BrokerConnection(Node(1, "localhost", 9092), "table")
+    connection = BrokerConnection(Node(1, "localhost", 9092), "table", wire.sendall)
     connection.opened(0)
-    wire.sendall(b"".join(connection.data_to_send()))
     connection.receive(memoryview(received(wire)), 0)
     assert connection.versions is not None
     offered = connection.versions.api_versions

@@ -10,6 +10,7 @@ from typing import Any
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.client import NetworkClient
+from tandem_kafka.network.connection import BrokerConnection
 from tandem_kafka.network.request import ANY_NODE, Purpose, ToNode, UnsentRequest
 from tandem_kafka.network.transport import (
     ConnectionClosed,
@@ -26,6 +27,14 @@ NODE_1 = Node(1, "10.0.0.1", 9092)
 NODE_2 = Node(2, "10.0.0.2", 9092)
 BOOTSTRAP = Node(-1, "10.0.0.9", 9092)
 VERSIONS = {1: (4, 16), 3: (0, 12), 11: (2, 9), 17: (0, 1), 18: (0, 4), 36: (0, 2)}
+
+
+class RecordedConnection(BrokerConnection):
+    """The protocol on a connection whose frames stay in a list."""
+
+    def __init__(self, **arguments: Any) -> None:
+        self.frames: list[bytes] = []
+        super().__init__(NODE_1, "client", self.frames.append, **arguments)
 
 
 @dataclass

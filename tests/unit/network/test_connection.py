@@ -29,6 +29,7 @@ from tandem_kafka.wire.versions import (
 from tests.unit.network.scripted import (
     NODE_1,
     VERSIONS,
+    RecordedConnection,
     ScriptedTransport,
     Sent,
     api_versions,
@@ -37,15 +38,16 @@ from tests.unit.network.scripted import (
 )
 
 
-def take_sent(connection: BrokerConnection) -> list[Sent]:
+def take_sent(connection: RecordedConnection) -> list[Sent]:
     transport = ScriptedTransport()
-    for frame in connection.data_to_send():
+    for frame in connection.frames:
         transport.send(0, frame)
+    connection.frames.clear()
     return transport.take_sent()
 
 
-def ready(**arguments: Any) -> BrokerConnection:
-    connection = BrokerConnection(NODE_1, "client", **arguments)
+def ready(**arguments: Any) -> RecordedConnection:
+    connection = RecordedConnection(**arguments)
     connection.opened(0)
     (asked,) = take_sent(connection)
     assert connection.receive(frame_of(asked, api_versions()), 0) is None
@@ -58,7 +60,7 @@ def unsent(message: Any = None, timeout_ms: int = 1000, **more: Any) -> UnsentRe
 
 
 def test_versions_are_requested_first_with_the_client_name() -> None:
-    connection = BrokerConnection(NODE_1, "client")
+    connection = RecordedConnection()
     connection.opened(0)
     (asked,) = take_sent(connection)
     assert (asked.api_key, asked.version) == (18, ApiVersionsRequest.max_version)
@@ -68,7 +70,7 @@ def test_versions_are_requested_first_with_the_client_name() -> None:
 
 def test_an_undecodable_rejection_falls_back_to_version_0() -> None:
     """librdkafka's mock broker writes a plain array in place of a compact one."""
-    connection = BrokerConnection(NODE_1, "client")
+    connection = RecordedConnection()
     connection.opened(0)
     (asked,) = take_sent(connection)
     frame = struct.pack(">ih", asked.correlation_id, 35) + bytes.fromhex("01001200000002 00000000")
@@ -83,7 +85,7 @@ def test_an_undecodable_rejection_falls_back_to_version_0() -> None:
 def test_a_rejected_version_falls_back_to_that_of_the_broker(
     rejection: dict[int, tuple[int, int]], next_version: int
 ) -> None:
-    connection = BrokerConnection(NODE_1, "client")
+    connection = RecordedConnection()
     connection.opened(0)
     (asked,) = take_sent(connection)
     # A broker responds in version 0 if it does not know the requested version.
@@ -96,7 +98,7 @@ def test_a_rejected_version_falls_back_to_that_of_the_broker(
 
 
 def test_no_known_version_of_api_versions_is_an_error() -> None:
-    connection = BrokerConnection(NODE_1, "client")
+    connection = RecordedConnection()
     connection.opened(0)
     for _ in range(2):
         (asked,) = take_sent(connection)
@@ -217,7 +219,7 @@ def test_only_a_message_that_cannot_be_encoded_fails() -> None:
     with pytest.raises(KafkaProtocolError, match="cannot encode"):
         connection.send(unsent(MetadataRequest(topics=42)), 0)
     assert connection.in_flight == 0
-    assert connection.data_to_send() == []
+    assert connection.frames == []
 
 
 def test_throttling_is_applied() -> None:
@@ -305,6 +307,6 @@ def test_an_unknown_request_is_explained() -> None:
 
 
 def test_the_repr_of_a_connection() -> None:
-    assert repr(BrokerConnection(NODE_1, "client")) == (
+    assert repr(BrokerConnection(NODE_1, "client", lambda _: None)) == (
         f"<BrokerConnection to {NODE_1}, connecting, 0 in flight>"
     )

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
 from tandem_kafka.network.authentication import SaslExchange
-from tandem_kafka.network.connection import BrokerConnection, ConnectionState
+from tandem_kafka.network.connection import ConnectionState
 from tandem_kafka.network.offloading import Offloading
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header
@@ -30,7 +30,13 @@ from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decode_message, encode_message, response_class
 from tandem_kafka.wire.nulls import reject_nulls
-from tests.unit.network.scripted import NODE_1, ScriptedDriver, Settings, api_versions
+from tests.unit.network.scripted import (
+    NODE_1,
+    RecordedConnection,
+    ScriptedDriver,
+    Settings,
+    api_versions,
+)
 
 NOTHING_OFFLOADED = Offloading(ScriptedDriver(), lambda: None)
 
@@ -147,9 +153,9 @@ def versions_of(name: str) -> range:
 # --- a connection that receives them -------------------------------------------------------------
 
 
-def ready(version: int) -> BrokerConnection:
+def ready(version: int) -> RecordedConnection:
     """A connection to a broker that supports one version of each API, if it exists."""
-    connection = BrokerConnection(NODE_1, "client")
+    connection = RecordedConnection()
     connection.opened(0)
     offered = {kind.API_KEY: (min(version, kind.max_version),) * 2 for kind, _ in KINDS.values()}
     response = api_versions(offered).encode(version=messages.ApiVersionsRequest.max_version)
@@ -158,19 +164,19 @@ def ready(version: int) -> BrokerConnection:
     return connection
 
 
-def number_of(connection: BrokerConnection) -> int:
+def number_of(connection: RecordedConnection) -> int:
     """The correlation id of the last request."""
-    *_, frame = connection.data_to_send()
+    *_, frame = connection.frames
     return int(struct.unpack_from(">i", frame, 8)[0])
 
 
-def header_of(connection: BrokerConnection, name: str, version: int) -> bytes:
+def header_of(connection: RecordedConnection, name: str, version: int) -> bytes:
     """The header of the response to the last request."""
     flexible = name != "ApiVersions" and KINDS[name][0].flexible_version_q(version)
     return struct.pack(">i", number_of(connection)) + b"\0" * flexible
 
 
-def waiting(connection: BrokerConnection, name: str, version: int) -> tuple[UnsentRequest, bytes]:
+def waiting(connection: RecordedConnection, name: str, version: int) -> tuple[UnsentRequest, bytes]:
     """Send a request, and return it with the header of its response."""
     kind = KINDS[name][0]
     message = filled(kind, kind._struct.fields.values(), version)
@@ -179,7 +185,7 @@ def waiting(connection: BrokerConnection, name: str, version: int) -> tuple[Unse
     return request, header_of(connection, name, version)
 
 
-def take(connection: BrokerConnection, frame: bytes) -> KafkaError | None:
+def take(connection: RecordedConnection, frame: bytes) -> KafkaError | None:
     """Receive a frame; return the error that closes the connection, if any."""
     try:
         with traced(frame):
@@ -312,11 +318,9 @@ SETUP = [
 ]
 
 
-def responses() -> Iterator[tuple[BrokerConnection, bytes, bytes]]:
+def responses() -> Iterator[tuple[RecordedConnection, bytes, bytes]]:
     """The setup of a connection: yields before each step, with the response's header and body."""
-    connection = BrokerConnection(
-        NODE_1, "client", exchange=lambda: SaslExchange(SASL, "host", NOTHING_OFFLOADED)
-    )
+    connection = RecordedConnection(exchange=lambda: SaslExchange(SASL, "host", NOTHING_OFFLOADED))
     connection.opened(0)
     for name, version, response in SETUP:
         header, body = header_of(connection, name, version), bytes(response.encode(version=version))
