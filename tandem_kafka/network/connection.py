@@ -38,6 +38,7 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.failures import as_connection_error
 from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
+from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_request, response_class
@@ -73,21 +74,13 @@ class ConnectionState(enum.Enum):
     CLOSED = "closed"
 
 
-class _Event(enum.Enum):
-    OPENED = "opened"
-    VERSIONS = "versions known"
-    VERSIONS_FIRST = "versions known, credentials required"
-    ACCEPTED = "accepted"
-    LOST = "lost"
-
-
 _S = ConnectionState
 TRANSITIONS: Final = {
-    (_S.CONNECTING, _Event.OPENED): _S.NEGOTIATING,
-    (_S.NEGOTIATING, _Event.VERSIONS): _S.READY,
-    (_S.NEGOTIATING, _Event.VERSIONS_FIRST): _S.AUTHENTICATING,
-    (_S.AUTHENTICATING, _Event.ACCEPTED): _S.READY,
-    **{(state, _Event.LOST): _S.CLOSED for state in ConnectionState},
+    _S.CONNECTING: {_S.NEGOTIATING, _S.CLOSED},
+    _S.NEGOTIATING: {_S.AUTHENTICATING, _S.READY, _S.CLOSED},
+    _S.AUTHENTICATING: {_S.READY, _S.CLOSED},
+    _S.READY: {_S.CLOSED},
+    _S.CLOSED: frozenset[ConnectionState](),
 }
 
 
@@ -122,7 +115,6 @@ class BrokerConnection:
     """The protocol on one connection.
 
     Attributes:
-        state: The state of the connection.
         versions: The API versions of the broker, once known.
         throttled_until_ms: When requests may be sent again (KIP-219).
         ready_ms: When the connection became ready.
@@ -138,7 +130,7 @@ class BrokerConnection:
         exchange: Callable[[], SaslExchange] | None = None,
     ) -> None:
         self.node = node
-        self.state = ConnectionState.CONNECTING
+        self._machine = StateMachine(ConnectionState.CONNECTING, TRANSITIONS)
         self.versions: BrokerVersionData | None = None
         self.throttled_until_ms = 0
         self.ready_ms = 0
@@ -155,6 +147,11 @@ class BrokerConnection:
     def __repr__(self) -> str:
         """Show the broker, the state and the requests in flight."""
         return f"<BrokerConnection to {self.node}, {self.state.value}, {self.in_flight} in flight>"
+
+    @property
+    def state(self) -> ConnectionState:
+        """The state of the connection."""
+        return self._machine.state
 
     @property
     def in_flight(self) -> int:
@@ -187,7 +184,7 @@ class BrokerConnection:
 
     def opened(self, now_ms: int) -> None:
         """Request API versions, after the transport has opened the connection."""
-        self._transition(_Event.OPENED)
+        self._machine.move(_S.NEGOTIATING)
         log.debug("%s: connection opened", self.node, fields={"node_id": self.node.node_id})
         self._ask_versions(ApiVersionsRequest.max_version, now_ms)
 
@@ -214,10 +211,10 @@ class BrokerConnection:
     def _versions_known(self, versions: BrokerVersionData, now_ms: int) -> None:
         self.versions = versions
         if self._make_exchange is None:
-            self._transition(_Event.VERSIONS)
+            self._machine.move(_S.READY)
             self.ready_ms = now_ms
         else:
-            self._transition(_Event.VERSIONS_FIRST)
+            self._machine.move(_S.AUTHENTICATING)
             self._exchange = self._make_exchange()
             self.advance(now_ms)
 
@@ -230,7 +227,7 @@ class BrokerConnection:
         if self.state is not ConnectionState.AUTHENTICATING or self._exchange is None:
             return
         if self._exchange.done:
-            self._transition(_Event.ACCEPTED)
+            self._machine.move(_S.READY)
             self.ready_ms = now_ms
             return
         message = self._exchange.next_message()
@@ -345,7 +342,7 @@ class BrokerConnection:
 
     def close(self, error: Exception, now_ms: int) -> list[Delivery]:
         """Close the connection; return the requests in flight with their errors."""
-        self._transition(_Event.LOST)
+        self._machine.move(_S.CLOSED)
         in_flight, self._in_flight = self._in_flight, deque()
         # An invalid frame belongs to the oldest request; the others get a retriable error.
         blamed = in_flight[0] if in_flight and isinstance(error, KafkaProtocolError) else None
@@ -398,12 +395,6 @@ class BrokerConnection:
         if self.versions is None:
             raise IllegalStateError(f"{self.node}: API versions are not known yet")
         return self.versions
-
-    def _transition(self, event: _Event) -> None:
-        try:
-            self.state = TRANSITIONS[self.state, event]
-        except KeyError:
-            raise IllegalStateError(f"{event.value} while {self.state.value}") from None
 
 
 def _decode_response(sent: _InFlight, body: memoryview) -> Any:

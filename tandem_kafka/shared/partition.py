@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tandem_kafka.runtime.native import native
+from tandem_kafka.shared.state_machine import check_transition
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 
@@ -66,21 +67,8 @@ class FetchState(enum.Enum):
     FETCHING = "fetching"
 
 
-#: The allowed transitions from each state.
-TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
-    FetchState.INITIALIZING: frozenset(
-        {FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION}
-    ),
-    FetchState.AWAIT_RESET: frozenset(
-        {FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION}
-    ),
-    FetchState.AWAIT_VALIDATION: frozenset(
-        {FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION}
-    ),
-    FetchState.FETCHING: frozenset(
-        {FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION}
-    ),
-}
+#: A position may change in any way, but a partition is initialized once.
+TRANSITIONS: Final = dict.fromkeys(FetchState, frozenset(FetchState) - {FetchState.INITIALIZING})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -402,8 +390,6 @@ class AssignedPartition(FetchProgress):
         self._move(FetchState.FETCHING)
 
     def _move(self, to: FetchState) -> None:
-        if to not in TRANSITIONS[self.state]:
-            msg = f"{self.tp}: transition from {self.state.value} to {to.value} is not allowed"
-            raise AssertionError(msg)
+        check_transition(TRANSITIONS, self.state, to)
         self.state = to
         self._changes.note(self)

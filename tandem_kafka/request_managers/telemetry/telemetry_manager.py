@@ -15,10 +15,10 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.telemetry.compression import compress
 from tandem_kafka.request_managers.telemetry.measurements import Measurements
 from tandem_kafka.request_managers.telemetry.otlp import metrics_data
+from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import Node
 from tandem_kafka.wire.framing import decode_message
 from tandem_kafka.wire.messages import (

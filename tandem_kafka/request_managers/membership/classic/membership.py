@@ -33,11 +33,11 @@ from tandem_kafka.request_managers.membership.classic.join_and_sync import (
 )
 from tandem_kafka.request_managers.membership.classic.leadership import Leadership
 from tandem_kafka.request_managers.membership.classic.states import TRANSITIONS, State
-from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
 from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
+from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 
 log = client_logger(__name__)

@@ -35,10 +35,10 @@ from tandem_kafka.request_managers.membership.kip848.states import (
     TRANSITIONS,
     State,
 )
-from tandem_kafka.request_managers.membership.state_machine import StateMachine
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation
 
 log = client_logger(__name__)

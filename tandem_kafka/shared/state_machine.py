@@ -1,4 +1,4 @@
-"""A state machine with a table of transitions."""
+"""State machines: a table has the states that can follow each state."""
 
 from __future__ import annotations
 
@@ -14,8 +14,19 @@ class IllegalTransitionError(AssertionError):
     """A defect: the table does not have this transition."""
 
 
+def check_transition(transitions: Mapping[S, AbstractSet[S]], state: S, to: S) -> None:
+    """Check that a state can follow another one; each can follow itself.
+
+    Raises:
+        IllegalTransitionError: The table does not have this transition.
+    """
+    if to is not state and to not in transitions[state]:
+        msg = f"transition from {state.value} to {to.value} is not allowed"
+        raise IllegalTransitionError(msg)
+
+
 class StateMachine(Generic[S]):
-    """Holds the state and rejects transitions that are not in the table, except to itself."""
+    """Holds the state and rejects transitions that are not in the table."""
 
     def __init__(self, initial: S, transitions: Mapping[S, AbstractSet[S]]) -> None:
         self.state = initial
@@ -27,7 +38,5 @@ class StateMachine(Generic[S]):
         Raises:
             IllegalTransitionError: The table does not have this transition.
         """
-        if to is not self.state and to not in self._transitions[self.state]:
-            msg = f"transition from {self.state.value} to {to.value} is not allowed"
-            raise IllegalTransitionError(msg)
+        check_transition(self._transitions, self.state, to)
         self.state = to
