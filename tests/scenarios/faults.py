@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.records import OffsetCommit
+from tandem_kafka.testing.faults import ClusterFaults
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.testing.scheduler import ParkedLoop
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupInstallAssignmentRequest,
-    FetchRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
 )
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.members import Members
@@ -27,24 +20,11 @@ from tests.scenarios.producers import Producers
 
 __all__ = ["Faults"]
 
-#: Requests that quotas throttle.
-_THROTTLED = (
-    ConsumerGroupHeartbeatRequest,
-    FetchRequest,
-    FetchRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-)
-
 #: Share of brokers behind a proxy, which accepts connections while its broker is down.
 _PROXIED = 0.3
 
 
-class Faults:
+class Faults(ClusterFaults):
     """Causes faults, and ends them.
 
     Attributes:
@@ -52,11 +32,9 @@ class Faults:
     """
 
     def __init__(self, members: Members) -> None:
+        super().__init__(members.simulation.cluster, members.simulation.random)
         self._members = members
         self._simulation = members.simulation
-        self._network = members.simulation.network
-        self._cluster = members.simulation.cluster
-        self._random = members.simulation.random
         self.counts: dict[str, int] = {}
         for broker in self._cluster.brokers.values():
             if self._random.random() < _PROXIED:
@@ -102,6 +80,12 @@ class Faults:
             if included:
                 self._kinds += kinds
 
+    def _partitions(self) -> Sequence[TopicPartition]:
+        return self._members.partitions
+
+    def _groups(self) -> Sequence[str]:
+        return [self._members.group_id]
+
     def draw_conditions(self) -> None:
         """Draw the conditions of the network, and how often listeners fail."""
         random, conditions = self._random, self._network.conditions
@@ -125,11 +109,7 @@ class Faults:
     def heal(self) -> None:
         """End all faults; stopped brokers and processes continue."""
         self._simulation.trace.note("the faults stop")
-        self._network.heal()
-        for node_id, broker in self._cluster.brokers.items():
-            if not broker.up:
-                self._cluster.start(node_id)
-            broker.quotas.lift()
+        super().heal()
         self._producers.end_all()
         for member in self._members.listeners:
             _parked(member).stalled_until_ms = 0
@@ -138,69 +118,14 @@ class Faults:
 
     # --- brokers -------------------------------------------------------------------------------
 
-    def _up(self) -> list[int]:
-        return [broker.node_id for broker in self._cluster.brokers.values() if broker.up]
-
-    def _address(self) -> tuple[str, int]:
-        return self._cluster.brokers[self._random.choice(list(self._cluster.brokers))].address
-
-    def crash(self) -> None:
-        """A broker crashes, usually with new leaders for its partitions."""
-        up = self._up()
-        if len(up) > 1:
-            self._cluster.stop(self._random.choice(up), elect=self._random.random() < 0.7)
-
-    def restart(self) -> None:
-        """A crashed broker restarts."""
-        down = [b.node_id for b in self._cluster.brokers.values() if not b.up]
-        if down:
-            self._cluster.start(self._random.choice(down))
-
-    def lead(self) -> None:
-        """A partition gets another leader."""
-        tp = self._random.choice(self._members.partitions)
-        self._cluster.move_leader(tp, self._random.choice(self._up()))
-
-    def coordinate(self) -> None:
-        """The group moves to another coordinator, with its state in memory."""
-        self._cluster.move_coordinator(self._members.group_id, self._random.choice(self._up()))
-
-    def fail_over(self) -> None:
-        """The group fails over to another coordinator, which reads the log."""
-        self._cluster.fail_over(self._members.group_id, self._random.choice(self._up()))
-
     def lose_commits(self) -> None:
         """The group fails over to another coordinator, and the last commits are lost."""
         group_id = self._members.group_id
-        node_id, lost = self._random.choice(self._up()), self._random.randrange(1, 4)
+        node_id, lost = self._up(), self._random.randrange(1, 4)
+        assert node_id is not None
         # Only commits may be lost: without records of members, a partition could have two owners.
         commits = self._cluster.coordination.of(group_id).log.newest_of(OffsetCommit)
         self._cluster.fail_over(group_id, node_id, min(lost, commits))
-
-    def orphan(self) -> None:
-        """The group has no coordinator for a while; the next one reads the log."""
-        group_id, node_id = self._members.group_id, self._random.choice(self._up())
-        self._cluster.orphan(group_id)
-
-        def adopt() -> None:
-            if self._cluster.coordinator_of(group_id) not in self._cluster.brokers:
-                self._cluster.fail_over(group_id, node_id)
-
-        self._simulation.after(self._random.choice([500, 3_000, 9_000]), adopt)
-
-    def throttle(self) -> None:
-        """A broker throttles three of the next requests."""
-        quotas = self._cluster.brokers[self._random.choice(list(self._cluster.brokers))].quotas
-        times = [self._random.choice([50, 700, 3_000]) for _ in range(3)]
-        quotas.throttle(self._random.choice(_THROTTLED), *times)
-
-    def expel(self) -> None:
-        """The coordinator removes a member."""
-        name, number = self._members.group_id, self._random.randrange(3)
-        for group in (self._cluster.group(name), self._cluster.consumer_group(name)):
-            ids = sorted(group.members)
-            if len(ids) > number:
-                self._cluster.expel(name, ids[number])
 
     def hold_up(self) -> None:
         """The next assignment computed by a member is handled late, perhaps too late."""
@@ -211,15 +136,11 @@ class Faults:
                 if not call.responded:
                     call.respond_later(call.default())
 
-            self._simulation.after(delay_ms, handle)
+            self._after(delay_ms, handle)
 
         self._cluster.script(ConsumerGroupInstallAssignmentRequest, later)
 
     # --- links ---------------------------------------------------------------------------------
-
-    def cut(self) -> None:
-        """Every connection to a broker is cut."""
-        self._network.cut(self._address())
 
     def part(self) -> None:
         """A member cannot reach a broker any more."""
@@ -227,28 +148,11 @@ class Faults:
         self._network.partitions.add((_transport(member), self._address()))
         self._note(member, "cannot reach a broker")
 
-    def slow_down(self) -> None:
-        """A broker gets a high latency."""
-        self._network.slow[self._address()] = self._random.choice([50, 400, 2_000])
-
-    def silence(self) -> None:
-        """A broker hangs for a while."""
-        address = self._address()
-        self._network.silent.add(address)
-        self._simulation.after(
-            self._random.choice([500, 4_000, 12_000]), lambda: self._network.silent.discard(address)
-        )
-
     def freeze(self) -> None:
         """A member's connections become half-open, as if a firewall had dropped them."""
         member = self._random.choice(list(self._members.listeners))
         self._network.freeze(_transport(member))
         self._note(member, "has half-open connections")
-
-    def reunite(self) -> None:
-        """Unreachable and slow brokers recover."""
-        self._network.partitions.clear()
-        self._network.slow.clear()
 
     # --- processes and clocks ------------------------------------------------------------------
 
@@ -264,7 +168,7 @@ class Faults:
         self._members.stalled.add(number)
         self._note(member, f"is stopped for {duration_ms} ms")
         # One more millisecond: its network thread must notice expired timeouts first.
-        self._simulation.after(duration_ms + 1, lambda: self._members.stalled.discard(number))
+        self._after(duration_ms + 1, lambda: self._members.stalled.discard(number))
 
     def jump(self) -> None:
         """The machine was suspended."""
@@ -284,13 +188,6 @@ class Faults:
     def transact(self) -> None:
         """A transaction begins, and is committed or aborted later."""
         self._producers.transact()
-
-    def expire(self) -> None:
-        """Retention drops the oldest records of a partition, read or not."""
-        tp = self._random.choice(self._members.partitions)
-        log = self._cluster.at(tp).log
-        before = self._random.randint(log.start_offset, log.last_stable_offset)
-        self._cluster.delete_records(tp, before)
 
     def grow(self) -> None:
         """A topic gets a partition, or a topic that matches the pattern is created."""
