@@ -33,10 +33,11 @@ demo: $(VENV)/.demo
 pipeline: java $(VENV)/.pipeline
 	@$(BIN)/python -m pipeline $(ARGS)
 
-# Two processes, a file of tests in one of them: most of the tests with a broker wait for something.
+# Four processes even on two cores, a file of tests in one of them: most of the tests with a broker
+# wait for something.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
 test: java $(VENV)/.test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Without the tests that interrupt every bytecode.
 unit: $(VENV)/.test

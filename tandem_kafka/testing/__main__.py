@@ -7,6 +7,8 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+from tandem_kafka.testing.cluster.releases import RELEASES
+from tandem_kafka.testing.fault_plan import FaultPlan
 from tandem_kafka.testing.serving import Served, serve
 
 __all__ = ["main", "parser"]
@@ -15,20 +17,14 @@ __all__ = ["main", "parser"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     chosen = parser().parse_args(arguments)
-    served = Served(
-        chosen.topic,
-        chosen.partitions,
-        chosen.values,
-        chosen.records,
-        chosen.per_second,
-        chosen.simulated,
-        chosen.port,
-    )
+    options = {name: value for name, value in vars(chosen).items() if name != "command"}
     try:
+        if chosen.faults is not None:
+            options["faults"] = FaultPlan.load(chosen.faults)
         with contextlib.suppress(KeyboardInterrupt):
-            serve(served)
-    except ModuleNotFoundError as missing:
-        print(f"{missing}: pip install 'tandem-kafka[testing]', or --simulated", file=sys.stderr)
+            serve(Served(**options))
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
         return 1
     return 0
 
@@ -61,16 +57,18 @@ def parser() -> argparse.ArgumentParser:
         default=10,
         help="new records per second, 0 for none (default 10)",
     )
+    options.add_argument("--brokers", type=_positive, default=1, help="brokers (default 1)")
     options.add_argument(
-        "--simulated",
-        action="store_true",
-        help="serve groups of both protocols, and no producers",
+        "--release",
+        choices=list(RELEASES),
+        help="release of Kafka whose versions of the protocol they speak (default all)",
     )
     options.add_argument(
-        "--port",
-        type=_natural,
-        default=0,
-        help="port of the simulated cluster (default a free one)",
+        "--port", type=_natural, default=0, help="port of the first broker (default free ports)"
+    )
+    options.add_argument("--faults", metavar="FILE", help="TOML file of faults (default none)")
+    options.add_argument(
+        "--seed", type=int, default=0, help="seed of what the faults leave open (default 0)"
     )
     return made
 

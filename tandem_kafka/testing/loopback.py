@@ -24,6 +24,8 @@ from tandem_kafka.network.transport import (
 from tandem_kafka.runtime import MonotonicClock, Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster import SimCluster
+from tandem_kafka.testing.fault_plan import FaultPlan, cause
+from tandem_kafka.testing.faults import ClusterFaults
 from tandem_kafka.testing.network import NEVER_MS, Address, Conditions, SimConnection, SimNetwork
 from tandem_kafka.testing.trace import Trace
 
@@ -44,7 +46,9 @@ class LoopbackCluster:
         kafka: The release that the brokers simulate: "0.11", "2.8", "3.9" or "4.3". With None they
             support everything that is simulated.
         port: The port of the first broker; the others have the ports behind it. 0 for free ports.
-        conditions: The faults of the network. By default, it has none, and no latency.
+        faults: The faults of brokers and network. By default there are none, and no latency.
+        on_fault: Called with the name and the arguments of each fault of the plan, on the thread of
+            the event loop.
 
     Attributes:
         cluster: Brokers, topics, groups and scripted responses. Change it with `perform`.
@@ -61,7 +65,8 @@ class LoopbackCluster:
         brokers: int = 1,
         kafka: str | None = None,
         port: int = 0,
-        conditions: Conditions | None = None,
+        faults: FaultPlan | None = None,
+        on_fault: Callable[[str], None] | None = None,
     ) -> None:
         with ExitStack() as opened:
             self._sockets = [
@@ -69,18 +74,22 @@ class LoopbackCluster:
                 for number in range(brokers)
             ]
             opened.pop_all()
+        self._plan = faults if faults is not None else FaultPlan()
+        self._on_fault = on_fault
         self._clock = SimClock()
         self._clock.shift_wall(MonotonicClock().wall_ms() - self._clock.wall_ms())
         self.network = SimNetwork(
             self._clock,
             Random(f"{seed}/network"),
             Trace(self._clock),
-            conditions if conditions is not None else Conditions(latency_ms=(0, 0)),
+            self._plan.conditions or Conditions(latency_ms=(0, 0)),
         )
         addresses = [(_HOST, each.getsockname()[1]) for each in self._sockets]
         self.cluster = SimCluster(
             self.network, Random(f"{seed}/cluster"), brokers, kafka, addresses=addresses
         )
+        self._random = Random(f"{seed}/faults")
+        self._faults = ClusterFaults(self.cluster, self._random)
         self._servers: list[asyncio.Server] = []
         self._links: set[_Link] = set()
         self._began_ms = self._clock.now_ms()
@@ -97,6 +106,7 @@ class LoopbackCluster:
         for each in self._sockets:
             link = partial(_Link, self, each.getsockname())
             self._servers.append(await loop.create_server(link, sock=each))
+        self.perform(lambda: self._plan.begin(self.cluster, self._random, self._note))
         return self
 
     async def __aexit__(
@@ -121,6 +131,15 @@ class LoopbackCluster:
         result = action()
         self._catch_up()
         return result
+
+    def cause(self, kind: str, **arguments: object) -> None:
+        """Cause a fault within an action of `perform`; see `ServedKafka.cause`."""
+        cause(self._faults, kind, arguments)
+
+    def _note(self, fault: str) -> None:
+        self.network.trace.note(fault)
+        if self._on_fault is not None:
+            self._on_fault(fault)
 
     def _catch_up(self) -> None:
         """Let the simulated time reach the present, and plan when to do so again."""

@@ -1,22 +1,26 @@
-"""The object of the fixture `kafka_broker`: a cluster over TCP, embedded or real."""
+"""The object of the fixture `kafka_broker`: a cluster over TCP, simulated or real."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import Self
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from tandem_kafka.testing.embedded import MockCluster
+from tandem_kafka.testing.cluster import SimCluster
+from tandem_kafka.testing.fault_plan import FaultPlan
+from tandem_kafka.testing.loopback import LoopbackCluster
+from tandem_kafka.types import TopicPartition
 
 __all__ = ["ServedKafka", "named_cluster"]
 
 #: The environment variable that names a real cluster to test against, and its former name.
 _VARIABLES = ("TANDEM_KAFKA_TEST_BROKERS", "TANDEM_BOOTSTRAP_SERVERS")
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S: Final = 30.0
+
+T = TypeVar("T")
 
 
 def named_cluster() -> str | None:
@@ -25,21 +29,49 @@ def named_cluster() -> str | None:
 
 
 class ServedKafka:
-    """A cluster with an address; as a context manager, it closes the embedded cluster.
+    """A cluster with an address; as a context manager, it ends a simulated cluster.
+
+    A simulated cluster runs in a thread, in real time, and serves clients in any language.
+
+    Args:
+        bootstrap: The bootstrap servers of a real cluster; None for a simulated one.
+        brokers: Number of simulated brokers.
+        seed: Determines everything random in a simulated cluster and its faults.
+        kafka: The release that the brokers simulate, as for `LoopbackCluster`.
+        port: The port of the first broker; the others have the ports behind it. 0 for free ports.
+        faults: The faults of a simulated cluster.
+        on_fault: Called with each fault of the plan, on the thread of the cluster.
 
     Attributes:
         bootstrap: The value for `bootstrap_servers`.
-        real: False for the cluster embedded in librdkafka.
+        real: Whether the cluster is a real one.
+
+    Raises:
+        OSError: A port is in use.
     """
 
-    def __init__(self, bootstrap: str | None = None, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        bootstrap: str | None = None,
+        brokers: int = 1,
+        *,
+        seed: object = 0,
+        kafka: str | None = None,
+        port: int = 0,
+        faults: FaultPlan | None = None,
+        on_fault: Callable[[str], None] | None = None,
+    ) -> None:
         self.real = bootstrap is not None
-        self._mock = None
+        self._simulated = None
         if bootstrap is None:
-            self._mock = MockCluster(brokers, initial_rebalance_delay_ms=0)
-            bootstrap = self._mock.bootstrap
+            self._simulated = _Thread(
+                LoopbackCluster(
+                    seed, brokers=brokers, kafka=kafka, port=port, faults=faults, on_fault=on_fault
+                )
+            )
+            bootstrap = self._simulated.loopback.bootstrap
         self.bootstrap = bootstrap
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+        self._producer: Any = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,29 +80,103 @@ class ServedKafka:
         self.close()
 
     def close(self) -> None:
-        """Stop the embedded cluster; a real one keeps running."""
-        if self._mock is not None:
-            self._mock.close()
+        """End a simulated cluster; a real one keeps running."""
+        if self._simulated is not None:
+            self._simulated.end()
+        if self._producer is not None:
+            self._producer.close()
+
+    def perform(self, action: Callable[[SimCluster], T]) -> T:
+        """Call `action` with the simulated cluster, which it may use and change.
+
+        Raises:
+            RuntimeError: The cluster is a real one, or closed.
+        """
+        if self._simulated is None:
+            raise RuntimeError(f"{self.bootstrap} is a real cluster, which a test cannot change")
+        return self._simulated.perform(action)
+
+    def cause(self, kind: str, **arguments: object) -> None:
+        """Cause a fault of the simulated cluster now.
+
+        Args:
+            kind: The name of a method of `ClusterFaults`, for example "cut" or "expel".
+            **arguments: Its arguments; what is not given is drawn from the seed.
+
+        Raises:
+            RuntimeError: The cluster is a real one, or closed.
+            ValueError: There is no such fault, or an argument is not allowed.
+        """
+        if self._simulated is None:
+            raise RuntimeError(f"{self.bootstrap} is a real cluster: its faults are its own")
+        loopback = self._simulated.loopback
+        self._simulated.perform(lambda _: loopback.cause(kind, **arguments))
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
         """Create a topic; returns its name."""
-        if self._mock is not None:
-            self._mock.create_topic(name, partitions)
+        if self._simulated is not None:
+            self.perform(lambda cluster: cluster.create_topic(name, partitions))
             return name
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        created = admin.create_topics([NewTopic(name, partitions)])
-        created[name].result(_TIMEOUT_S)
+        from kafka.admin import KafkaAdminClient, NewTopic
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            admin.create_topics([NewTopic(name, partitions, -1)])
+        finally:
+            admin.close()
         return name
 
     def produce(self, topic: str, *values: bytes | None, partition: int = 0) -> None:
         """Append records, and wait until the cluster has accepted them.
 
         Raises:
-            TimeoutError: The cluster did not accept them in time.
+            KafkaError: The cluster did not accept them.
         """
-        for value in values:
-            self._producer.produce(topic, value=value, partition=partition)
-        missing = self._producer.flush(_TIMEOUT_S)
-        if missing:
-            msg = f"{self.bootstrap} did not accept {missing} records within {_TIMEOUT_S:.0f} s"
-            raise TimeoutError(msg)
+        if self._simulated is not None:
+            tp = TopicPartition(topic, partition)
+            self.perform(lambda cluster: cluster.produce(tp, *values))
+            return
+        if self._producer is None:
+            from tandem_kafka import KafkaProducer
+
+            self._producer = KafkaProducer(bootstrap_servers=self.bootstrap)
+        sent = [self._producer.send(topic, value, partition=partition) for value in values]
+        for each in sent:
+            each.get(_TIMEOUT_S)
+
+
+class _Thread:
+    """Serves a simulated cluster until `end`."""
+
+    def __init__(self, loopback: LoopbackCluster) -> None:
+        self.loopback = loopback
+        self._loop = asyncio.new_event_loop()
+        self._ready, self._end = threading.Event(), asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="served-kafka", daemon=True)
+        self._thread.start()
+        self._ready.wait(_TIMEOUT_S)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        async with self.loopback:
+            self._ready.set()
+            await self._end.wait()
+
+    def perform(self, action: Callable[[SimCluster], T]) -> T:
+        """Call `action` on the thread of the cluster."""
+        if not self._thread.is_alive():
+            raise RuntimeError("the cluster is closed")
+
+        async def run() -> T:
+            return self.loopback.perform(lambda: action(self.loopback.cluster))
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_TIMEOUT_S)
+
+    def end(self) -> None:
+        """Close the ports and end the thread; a second call has no effect."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(_TIMEOUT_S)

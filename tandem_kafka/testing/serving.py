@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 
-from tandem_kafka.testing.loopback import LoopbackCluster
+from tandem_kafka.testing.cluster import SimCluster
+from tandem_kafka.testing.fault_plan import FaultPlan
+from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.types import TopicPartition
 
 _CUSTOMERS = 10
-_FLUSH_TIMEOUT_S = 10.0
 _IDLE_S = 3_600.0
-
-#: Appends a record: value, key, and the partition if there is no key.
-_Append = Callable[[bytes, bytes | None, int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +29,11 @@ class Served:
         values: "orders" for JSON documents with keys, "numbers" for 0, 1, 2 ... without.
         records: Records that the topic holds before the address is printed.
         per_second: New records per second; 0 for none.
-        simulated: Serve the simulated cluster instead of the one embedded in librdkafka.
-        port: Port of the simulated cluster; 0 for a free one.
+        brokers: Number of brokers.
+        release: The release that the brokers simulate; None for all that is simulated.
+        port: Port of the first broker; 0 for free ports.
+        faults: The faults that clients meet; None for none.
+        seed: Determines what the faults leave open.
     """
 
     topic: str = "orders"
@@ -41,8 +41,11 @@ class Served:
     values: str = "orders"
     records: int = 100
     per_second: int = 10
-    simulated: bool = False
+    brokers: int = 1
+    release: str | None = None
     port: int = 0
+    faults: FaultPlan | None = None
+    seed: int = 0
 
 
 def serve(served: Served) -> None:
@@ -50,56 +53,30 @@ def serve(served: Served) -> None:
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
-        ModuleNotFoundError: The embedded cluster needs confluent-kafka.
         OSError: The port is in use.
     """
-    if served.simulated:
-        asyncio.run(_serve_simulated(served))
-    else:
-        _serve_embedded(served)
+    begin_s = time.monotonic()
 
+    def report(fault: str) -> None:
+        print(f"{time.monotonic() - begin_s:8.1f} s  {fault}", file=sys.stderr, flush=True)
 
-def _serve_embedded(served: Served) -> None:
-    from confluent_kafka import Producer
-
-    from tandem_kafka.testing.served import ServedKafka
-
-    kafka = ServedKafka()
-    kafka.create_topic(served.topic, served.partitions)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-
-    def append(value: bytes, key: bytes | None, partition: int) -> None:
-        if key is None:
-            producer.produce(served.topic, value, partition=partition)
-        else:
-            producer.produce(served.topic, value, key)
-        producer.poll(0)
-
-    numbers = count()
-    _append_some(served, numbers, served.records, append)
-    producer.flush(_FLUSH_TIMEOUT_S)
-    _print_address(kafka.bootstrap, served)
-    for _ in _ticks(served.per_second):
-        _append_some(served, numbers, 1, append)
-
-
-async def _serve_simulated(served: Served) -> None:
-    async with LoopbackCluster(port=served.port) as loopback:
-        cluster = loopback.cluster
-        cluster.create_topic(served.topic, served.partitions)
-
-        def append(value: bytes, key: bytes | None, partition: int) -> None:
-            number = partition if key is None else zlib.crc32(key) % served.partitions
-            keys = () if key is None else (key,)
-            cluster.produce(TopicPartition(served.topic, number), value, keys=keys)
-
+    kafka = ServedKafka(
+        brokers=served.brokers,
+        seed=served.seed,
+        kafka=served.release,
+        port=served.port,
+        faults=served.faults,
+        on_fault=report,
+    )
+    with kafka:
+        kafka.create_topic(served.topic, served.partitions)
         numbers = count()
-        _append_some(served, numbers, served.records, append)
-        _print_address(loopback.bootstrap, served)
+        kafka.perform(lambda cluster: _append_some(cluster, served, numbers, served.records))
+        _print_address(kafka.bootstrap, served)
         while True:
-            await asyncio.sleep(1 / served.per_second if served.per_second else _IDLE_S)
+            time.sleep(1 / served.per_second if served.per_second else _IDLE_S)
             if served.per_second:
-                loopback.perform(partial(_append_some, served, numbers, 1, append))
+                kafka.perform(lambda cluster: _append_some(cluster, served, numbers, 1))
 
 
 def order(number: int) -> tuple[bytes, bytes]:
@@ -113,21 +90,18 @@ def order(number: int) -> tuple[bytes, bytes]:
     return customer.encode(), json.dumps(value).encode()
 
 
-def _append_some(served: Served, numbers: Iterator[int], how_many: int, append: _Append) -> None:
+def _append_some(
+    cluster: SimCluster, served: Served, numbers: Iterator[int], how_many: int
+) -> None:
     for _ in range(how_many):
         number = next(numbers)
         if served.values == "orders":
             key, value = order(number)
-            append(value, key, 0)
+            tp = TopicPartition(served.topic, zlib.crc32(key) % served.partitions)
+            cluster.produce(tp, value, keys=(key,))
         else:
-            append(b"%d" % number, None, number % served.partitions)
-
-
-def _ticks(per_second: int) -> Iterator[None]:
-    while True:
-        time.sleep(1 / per_second if per_second else _IDLE_S)
-        if per_second:
-            yield
+            tp = TopicPartition(served.topic, number % served.partitions)
+            cluster.produce(tp, b"%d" % number)
 
 
 def _print_address(bootstrap: str, served: Served) -> None:

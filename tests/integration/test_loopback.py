@@ -18,7 +18,9 @@ from tandem_kafka.network import implementation
 from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.native import native_available
 from tandem_kafka.testing.cluster import SimCluster
-from tests.integration.loopbacks import Loopback
+from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
+from tandem_kafka.testing.network import Conditions
+from tandem_kafka.testing.served import ServedKafka
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -47,7 +49,7 @@ def produce(cluster: SimCluster, begin: int, end: int) -> None:
         cluster.produce(TopicPartition(TOPIC, number % PARTITIONS), b"%d" % number)
 
 
-def consumer(loopback: Loopback, **options: Any) -> KafkaConsumer:
+def consumer(loopback: ServedKafka, **options: Any) -> KafkaConsumer:
     chosen: dict[str, Any] = {
         "group_id": "readers",
         "auto_offset_reset": "earliest",
@@ -62,7 +64,7 @@ def consumer(loopback: Loopback, **options: Any) -> KafkaConsumer:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_reads_commits_and_goes_on(transport: str, protocol: str) -> None:
     del transport
-    with Loopback() as loopback:
+    with ServedKafka() as loopback:
         loopback.perform(create)
         loopback.perform(lambda cluster: produce(cluster, 0, RECORDS))
         read: list[int] = []
@@ -78,7 +80,7 @@ def test_a_group_reads_commits_and_goes_on(transport: str, protocol: str) -> Non
 
 
 def test_kafka_python_reads_too() -> None:
-    with Loopback() as loopback:
+    with ServedKafka() as loopback:
         loopback.perform(create)
         loopback.perform(lambda cluster: produce(cluster, 0, RECORDS))
         reader = kafka.KafkaConsumer(
@@ -95,42 +97,28 @@ def test_kafka_python_reads_too() -> None:
         assert sorted(numbers) == list(range(RECORDS))
 
 
-class Faults:
-    """Disturbs the cluster, one fault at a time, as its seed decides."""
+#: The faults of a second, each with its share; garbled responses are those of `garbled`.
+FAULTS = FaultPlan(
+    [
+        PlannedFault(("cut", "lead", "slow_down"), every_ms=130),
+        PlannedFault("reunite", every_ms=410),
+    ],
+    Conditions(latency_ms=(0, 0), loss=0.01, refuse=0.1),
+)
 
-    def __init__(self, seed: int, brokers: int) -> None:
-        self._random = Random(seed)
-        self._brokers = range(1, brokers + 1)
 
-    def strike(self, cluster: SimCluster) -> None:
-        """Begin a fault; an earlier one ends."""
-        network = cluster.network
-        network.heal()
-        broker = cluster.brokers[self._random.choice(self._brokers)]
-        kind = self._random.choice(["cut", "refuse", "loss", "stall", "garble", "move", "none"])
-        if kind == "cut":
-            network.cut(broker.address)
-        elif kind == "refuse":
-            network.conditions.refuse = 0.5
-        elif kind == "loss":
-            network.conditions.loss = 0.1
-        elif kind == "stall":
-            network.slow[broker.address] = 300
-        elif kind == "garble":
-            network.alter_response = self._garbled
-        elif kind == "move":
-            for number in range(PARTITIONS):
-                cluster.move_leader(
-                    TopicPartition(TOPIC, number), self._random.choice(self._brokers)
-                )
+def garble(cluster: SimCluster, random: Random) -> None:
+    """Let a tenth of the responses have another correlation id, a tenth lack their last bytes."""
 
-    def _garbled(self, frame: bytes) -> bytes:
-        """Return a response with another correlation id, or without its last bytes."""
-        if self._random.random() < 0.8 or len(frame) < 8:
+    def garbled(frame: bytes) -> bytes:
+        drawn = random.random()
+        if drawn > 0.2 or len(frame) < 8:
             return frame
-        if self._random.random() < 0.5:
+        if drawn > 0.1:
             return bytes([frame[0] ^ 0x40]) + frame[1:]
-        return frame[: self._random.randrange(4, len(frame))]
+        return frame[: random.randrange(4, len(frame))]
+
+    cluster.network.alter_response = garbled
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -138,16 +126,16 @@ def test_under_faults_every_record_arrives_once_and_in_order(transport: str, see
     """Without a group nothing is read again, so each record must arrive exactly once."""
     del transport
     read: dict[int, list[int]] = defaultdict(list)
-    with Loopback(seed, brokers=2) as loopback:
+    with ServedKafka(brokers=2, seed=seed, faults=FAULTS) as loopback:
         loopback.perform(create)
-        faults = Faults(seed, brokers=2)
         with consumer(loopback, group_id=None) as reader:
             for number in range(ROUNDS):
                 begin = number * RECORDS
-                loopback.perform(faults.strike)
+                if number == ROUNDS // 2:
+                    loopback.perform(lambda cluster: garble(cluster, Random(seed)))
                 loopback.perform(lambda cluster, at=begin: produce(cluster, at, at + RECORDS))
                 read_for(reader, read, 0.1, begin + RECORDS)
-            loopback.perform(lambda cluster: cluster.network.heal())
+            loopback.cause("heal")
             read_for(reader, read, TIMEOUT_S, ROUNDS * RECORDS)
     expected = {tp: list(range(tp, ROUNDS * RECORDS, PARTITIONS)) for tp in range(PARTITIONS)}
     assert read == expected
@@ -169,7 +157,7 @@ def read_for(
 
 def test_the_command_serves_a_topic_that_grows() -> None:
     """Run as a user would: it prints its address and ends with Ctrl-C."""
-    arguments = ["serve", "--simulated", "--records", "5", "--per-second", "50"]
+    arguments = ["serve", "--records", "5", "--per-second", "50"]
     command = [sys.executable, "-m", "tandem_kafka.testing", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -18,16 +18,17 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.native import native_available
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.testing.cluster import SimCluster
-from tests.integration.loopbacks import Loopback
+from tandem_kafka.testing.served import ServedKafka
 from tests.integration.test_loopback import (
+    FAULTS,
     PARTITIONS,
     RECORDS,
     ROUNDS,
     TIMEOUT_S,
     TOPIC,
-    Faults,
     consumer,
     create,
+    garble,
     produce,
 )
 
@@ -48,7 +49,7 @@ def repeats(reader: KafkaConsumer) -> int:
 
 
 @contextmanager
-def assigned(loopback: Loopback, **options: Any) -> Iterator[KafkaConsumer]:
+def assigned(loopback: ServedKafka, **options: Any) -> Iterator[KafkaConsumer]:
     """A consumer without a group, of all partitions, that has read everything."""
     loopback.perform(create)
     loopback.perform(lambda cluster: produce(cluster, 0, RECORDS))
@@ -66,7 +67,7 @@ def read_until(reader: KafkaConsumer, read: dict[int, list[int]], total: int) ->
 
 
 def trickle(
-    loopback: Loopback, reader: KafkaConsumer, begin: int, end: int
+    loopback: ServedKafka, reader: KafkaConsumer, begin: int, end: int
 ) -> dict[int, list[int]]:
     """Produce a few records at a time, and read them before the next."""
     read: dict[int, list[int]] = defaultdict(list)
@@ -81,14 +82,14 @@ def numbers(begin: int, end: int) -> dict[int, list[int]]:
 
 
 def test_a_steady_stream_needs_no_python_on_the_network_thread() -> None:
-    with Loopback() as loopback, assigned(loopback) as reader:
+    with ServedKafka() as loopback, assigned(loopback) as reader:
         end = RECORDS + 50 * STEP
         assert trickle(loopback, reader, RECORDS, end) == numbers(RECORDS, end)
         assert repeats(reader) > 40
 
 
 def test_positions_lag_and_metrics_are_exact() -> None:
-    with Loopback() as loopback, assigned(loopback) as reader:
+    with ServedKafka() as loopback, assigned(loopback) as reader:
         trickle(loopback, reader, RECORDS, RECORDS + 20 * STEP)
         assert repeats(reader) > 0
         ends = reader.end_offsets(list(reader.assignment()))
@@ -109,7 +110,7 @@ def test_positions_lag_and_metrics_are_exact() -> None:
 
 
 def test_iteration_profits_alike() -> None:
-    with Loopback() as loopback, assigned(loopback, consumer_timeout_ms=20_000) as reader:
+    with ServedKafka() as loopback, assigned(loopback, consumer_timeout_ms=20_000) as reader:
         for at in range(RECORDS, RECORDS + 20 * STEP, STEP):
             loopback.perform(lambda cluster, at=at: produce(cluster, at, at + STEP))
             assert sorted(int(next(reader).value or b"") for _ in range(STEP)) == list(
@@ -122,7 +123,7 @@ def test_iteration_profits_alike() -> None:
     "options", [{"isolation_level": "read_committed"}, {"enable_incremental_fetch_sessions": False}]
 )
 def test_what_only_python_can_decide_is_not_repeated(options: dict[str, Any]) -> None:
-    with Loopback() as loopback, assigned(loopback, **options) as reader:
+    with ServedKafka() as loopback, assigned(loopback, **options) as reader:
         end = RECORDS + 10 * STEP
         assert trickle(loopback, reader, RECORDS, end) == numbers(RECORDS, end)
         assert repeats(reader) == 0
@@ -132,13 +133,13 @@ def test_at_debug_each_request_is_logged_and_so_none_is_repeated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="tandem_kafka.network.connection")
-    with Loopback() as loopback, assigned(loopback) as reader:
+    with ServedKafka() as loopback, assigned(loopback) as reader:
         trickle(loopback, reader, RECORDS, RECORDS + 5 * STEP)
         assert repeats(reader) == 0
 
 
 def test_a_wakeup_ends_a_wait_in_native_code() -> None:
-    with Loopback() as loopback, assigned(loopback) as reader:
+    with ServedKafka() as loopback, assigned(loopback) as reader:
         trickle(loopback, reader, RECORDS, RECORDS + 10 * STEP)
         timer = threading.Timer(0.2, reader.wakeup)
         timer.start()
@@ -150,7 +151,7 @@ def test_a_wakeup_ends_a_wait_in_native_code() -> None:
 
 
 def test_paused_partitions_bring_nothing_and_go_on_where_they_were() -> None:
-    with Loopback() as loopback, assigned(loopback) as reader:
+    with ServedKafka() as loopback, assigned(loopback) as reader:
         middle, end = RECORDS + 10 * STEP, RECORDS + 20 * STEP
         trickle(loopback, reader, RECORDS, middle)
         paused = TopicPartition(TOPIC, 1)
@@ -200,19 +201,18 @@ def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(
     """After a seek, records are read again from there; the others come exactly once."""
     random = Random(seed)
     bursts = 0
-    with Loopback(seed, brokers=2) as loopback:
+    with ServedKafka(brokers=2, seed=seed, faults=FAULTS) as loopback:
         loopback.perform(create)
         if kind == "leases":
             loopback.perform(spread)
-        faults = Faults(seed, brokers=2)
         with consumer(loopback, group_id=None, **KINDS[kind]) as reader:
             if kind == "bursts":
                 loopback.perform(create_dozing)
                 reader.subscribe([TOPIC, DOZING])
             follower = Follower(reader)
             for at in range(0, ROUNDS * RECORDS, STEP):
-                if random.random() < 0.1:
-                    loopback.perform(faults.strike)
+                if at == ROUNDS * RECORDS // 2:
+                    loopback.perform(lambda cluster: garble(cluster, Random(seed)))
                 if kind == "bursts" and random.random() < 0.05:
                     loopback.perform(burst)
                     bursts += 1
@@ -220,7 +220,7 @@ def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(
                 follower.follow(20)
                 if random.random() < 0.2:
                     follower.disturb(random)
-            loopback.perform(lambda cluster: cluster.network.heal())
+            loopback.cause("heal")
             reader.resume(*reader.assignment())
             until = time.monotonic() + TIMEOUT_S
             while sum(follower.next.values()) < ROUNDS * RECORDS + bursts * MANY:

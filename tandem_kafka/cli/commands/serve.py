@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.testing.cluster.releases import RELEASES
 
 
 @click.command()
@@ -27,32 +27,36 @@ from tandem_kafka.cli.failures import CommandError
     "--per-second", type=click.IntRange(0), default=10, show_default=True,
     help="New records per second, 0 for none.",
 )  # fmt: skip
+@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="Brokers.")
 @click.option(
-    "--simulated", is_flag=True,
-    help="Serve groups of both protocols, and no producers.",
+    "--release", type=click.Choice(list(RELEASES)),
+    help="Release of Kafka whose versions of the protocol they speak.  [default: all]",
 )  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=0,
-    help="Port of the simulated cluster.  [default: a free one]",
+    help="Port of the first broker.  [default: free ports]",
 )  # fmt: skip
+@click.option(
+    "--faults", type=click.Path(exists=True, dir_okay=False),
+    help="TOML file of faults.  [default: none]",
+)  # fmt: skip
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of what the faults leave open."
+)
 def command(**given: Any) -> None:
     """Run a cluster in this process until Ctrl-C, and print its address.
 
-    It needs no Java. The default is the cluster embedded in librdkafka, which serves producers,
-    consumers and classic groups, but does not describe groups. With --simulated, it is the cluster
-    of tandem-kafka's own tests: it serves consumers and groups of both protocols, but no producers.
+    It needs no Java. It is the simulated cluster of tandem-kafka's own tests, and serves clients in
+    any language, with the faults of a file if one is given.
     """
-    if given["port"] and not given["simulated"]:
-        raise CommandError(
-            "--port needs --simulated: the embedded cluster chooses its port", usage=True
-        )
-    if not given["simulated"] and find_spec("confluent_kafka") is None:
-        raise CommandError(
-            "the embedded cluster needs confluent-kafka: pip install 'tandem-kafka[testing]', or "
-            "use --simulated"
-        )
+    from tandem_kafka.testing.fault_plan import FaultPlan
     from tandem_kafka.testing.serving import Served, serve
 
+    try:
+        if given["faults"] is not None:
+            given["faults"] = FaultPlan.load(given["faults"])
+    except ValueError as error:
+        raise CommandError(f"--faults: {error}", usage=True) from None
     try:
         serve(Served(**given))
     except OSError as error:

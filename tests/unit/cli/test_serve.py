@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from tandem_kafka.cli.commands import serve
@@ -17,21 +17,16 @@ def failure(*arguments: str) -> CommandError:
     return error
 
 
-def test_the_embedded_cluster_has_no_choice_of_its_port() -> None:
-    error = failure("--port", "9092")
-    assert "--port needs --simulated" in str(error)
-    assert error.usage
-
-
 def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        error = failure("--simulated", "--port", str(port))
+        error = failure("--port", str(port))
     assert str(error) == f"port {port} cannot be used: Address already in use"
 
 
-def test_without_confluent_kafka_the_simulated_cluster_is_offered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(serve, "find_spec", lambda name: None)  # noqa: ARG005
-    assert "or use --simulated" in str(failure())
+def test_a_fault_that_does_not_exist_is_explained(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[fault]]\nkind = "stal"\nat_ms = 5\n')
+    error = failure("--faults", str(plan))
+    assert str(error).startswith(f"--faults: {plan}: fault 1: kind='stal': must be one of coordina")
+    assert error.usage

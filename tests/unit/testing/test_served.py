@@ -1,4 +1,4 @@
-"""The embedded cluster over TCP: close() releases its resources."""
+"""A cluster over TCP: close() releases its resources, and faults are caused by name."""
 
 from __future__ import annotations
 
@@ -40,3 +40,27 @@ def test_clusters_that_were_closed_hold_no_descriptors() -> None:
             kafka.create_topic("orders")
             kafka.produce("orders", b"1")
     assert _descriptors() <= before + 3
+
+
+def test_a_fault_is_caused_by_name() -> None:
+    with ServedKafka(brokers=2) as kafka:
+        kafka.create_topic("orders")
+        kafka.cause("lead", topic="orders", partition=0, broker=2)
+        assert kafka.perform(lambda cluster: cluster.topics["orders"].partitions[0].leader) == 2
+        with pytest.raises(ValueError, match=r"lead: unknown 'node'; allowed: topic"):
+            kafka.cause("lead", node=2)
+        with pytest.raises(ValueError, match=r"broker=3: the cluster has no such broker, but 1, 2"):
+            kafka.cause("lead", broker=3)
+
+
+def test_a_closed_cluster_says_so() -> None:
+    kafka = ServedKafka()
+    kafka.close()
+    with pytest.raises(RuntimeError, match="the cluster is closed"):
+        kafka.produce("orders", b"1")
+
+
+def test_a_real_cluster_has_no_faults_by_name() -> None:
+    kafka = ServedKafka("127.0.0.1:1")
+    with pytest.raises(RuntimeError, match=r"127.0.0.1:1 is a real cluster"):
+        kafka.cause("cut")
