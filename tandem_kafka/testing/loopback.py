@@ -119,6 +119,7 @@ class LoopbackCluster:
             server.close()
         for link in tuple(self._links):
             link.abort()
+        await asyncio.sleep(0)  # then the sockets are closed
         if self._timer is not None:
             self._timer.cancel()
 

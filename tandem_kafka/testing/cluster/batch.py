@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from tandem_kafka.testing.cluster.produced import Sequence
 
 NO_PRODUCER: Final = -1
 
@@ -17,6 +20,8 @@ class Batch:
     Attributes:
         producer_id: Id of the transactional producer, -1 without a transaction.
         marker: How the batch ends the transaction, None for a batch of records.
+        sequence: The sequence numbers of an idempotent producer, None without.
+        first_timestamp: The timestamp of the first record; `timestamp` is the highest one.
     """
 
     base_offset: int
@@ -26,6 +31,8 @@ class Batch:
     data: bytes
     producer_id: int = NO_PRODUCER
     marker: Marker | None = None
+    sequence: Sequence | None = None
+    first_timestamp: int | None = None
 
     @property
     def transactional(self) -> bool:

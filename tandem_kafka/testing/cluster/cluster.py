@@ -37,7 +37,6 @@ class SimCluster(ClusterState):
         super().__init__(network, random, kafka, racks)
         self._addresses = dict(enumerate(addresses, 1))
         self._scripts = Scripts()
-        self._producers = 0
         for node_id in range(1, brokers + 1):
             self.add_broker(node_id)
 
@@ -58,8 +57,7 @@ class SimCluster(ClusterState):
             producer_id: The producer of an earlier transaction; None for a new producer.
         """
         if producer_id is None:
-            self._producers += 1
-            producer_id = 1_000 + self._producers
+            producer_id = self.transactions.new_producer_id()
         return Transaction(self, producer_id)
 
     def script(self, api: Any, *handlers: Handler | Any) -> None:

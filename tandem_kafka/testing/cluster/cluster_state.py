@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
+from zlib import crc32
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.broker_state import BrokerState
@@ -13,6 +14,7 @@ from tandem_kafka.testing.cluster.coordination import Coordination
 from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
+from tandem_kafka.testing.cluster.transaction_coordinator import TransactionCoordinator
 from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets, EndTransaction
@@ -36,6 +38,7 @@ class ClusterState(ABC):
         telemetry: Receives the metrics of clients (KIP-714); None if the brokers do not offer that.
         commit_log: Every accepted commit, in order, with the id of the member.
         coordination: The coordinators of the groups.
+        transactions: The coordinators of transactions, which share their state.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class ClusterState(ABC):
         self.brokers: dict[int, BrokerState] = {}
         self.topics: dict[str, SimTopic] = {}
         self.coordination = Coordination(network, self._partition_counts, self._is_served)
+        self.transactions = TransactionCoordinator(self, self.clock.wall_ms, self._after)
         self.disabled: set[int] = set()
         self.telemetry: TelemetryReceiver | None = None
         self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
@@ -315,6 +319,14 @@ class ClusterState(ABC):
     def coordinator_of(self, group_id: str) -> int:
         """Return the coordinator of a group, -1 without one."""
         return self._coordinators.setdefault(group_id, next(iter(self.brokers)))
+
+    def transaction_coordinator_of(self, transactional_id: str) -> int:
+        """Return the coordinator of a transactional id, -1 without one."""
+        serving = [node_id for node_id, broker in self.brokers.items() if broker.up]
+        return serving[crc32(transactional_id.encode()) % len(serving)] if serving else NOBODY
+
+    def _after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        self.network.at(self.clock.now_ms() + delay_ms, action)
 
     def orphan(self, group_id: str) -> None:
         """Leave a group without a coordinator until it moves to a broker.

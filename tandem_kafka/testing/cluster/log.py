@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from tandem_kafka.testing.cluster.batch import NO_PRODUCER, Batch, Marker
 from tandem_kafka.testing.cluster.leader_epochs import LeaderEpochs
+from tandem_kafka.testing.cluster.produced import Produced
+from tandem_kafka.testing.cluster.producer_states import ProducerStates
 from tandem_kafka.testing.cluster.transaction_index import AbortedTransaction, TransactionIndex
 
 _OFFSET = struct.Struct(">q")
@@ -40,6 +45,8 @@ class PartitionLog:
         self._batches: list[Batch] = []
         self._transactions = TransactionIndex()
         self._epochs = LeaderEpochs()
+        #: Writers: the appends, and the transaction coordinator for a new epoch of a producer.
+        self.producers = ProducerStates()
 
     @property
     def last_stable_offset(self) -> int:
@@ -68,9 +75,8 @@ class PartitionLog:
         With a producer id, it belongs to the transaction of that producer, which it opens.
         """
         pairs = [(keys[n] if keys else None, value) for n, value in enumerate(values)]
-        return self._append(
-            _encoded(pairs, timestamp, producer_id), len(pairs), epoch, timestamp, producer_id
-        )
+        data = bytes(_encoded(pairs, timestamp, producer_id))
+        return self._append(Batch(0, len(pairs), epoch, timestamp, data, producer_id))
 
     def end_transaction(self, producer_id: int, marker: Marker, epoch: int, timestamp: int) -> int:
         """Append a marker, as the transaction coordinator requests; returns its offset."""
@@ -78,25 +84,37 @@ class PartitionLog:
         data = _encoded([pair], timestamp, producer_id)
         data[_ATTRIBUTES_AT] |= _CONTROL
         _CHECKSUM.pack_into(data, _CHECKSUM_AT, calc_crc32c(bytes(data[_CHECKED_FROM:])))
-        return self._append(data, 1, epoch, timestamp, producer_id, marker)
+        return self._append(Batch(0, 1, epoch, timestamp, bytes(data), producer_id, marker))
 
-    def _append(
-        self,
-        data: bytearray,
-        count: int,
-        epoch: int,
-        timestamp: int,
-        producer_id: int,
-        marker: Marker | None = None,
-    ) -> int:
-        self.begin_epoch(epoch)
-        base = self.end_offset
+    def append_produced(self, produced: Produced, epoch: int) -> int:
+        """Append the batch of a producer; returns the offset of its first record."""
+        sequence = produced.sequence
+        producer_id = NO_PRODUCER
+        if produced.transactional and sequence is not None:
+            producer_id = sequence.producer_id
+        batch = Batch(
+            base_offset=0,
+            next_offset=produced.count,
+            epoch=epoch,
+            timestamp=produced.timestamp,
+            data=produced.data,
+            producer_id=producer_id,
+            sequence=sequence,
+            first_timestamp=produced.first_timestamp,
+        )
+        return self._append(batch)
+
+    def _append(self, relative: Batch) -> int:
+        """Append a batch whose offsets begin with 0; returns the offset of its first record."""
+        self.begin_epoch(relative.epoch)
+        base, data = self.end_offset, bytearray(relative.data)
         _OFFSET.pack_into(data, 0, base)
-        _EPOCH.pack_into(data, _EPOCH_AT, epoch)
-        self.end_offset = base + count
-        batch = Batch(base, self.end_offset, epoch, timestamp, bytes(data), producer_id, marker)
+        _EPOCH.pack_into(data, _EPOCH_AT, relative.epoch)
+        self.end_offset = base + relative.next_offset
+        batch = replace(relative, base_offset=base, next_offset=self.end_offset, data=bytes(data))
         self._batches.append(batch)
         self._transactions.add(batch)
+        self.producers.add(batch)
         return base
 
     def begin_epoch(self, epoch: int) -> None:
@@ -112,8 +130,10 @@ class PartitionLog:
         )
         self._epochs.truncate(self.end_offset)
         self._transactions = TransactionIndex()
+        self.producers = ProducerStates()
         for batch in self._batches:
             self._transactions.add(batch)
+            self.producers.add(batch)
 
     def delete_before(self, offset: int) -> None:
         """Drop records before an offset, as retention does."""
@@ -131,9 +151,9 @@ class PartitionLog:
         """
         found: list[Batch] = []
         size = 0
-        for batch in self._batches:
-            if batch.next_offset <= offset:
-                continue
+        begin = bisect_right(self._batches, offset, key=lambda batch: batch.next_offset)
+        for number in range(begin, len(self._batches)):
+            batch = self._batches[number]
             if before is not None and batch.base_offset >= before:
                 break
             if found and size + len(batch.data) > max_bytes:
@@ -151,12 +171,23 @@ class PartitionLog:
         """Return offset, timestamp and epoch of the first record at or after a timestamp."""
         for batch in self._batches:
             if batch.timestamp >= timestamp:
-                return max(batch.base_offset, self.start_offset), batch.timestamp, batch.epoch
+                offset, found = _first_from(batch, timestamp)
+                return max(offset, self.start_offset), found, batch.epoch
         return None
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the newest epoch not above `epoch` and its end offset; -1, -1 if unknown."""
         return self._epochs.end_of(epoch, self.end_offset)
+
+
+def _first_from(batch: Batch, timestamp: int) -> tuple[int, int]:
+    """Return offset and timestamp of the first record at or after a timestamp."""
+    if batch.first_timestamp is None or batch.first_timestamp >= timestamp:
+        first = batch.timestamp if batch.first_timestamp is None else batch.first_timestamp
+        return batch.base_offset, first
+    records = (record for each in MemoryRecords(batch.data) for record in each)
+    found = next(record for record in records if record.timestamp >= timestamp)
+    return int(found.offset), int(found.timestamp)
 
 
 def _encoded(

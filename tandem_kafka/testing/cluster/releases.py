@@ -6,6 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.consumer import OffsetDeleteRequest
+
+from tandem_kafka.testing.cluster.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
@@ -25,8 +47,8 @@ from tandem_kafka.wire.messages import (
 
 _NAMES: Final = ("0.11", "2.8", "3.9", "4.3")
 
-#: The lowest and the highest offered version of each request of a consumer, for each release in
-#: `_NAMES`; None where the release does not have the request.
+#: The lowest and the highest offered version of each request, for each release in `_NAMES`; None
+#: where the release does not have the request.
 _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     FetchRequest: ((0, 5), (0, 12), (0, 17), (4, 18)),
     ListOffsetsRequest: ((0, 2), (0, 6), (0, 9), (1, 11)),
@@ -42,6 +64,25 @@ _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     OffsetForLeaderEpochRequest: ((0, 0), (0, 4), (0, 4), (2, 4)),
     ConsumerGroupHeartbeatRequest: (None, None, (0, 0), (0, 1)),
     ConsumerGroupDescribeRequest: (None, None, (0, 0), (0, 1)),
+    DescribeGroupsRequest: ((0, 1), (0, 5), (0, 5), (0, 6)),
+    ListGroupsRequest: ((0, 1), (0, 4), (0, 5), (0, 5)),
+    DeleteGroupsRequest: (None, (0, 2), (0, 2), (0, 2)),
+    OffsetDeleteRequest: (None, (0, 0), (0, 0), (0, 0)),
+    ProduceRequest: ((0, 3), (0, 9), (0, 11), (0, 13)),
+    InitProducerIdRequest: ((0, 0), (0, 4), (0, 5), (0, 6)),
+    AddPartitionsToTxnRequest: ((0, 0), (0, 3), (0, 5), (0, 5)),
+    AddOffsetsToTxnRequest: ((0, 0), (0, 3), (0, 4), (0, 4)),
+    TxnOffsetCommitRequest: ((0, 0), (0, 3), (0, 4), (0, 5)),
+    EndTxnRequest: ((0, 0), (0, 3), (0, 4), (0, 5)),
+    ListTransactionsRequest: (None, None, (0, 1), (0, 2)),
+    DescribeTransactionsRequest: (None, None, (0, 0), (0, 0)),
+    CreateTopicsRequest: ((0, 2), (0, 7), (0, 7), (2, 7)),
+    DeleteTopicsRequest: ((0, 1), (0, 6), (0, 6), (1, 6)),
+    CreatePartitionsRequest: (None, (0, 3), (0, 3), (0, 3)),
+    DeleteRecordsRequest: ((0, 0), (0, 2), (0, 2), (0, 2)),
+    DescribeConfigsRequest: ((0, 0), (0, 4), (0, 4), (1, 4)),
+    IncrementalAlterConfigsRequest: (None, (0, 1), (0, 1), (0, 1)),
+    DescribeClusterRequest: (None, (0, 0), (0, 1), (0, 2)),
 }
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tandem_kafka.testing.cluster.apis import APIS
+from tandem_kafka.testing.cluster.messages import ProduceRequest
 from tandem_kafka.wire.framing import decode_message
 
 #: API key, version, correlation id, length of the client id.
@@ -39,6 +40,8 @@ def read_body(header: Header, frame: bytes) -> Any:
         if frame[body_at]:  # tags in the header, which no client here sends
             return request_class.decode(frame, version=header.version, header=True)
         body_at += 1
+    if header.api_key == ProduceRequest.API_KEY:  # no two are equal
+        return decode_message(ProduceRequest, header.version, memoryview(frame)[body_at:])
     return _decoded(header.api_key, header.version, bytes(frame[body_at:]))
 
 

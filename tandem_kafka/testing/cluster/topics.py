@@ -31,10 +31,11 @@ class SimPartition:
 
 @dataclass(slots=True, eq=False)
 class SimTopic:
-    """One topic."""
+    """One topic; `configs` has the settings that differ from the defaults."""
 
     name: str
     topic_id: UUID
     partitions: list[SimPartition]
     internal: bool = False
     replicas: int | None = None
+    configs: dict[str, str] = field(default_factory=dict)

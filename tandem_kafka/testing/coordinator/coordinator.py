@@ -65,6 +65,8 @@ class GroupCoordinator:
             requests.CommitOffsets: self.offsets.handle_commit,
             requests.FetchOffsets: self.offsets.handle_fetch,
             requests.EndTransaction: self.offsets.handle_end,
+            requests.DeleteOffsets: self.offsets.handle_delete,
+            requests.DeleteGroup: self.offsets.handle_delete_group,
             requests.ForgetTopic: self._forget_topic,
             requests.Expel: self._expel,
         }

@@ -14,6 +14,8 @@ from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.records import OffsetCommit, PendingOffsetCommit
 from tandem_kafka.testing.coordinator.requests import (
     CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
     EndTransaction,
     FetchedOffsets,
     FetchOffsets,
@@ -132,6 +134,38 @@ class GroupOffsets:
         unstable = frozenset(self._unstable()) if request.require_stable else frozenset()
         self._step.respond(request, FetchedOffsets(dict(self.committed), unstable))
 
+    # --- deleting ------------------------------------------------------------------------------
+
+    def handle_delete(self, request: DeleteOffsets) -> None:
+        """Delete offsets of topics that no member subscribes to (KIP-496)."""
+        if not self.group_exists:
+            self._step.respond(request, errors.GroupIdNotFoundError)
+            return
+        found: dict[TopicPartition, Error] = {}
+        for tp in request.partitions:
+            in_use = self._consumer.subscribes(tp.topic) or self._classic.subscribes(tp.topic)
+            found[tp] = errors.GroupSubscribedToTopicError if in_use else None
+            if not in_use and tp in self.committed:
+                self._forget(tp)
+        self._step.respond(request, found)
+
+    def handle_delete_group(self, request: DeleteGroup) -> None:
+        """Delete the group with its offsets, if it has no members."""
+        error: Error = None
+        if not self.group_exists:
+            error = errors.GroupIdNotFoundError
+        elif self._classic.members or self._consumer.members:
+            error = errors.NonEmptyGroupError
+        else:
+            for tp in tuple(self.committed):
+                self._forget(tp)
+            self._forget_group_if_empty()
+        self._step.respond(request, error)
+
+    def _forget(self, tp: TopicPartition) -> None:
+        self._context.log.forget(tp)
+        del self.committed[tp]
+
     def _unstable(self) -> Iterator[TopicPartition]:
         for commits in self.pending.values():
             yield from commits
@@ -139,8 +173,7 @@ class GroupOffsets:
     def forget_topic(self, name: str) -> None:
         """Drop the offsets of a deleted topic."""
         for tp in [tp for tp in self.committed if tp.topic == name]:
-            self._context.log.forget(tp)
-            del self.committed[tp]
+            self._forget(tp)
         for producer_id, commits in self.pending.items():
             for tp in [tp for tp in commits if tp.topic == name]:
                 self._context.log.forget((producer_id, tp))
@@ -164,8 +197,7 @@ class GroupOffsets:
         unstable = set(self._unstable())
         for tp in [tp for tp in self.committed if tp not in unstable and self._is_expired(tp)]:
             self._step.note(f"the committed offset of {tp.topic}-{tp.partition} has expired")
-            self._context.log.forget(tp)
-            del self.committed[tp]
+            self._forget(tp)
         if self.committed or unstable:
             self._check_later()
         else:

@@ -215,6 +215,18 @@ class EndTransaction(Request):
     committed: bool
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class DeleteOffsets(Request):
+    """Deletes committed offsets. Its result is the error of each partition, or one for all."""
+
+    partitions: Partitions
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DeleteGroup(Request):
+    """Deletes a group without members. Its result is the error."""
+
+
 # --- the operator --------------------------------------------------------------------------------
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from tandem_kafka.testing.cluster.apis import (
     api_versions,
+    configs,
     consumer_group_describe,
     consumer_group_heartbeat,
     consumer_group_install_assignment,
     consumer_group_prepare_assignment,
+    describe_cluster,
     describe_groups,
     fetch,
     find_coordinator,
+    groups,
     heartbeat,
     join_group,
     leave_group,
@@ -19,8 +22,11 @@ from tandem_kafka.testing.cluster.apis import (
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
+    produce,
     sync_group,
     telemetry,
+    topics,
+    transactions,
 )
 from tandem_kafka.testing.cluster.apis.api import Api
 
@@ -32,6 +38,7 @@ _ALL = (
     consumer_group_heartbeat.API,
     consumer_group_install_assignment.API,
     consumer_group_prepare_assignment.API,
+    describe_cluster.API,
     describe_groups.API,
     fetch.API,
     find_coordinator.API,
@@ -43,9 +50,14 @@ _ALL = (
     offset_commit.API,
     offset_fetch.API,
     offset_for_leader_epoch.API,
+    produce.API,
     sync_group.API,
     telemetry.GET_API,
     telemetry.PUSH_API,
+    *configs.APIS,
+    *groups.APIS,
+    *topics.APIS,
+    *transactions.APIS,
 )
 
 #: By API key.

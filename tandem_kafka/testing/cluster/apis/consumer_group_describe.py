@@ -42,7 +42,7 @@ def _described(call: Call, group_id: str) -> Any:
         error_code=0,
         error_message=None,
         group_id=group_id,
-        group_state=_state(group),
+        group_state=state_of(group),
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
@@ -51,7 +51,8 @@ def _described(call: Call, group_id: str) -> Any:
     )
 
 
-def _state(group: ConsumerGroup) -> str:
+def state_of(group: ConsumerGroup) -> str:
+    """Return Kafka's name of the state of a group."""
     if not group.members:
         return "Empty"
     if group.epoch != group.assignment_epoch:

@@ -16,7 +16,7 @@ from tandem_kafka.testing.coordinator.classic_group_member import ClassicMember,
 _GROUP = DescribeGroupsResponse.DescribedGroup
 _FIRST_WITH_NOT_FOUND = 6
 #: Kafka's names of the states.
-_NAMES: Final = {
+STATES: Final = {
     GroupState.EMPTY: "Empty",
     GroupState.JOINING: "PreparingRebalance",
     GroupState.SYNCING: "CompletingRebalance",
@@ -43,7 +43,7 @@ def _described(call: Call, group_id: str) -> Any:
     return _GROUP(
         error_code=0,
         group_id=group_id,
-        group_state=_NAMES[group.state],
+        group_state=STATES[group.state],
         protocol_type=group.protocol_type,
         protocol_data=group.protocol if group.state is GroupState.STABLE else "",
         members=[_member(group, member) for member in group.members.values()],

@@ -1,4 +1,4 @@
-"""FindCoordinator: the coordinator of a group."""
+"""FindCoordinator: the coordinator of a group or of a transactional id."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+
+_TRANSACTION = 1
 
 
 def _handle(call: Call) -> Any:
@@ -23,8 +25,11 @@ def _handle(call: Call) -> Any:
     return FindCoordinatorResponse(throttle_time_ms=0, coordinators=coordinators)
 
 
-def _find(call: Call, group_id: str) -> dict[str, Any]:
-    broker = call.cluster.brokers.get(call.cluster.coordinator_of(group_id))
+def _find(call: Call, key: str) -> dict[str, Any]:
+    cluster = call.cluster
+    transactional = call.version >= 1 and call.request.key_type == _TRANSACTION
+    find = cluster.transaction_coordinator_of if transactional else cluster.coordinator_of
+    broker = cluster.brokers.get(find(key))
     if broker is None or not broker.up:
         missing = error_code(errors.CoordinatorNotAvailableError)
         return {"error_code": missing, "node_id": -1, "host": "", "port": -1}

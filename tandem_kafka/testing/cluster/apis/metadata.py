@@ -14,6 +14,7 @@ from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
 from tandem_kafka.wire.messages import MetadataRequest, MetadataResponse
 
+CLUSTER_ID = "simulated"
 _BROKER = MetadataResponse.MetadataResponseBroker
 _TOPIC = MetadataResponse.MetadataResponseTopic
 _PARTITION = _TOPIC.MetadataResponsePartition
@@ -62,7 +63,7 @@ def _message(content: _Content) -> Any:
             _BROKER(node_id=node_id, host=host, port=port, rack=rack)
             for node_id, host, port, rack in content.brokers
         ],
-        cluster_id="simulated",
+        cluster_id=CLUSTER_ID,
         controller_id=content.controller,
         topics=[
             _TOPIC(

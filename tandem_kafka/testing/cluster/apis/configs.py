@@ -1,0 +1,105 @@
+"""DescribeConfigs and IncrementalAlterConfigs: the settings of topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import errors
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tandem_kafka.testing.cluster.topic_configs import DEFAULTS, check_config
+from tandem_kafka.testing.cluster.topics import SimTopic
+
+_RESULT = DescribeConfigsResponse.DescribeConfigsResult
+_CONFIG = _RESULT.DescribeConfigsResourceResult
+_ALTERED = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+_TOPIC = 2
+_SET_BY_TOPIC, _DEFAULT = 1, 5
+_SET, _DELETE = 0, 1
+
+
+def _describe(call: Call) -> Any:
+    results = [_described(call, wanted) for wanted in call.request.resources]
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+
+def _described(call: Call, wanted: Any) -> Any:
+    topic, error, configs = None, None, []
+    if wanted.resource_type == _TOPIC:
+        topic = call.cluster.topics.get(wanted.resource_name)
+        error = None if topic is not None else errors.UnknownTopicOrPartitionError
+    if topic is not None:
+        names = DEFAULTS if wanted.configuration_keys is None else wanted.configuration_keys
+        configs = [_config(topic, name) for name in names if name in DEFAULTS]
+    return _RESULT(
+        error_code=error_code(error),
+        error_message=None,
+        resource_type=wanted.resource_type,
+        resource_name=wanted.resource_name,
+        configs=configs,  # brokers and groups have none here
+    )
+
+
+def _config(topic: SimTopic, name: str) -> Any:
+    return _CONFIG(
+        name=name,
+        value=topic.configs.get(name, DEFAULTS[name]),
+        read_only=False,
+        config_source=_SET_BY_TOPIC if name in topic.configs else _DEFAULT,
+        is_default=name not in topic.configs,
+        is_sensitive=False,
+        synonyms=[],
+        config_type=0,
+        documentation=None,
+    )
+
+
+def _alter(call: Call) -> Any:
+    responses = []
+    for wanted in call.request.resources:
+        code, message = 0, None
+        try:
+            _altered(call, wanted)
+        except errors.BrokerResponseError as error:
+            code, message = error_code(error), str(error.args[0]) if error.args else None
+        responses.append(
+            _ALTERED(
+                error_code=code,
+                error_message=message,
+                resource_type=wanted.resource_type,
+                resource_name=wanted.resource_name,
+            )
+        )
+    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=responses)
+
+
+def _altered(call: Call, wanted: Any) -> None:
+    if wanted.resource_type != _TOPIC:
+        raise errors.InvalidRequestError("only settings of topics can be changed here")
+    topic = call.cluster.topics.get(wanted.resource_name)
+    if topic is None:
+        raise errors.UnknownTopicOrPartitionError
+    configs = dict(topic.configs)
+    for change in wanted.configs:
+        if change.config_operation == _DELETE:
+            configs.pop(change.name, None)
+        elif change.config_operation == _SET:
+            check_config(change.name, change.value)
+            configs[change.name] = change.value
+        else:
+            raise errors.InvalidConfigurationError(f"{change.name} is not a list")
+    if not call.request.validate_only:
+        topic.configs = configs
+
+
+APIS = (
+    Api(DescribeConfigsRequest, (1, 4), _describe),
+    Api(IncrementalAlterConfigsRequest, (0, 1), _alter),
+)
