@@ -34,6 +34,9 @@ _LENGTH_BYTES: Final = 4
 #: The limit of real brokers for a request (`socket.request.max.bytes`).
 _MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 
+#: More than a new connection needs to become a link and to be closed.
+_TURNS: Final = 6
+
 T = TypeVar("T")
 
 
@@ -117,9 +120,12 @@ class LoopbackCluster:
     ) -> None:
         for server in self._servers:
             server.close()
-        for link in tuple(self._links):
-            link.abort()
-        await asyncio.sleep(0)  # then the sockets are closed
+        # A connection that has just been accepted has a link a few turns of the event loop later, and
+        # an aborted one closes its socket in the next turn.
+        for _ in range(_TURNS):
+            for link in tuple(self._links):
+                link.abort()
+            await asyncio.sleep(0)
         if self._timer is not None:
             self._timer.cancel()
 

@@ -39,6 +39,9 @@ def reject_as_not_enabled(call: Call) -> Any:
     )
 
 
+_PRODUCE = APIS[ProduceRequest.API_KEY]
+
+
 class SimBroker(BrokerState):
     """A server on the simulated network.
 
@@ -106,7 +109,7 @@ class SimBroker(BrokerState):
         what = f"{name} v{version} {len(frame)} bytes"
         self._cluster.trace.note(f"#{call.connection.number} broker {self.node_id} < {what}")
         low, high = self.offers(api_key) or (0, -1)
-        if api_key == ProduceRequest.API_KEY and low <= version < api.versions[0]:
+        if api is _PRODUCE and low <= version < _PRODUCE.versions[0]:
             call.default = lambda: CUT  # Kafka 4 has given up these formats
         elif api is not None and low <= version <= high:
             if not api.versions[0] <= version <= api.versions[1]:

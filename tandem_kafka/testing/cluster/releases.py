@@ -69,7 +69,7 @@ _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     DeleteGroupsRequest: (None, (0, 2), (0, 2), (0, 2)),
     OffsetDeleteRequest: (None, (0, 0), (0, 0), (0, 0)),
     ProduceRequest: ((0, 3), (0, 9), (0, 11), (0, 13)),
-    InitProducerIdRequest: ((0, 0), (0, 4), (0, 5), (0, 6)),
+    InitProducerIdRequest: ((0, 0), (0, 4), (0, 5), (0, 5)),
     AddPartitionsToTxnRequest: ((0, 0), (0, 3), (0, 5), (0, 5)),
     AddOffsetsToTxnRequest: ((0, 0), (0, 3), (0, 4), (0, 4)),
     TxnOffsetCommitRequest: ((0, 0), (0, 3), (0, 4), (0, 5)),
