@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -118,14 +118,20 @@ class LoopbackCluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for server in self._servers:
-            server.close()
-        # A connection that has just been accepted has a link a few turns of the event loop later, and
+        # Accept nothing more: a server that is closed while it accepts a connection leaves its socket
+        # open (CPython 3.11).
+        loop = asyncio.get_running_loop()
+        with suppress(NotImplementedError):  # on Windows
+            for each in self._sockets:
+                loop.remove_reader(each)
+        # What has just been accepted becomes a link a few turns of the event loop later, and
         # an aborted one closes its socket in the next turn.
         for _ in range(_TURNS):
             for link in tuple(self._links):
                 link.abort()
             await asyncio.sleep(0)
+        for server in self._servers:
+            server.close()
         if self._timer is not None:
             self._timer.cancel()
 
