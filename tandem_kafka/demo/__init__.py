@@ -2,6 +2,5 @@
 
 The members of a consumer group read a stream of numbered records, each in a process of its own.
 One is stopped, another is killed; the others take their partitions over. Every record is accounted
-for (`ledger.py`). The cluster is the one that librdkafka has built in for tests; nothing has to be
-installed or started.
+for (`ledger.py`). The cluster is simulated in this process; nothing has to be installed or started.
 """

@@ -32,7 +32,7 @@ class Demo:
         self.ledger = Ledger(PARTITIONS)
         self.members: list[Member] = []
         self.view = View(self.ledger, self.members)
-        self.cluster = Cluster(BROKERS)
+        self.cluster = Cluster(BROKERS, GROUP)
         self.cluster.create_topic(TOPIC)
         self.stream = Stream(self.cluster, TOPIC, self.ledger, per_second=PER_SECOND)
         self._program = program
@@ -94,6 +94,7 @@ class Demo:
         self.view.finish()
         for member in self.members:
             member.kill()
+        self.cluster.close()
 
 
 def stop_one_member(demo: Demo) -> None:
@@ -115,7 +116,7 @@ def kill_one_member(demo: Demo) -> None:
     ledger = demo.ledger
     killed, joined = demo.members[0], demo.start()
     demo.until_shared([killed, joined])
-    # The embedded cluster rejects commits during a rebalance.
+    # A commit during the rebalance may have been rejected.
     demo.until(lambda: ledger.uncommitted(killed.owns) < UNCOMMITTED, "a commit")
     demo.until(
         lambda: ledger.uncommitted(killed.owns) > UNCOMMITTED, "records read and not committed"

@@ -1,44 +1,56 @@
-"""A cluster of three brokers inside this process, and the stream that is written to it."""
+"""A simulated cluster of three brokers in this process, and the stream that is written to it."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-
+from tandem_kafka import KafkaProducer, TopicPartition
 from tandem_kafka.demo.ledger import Ledger
-from tandem_kafka.testing.embedded import MockCluster
+from tandem_kafka.testing.served import ServedKafka
 
 PARTITIONS = 4
 
 #: Time that the coordinator waits for the first members of a group.
 _FIRST_JOIN_MS = 1_000
-_TIMEOUT_S = 10.0
+#: A member that is killed is noticed soon.
+SESSION_TIMEOUT_MS = 2_500
+_LONGEST_SESSION_MS = 1_800_000
 
 
 class Cluster:
     """The cluster and a producer for it."""
 
-    def __init__(self, brokers: int) -> None:
-        self._mock = MockCluster(brokers, initial_rebalance_delay_ms=_FIRST_JOIN_MS)
-        self.bootstrap = self._mock.bootstrap
-        self.producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "linger.ms": 20, "log_level": 0}
+    def __init__(self, brokers: int, group: str) -> None:
+        self._kafka = ServedKafka(brokers=brokers)
+        self.bootstrap = self._kafka.bootstrap
+        self._kafka.perform(
+            lambda cluster: cluster.configure_group(
+                group,
+                initial_rebalance_delay_ms=_FIRST_JOIN_MS,
+                classic_session_limits_ms=(SESSION_TIMEOUT_MS, _LONGEST_SESSION_MS),
+            )
         )
+        self.producer = KafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=20)
 
     def create_topic(self, topic: str) -> None:
         """Create a topic."""
-        self._mock.create_topic(topic, PARTITIONS)
+        self._kafka.create_topic(topic, PARTITIONS)
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """Return the group's committed offsets by partition, as reported by the cluster."""
-        client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
-        try:
-            partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-            found = client.committed(partitions, timeout=_TIMEOUT_S)
-            return {each.partition: max(0, each.offset) for each in found}
-        finally:
-            client.close()
+        """Return the group's committed offsets by partition, as the cluster has them."""
+        return self._kafka.perform(
+            lambda cluster: {
+                number: cluster.committed(group, TopicPartition(topic, number)) or 0
+                for number in range(PARTITIONS)
+            }
+        )
+
+    def close(self) -> None:
+        """End the producer and the cluster."""
+        self.producer.close(timeout=1)
+        self._kafka.close()
 
 
 class Stream:
@@ -57,19 +69,20 @@ class Stream:
         self._per_second = per_second
         self._begin = time.monotonic()
         self._ended = False
+        #: Numbers that the cluster may not have yet, with their futures.
+        self._sent: deque[tuple[int, Any]] = deque()
 
     def write(self) -> None:
-        """Write the numbers that are due by now."""
+        """Write the numbers that are due by now, and note those that the cluster has."""
         due = int((time.monotonic() - self._begin) * self._per_second)
         while self.written < due and not self._ended:
-            self._producer.produce(
-                self._topic,
-                value=b"%d" % self.written,
-                partition=self.written % PARTITIONS,
-                on_delivery=self._delivered,
-            )
+            partition = self.written % PARTITIONS
+            future = self._producer.send(self._topic, b"%d" % self.written, partition=partition)
+            self._sent.append((self.written, future))
             self.written += 1
-        self._producer.poll(0)
+        while self._sent and self._sent[0][1].is_done:
+            number, future = self._sent.popleft()
+            self._ledger.produced(future.get(0).partition, number)
 
     def end(self) -> None:
         """Stop writing."""
@@ -79,9 +92,3 @@ class Stream:
     def delivered(self) -> bool:
         """Whether the cluster has everything that was written."""
         return self._ledger.produced_total == self.written
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        partition, value = message.partition(), message.value()
-        if error is not None or partition is None or value is None:
-            raise RuntimeError(f"a record was not delivered: {error}")
-        self._ledger.produced(partition, int(value))

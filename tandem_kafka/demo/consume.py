@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
-
 import argparse
 import contextlib
 import json
@@ -12,27 +10,12 @@ import sys
 import time
 from collections.abc import Collection
 from types import FrameType
-from typing import Any
-
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from tandem_kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from tandem_kafka.demo.cluster import SESSION_TIMEOUT_MS
 from tandem_kafka.errors import CommitFailedError
 
 _COMMIT_EVERY_S = 1.0
-
-
-class PatientAssignor(CooperativeStickyAssignor):
-    """Waits before it assigns, so that all other members have sent their requests.
-
-    The embedded cluster rejects a SyncGroup request that arrives after the leader's. Kafka accepts
-    it.
-    """
-
-    def assign(self, *arguments: Any, **named: Any) -> Any:
-        """Wait, then assign."""
-        time.sleep(0.3)
-        return super().assign(*arguments, **named)
 
 
 class Consume(ConsumerRebalanceListener):
@@ -46,12 +29,10 @@ class Consume(ConsumerRebalanceListener):
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            # The embedded cluster responds to a fetch after this time, not when data arrive.
-            fetch_max_wait_ms=100,
-            session_timeout_ms=2500,  # a killed member is noticed soon
+            session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=500,
             # Cooperative: a member keeps reading the partitions that it keeps.
-            partition_assignment_strategy=[PatientAssignor],
+            partition_assignment_strategy=["cooperative-sticky"],
         )
         self.consumer.subscribe([topic], listener=self)
 

@@ -118,8 +118,8 @@ class LoopbackCluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Accept nothing more: a server that is closed while it accepts a connection leaves its socket
-        # open (CPython 3.11).
+        # Accept nothing more: a server that is closed while it accepts a connection leaks it
+        # (CPython 3.11).
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError):  # on Windows
             for each in self._sockets:

@@ -41,8 +41,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[ServedKafka]:
-    """A cluster over TCP: that of TANDEM_KAFKA_TEST_BROKERS, or an embedded one."""
-    pytest.importorskip("confluent_kafka", reason="pip install 'tandem-kafka[testing]'")
+    """A cluster over TCP: that of TANDEM_KAFKA_TEST_BROKERS, or a simulated one."""
     from tandem_kafka.testing.served import ServedKafka, named_cluster
 
     with ServedKafka(named_cluster()) as kafka:

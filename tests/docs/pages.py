@@ -22,9 +22,9 @@ _DIRECTIVE: Final = re.compile(r"<!-- run: (?P<kind>[a-z]+)(?:, (?P<reason>.+))?
 #: `<!-- file: reader.py -->`: shell blocks that follow find the block in this file.
 _FILE: Final = re.compile(r"<!-- file: (?P<name>\S+) -->")
 _FENCE: Final = re.compile(r"(?P<indent> *)(?P<ticks>```+)(?P<language>[\w{}-]*)")
-#: How a block runs: with the cluster embedded in librdkafka, a real broker, a Spark job, or pytest;
+#: How a block runs: with a simulated cluster, a real broker, a Spark job, or pytest;
 #: in a shell until it ends, or as a server for the blocks after it.
-KINDS: Final = ("embedded", "broker", "spark", "pytest", "sh", "server", "no")
+KINDS: Final = ("simulated", "broker", "spark", "pytest", "sh", "server", "no")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _all(page: str, lines: list[str]) -> Iterator[Block]:
 def _directive(page: str, above: str, fence: int) -> tuple[str, str | None]:
     found = _DIRECTIVE.fullmatch(above)
     if found is None:
-        return "embedded", None
+        return "simulated", None
     if found["kind"] not in KINDS or (found["kind"] == "no" and not found["reason"]):
         raise ValueError(f"{page}:{fence}: {above}: give one of {KINDS}, and 'no' with a reason")
     return found["kind"], found["reason"]

@@ -17,16 +17,16 @@ def _pages_with(*kinds: str) -> list[str]:
 
 
 _REAL = _pages_with("broker")
-_EMBEDDED = [page for page in _pages_with("embedded") if page not in _REAL]
+_SIMULATED = [page for page in _pages_with("simulated") if page not in _REAL]
 
 
-@pytest.mark.parametrize("page", _EMBEDDED)
-def test_a_page_runs_on_the_embedded_cluster(page: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", _SIMULATED)
+def test_a_page_runs_on_a_simulated_cluster(page: str, tmp_path: Path) -> None:
     with ServedKafka() as kafka:
         for topic in TOPICS:
             kafka.create_topic(topic, PARTITIONS)
         with orders_arrive(kafka.bootstrap):
-            run_python(tmp_path, "-m", "tests.docs.page_run", page, "embedded", kafka.bootstrap)
+            run_python(tmp_path, "-m", "tests.docs.page_run", page, "simulated", kafka.bootstrap)
 
 
 @pytest.mark.broker
@@ -37,7 +37,7 @@ def test_a_page_runs_on_a_real_broker(page: str, tmp_path: Path) -> None:
             kafka.admin.create_topic(topic, PARTITIONS)
         with orders_arrive(kafka.bootstrap()):
             run_python(
-                tmp_path, "-m", "tests.docs.page_run", page, "embedded,broker", kafka.bootstrap()
+                tmp_path, "-m", "tests.docs.page_run", page, "simulated,broker", kafka.bootstrap()
             )
 
 

@@ -58,7 +58,7 @@ COUNT = 400
 
 @pytest.fixture(scope="module")
 def demo_broker() -> Iterator[str]:
-    """The embedded cluster, with 1,000 numbers in the topic `numbers`."""
+    """A simulated cluster, with 1,000 numbers in the topic `numbers`."""
     options = ["--topic=numbers", "--values=numbers", "--records=1000", "--per-second=0"]
     server = subprocess.Popen(
         [sys.executable, "-m", "tandem_kafka.testing", "serve", *options],

@@ -63,7 +63,7 @@ def test_fixtures_cause_no_warnings(tmp_path: Path) -> None:
     test = tmp_path / "test_of_a_user.py"
     test.write_text(
         "def test_simulated(kafka_cluster): kafka_cluster.create_topic('orders')\n"
-        "def test_embedded(kafka_broker): kafka_broker.create_topic('orders')\n"
+        "def test_served(kafka_broker): kafka_broker.create_topic('orders')\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     ran = subprocess.run(

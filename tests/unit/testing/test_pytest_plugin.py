@@ -21,7 +21,7 @@ assert tandem_kafka.KafkaConsumer
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the package importable, and use the embedded cluster."""
+    """Make the package importable, and use the simulated cluster."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.delenv("TANDEM_KAFKA_TEST_BROKERS", raising=False)
     monkeypatch.delenv("TANDEM_BOOTSTRAP_SERVERS", raising=False)
