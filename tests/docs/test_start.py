@@ -45,6 +45,7 @@ class Shell:
             "PATH": f"{home / 'venv/bin'}:{os.environ['PATH']}",
             "PIP_FIND_LINKS": str(home),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_QUIET": "1",  # a block is interrupted after five lines of output
             "PYTHONUNBUFFERED": "1",
         }
 
