@@ -17,6 +17,7 @@ __all__ = ["main", "parser"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     chosen = parser().parse_args(arguments)
+    chosen.users = dict(chosen.users)
     options = {name: value for name, value in vars(chosen).items() if name != "command"}
     try:
         if chosen.faults is not None:
@@ -64,6 +65,15 @@ def parser() -> argparse.ArgumentParser:
         help="release of Kafka whose versions of the protocol they speak (default all)",
     )
     options.add_argument(
+        "--user",
+        dest="users",
+        action="append",
+        default=[],
+        type=_login,
+        metavar="NAME:PASSWORD",
+        help="a user; clients must log in, with PLAIN or SCRAM (default no logins)",
+    )
+    options.add_argument(
         "--port", type=_natural, default=0, help="port of the first broker (default free ports)"
     )
     options.add_argument("--faults", metavar="FILE", help="TOML file of faults (default none)")
@@ -71,6 +81,13 @@ def parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=0, help="seed of what the faults leave open (default 0)"
     )
     return made
+
+
+def _login(text: str) -> tuple[str, str]:
+    name, separator, password = text.partition(":")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:PASSWORD")
+    return name, password
 
 
 def _natural(text: str) -> int:

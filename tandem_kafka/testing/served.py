@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Self, TypeVar
 
 from tandem_kafka.testing.cluster import SimCluster
@@ -38,6 +38,8 @@ class ServedKafka:
         brokers: Number of simulated brokers.
         seed: Determines everything random in a simulated cluster and its faults.
         kafka: The release that the brokers simulate, as for `LoopbackCluster`.
+        users: Passwords by user. Clients must log in if there are any, with PLAIN, SCRAM-SHA-256 or
+            SCRAM-SHA-512 (`security_protocol="SASL_PLAINTEXT"`).
         port: The port of the first broker; the others have the ports behind it. 0 for free ports.
         faults: The faults of a simulated cluster.
         on_fault: Called with each fault of the plan, on the thread of the cluster.
@@ -57,6 +59,7 @@ class ServedKafka:
         *,
         seed: object = 0,
         kafka: str | None = None,
+        users: Mapping[str, str] | None = None,
         port: int = 0,
         faults: FaultPlan | None = None,
         on_fault: Callable[[str], None] | None = None,
@@ -70,6 +73,8 @@ class ServedKafka:
                 )
             )
             bootstrap = self._simulated.loopback.bootstrap
+            if users:
+                self.perform(lambda cluster: cluster.users.update(users))
         self.bootstrap = bootstrap
         self._producer: Any = None
 

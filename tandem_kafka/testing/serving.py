@@ -6,8 +6,8 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 
 from tandem_kafka.testing.cluster import SimCluster
@@ -31,6 +31,7 @@ class Served:
         per_second: New records per second; 0 for none.
         brokers: Number of brokers.
         release: The release that the brokers simulate; None for all that is simulated.
+        users: Passwords by user, if clients must log in.
         port: Port of the first broker; 0 for free ports.
         faults: The faults that clients meet; None for none.
         seed: Determines what the faults leave open.
@@ -43,6 +44,7 @@ class Served:
     per_second: int = 10
     brokers: int = 1
     release: str | None = None
+    users: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
     faults: FaultPlan | None = None
     seed: int = 0
@@ -64,6 +66,7 @@ def serve(served: Served) -> None:
         brokers=served.brokers,
         seed=served.seed,
         kafka=served.release,
+        users=served.users,
         port=served.port,
         faults=served.faults,
         on_fault=report,

@@ -33,6 +33,10 @@ from tandem_kafka.testing.cluster.releases import RELEASES
     help="Release of Kafka whose versions of the protocol they speak.  [default: all]",
 )  # fmt: skip
 @click.option(
+    "--user", "users", multiple=True, metavar="NAME:PASSWORD",
+    help="A user; clients must log in, with PLAIN or SCRAM.  [default: no logins]",
+)  # fmt: skip
+@click.option(
     "--port", type=click.IntRange(0, 65_535), default=0,
     help="Port of the first broker.  [default: free ports]",
 )  # fmt: skip
@@ -57,6 +61,10 @@ def command(**given: Any) -> None:
             given["faults"] = FaultPlan.load(given["faults"])
     except ValueError as error:
         raise CommandError(f"--faults: {error}", usage=True) from None
+    logins = [user.partition(":") for user in given["users"]]
+    if not all(name and separator for name, separator, _ in logins):
+        raise CommandError("--user: must be NAME:PASSWORD", usage=True)
+    given["users"] = {name: password for name, _, password in logins}
     try:
         serve(Served(**given))
     except OSError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka import errors
 
-from tandem_kafka.testing.cluster.apis import APIS, TELEMETRY
+from tandem_kafka.testing.cluster.apis import APIS, LOGIN, TELEMETRY
 from tandem_kafka.testing.cluster.apis.api import error_code
 from tandem_kafka.testing.cluster.apis.api_versions import reject_version
 from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
@@ -109,7 +109,9 @@ class SimBroker(BrokerState):
         what = f"{name} v{version} {len(frame)} bytes"
         self._cluster.trace.note(f"#{call.connection.number} broker {self.node_id} < {what}")
         low, high = self.offers(api_key) or (0, -1)
-        if api is _PRODUCE and low <= version < _PRODUCE.versions[0]:
+        if self._cluster.users and api_key not in LOGIN and not self._has_login(call.connection):
+            call.default = lambda: CUT
+        elif api is _PRODUCE and low <= version < _PRODUCE.versions[0]:
             call.default = lambda: CUT  # Kafka 4 has given up these formats
         elif api is not None and low <= version <= high:
             if not api.versions[0] <= version <= api.versions[1]:
@@ -124,11 +126,16 @@ class SimBroker(BrokerState):
         else:
             call.default = lambda: CUT
 
+    def _has_login(self, connection: SimConnection) -> bool:
+        login = self.logins.get(connection.number)
+        return login is not None and login.user is not None
+
     def closed(self, connection: SimConnection) -> None:
         """Forget the requests of a closed connection."""
         if self.paused:
             self._postponed.append(partial(self.closed, connection))
             return
+        self.logins.pop(connection.number, None)
         for call in self._queues.pop(connection.number, ()):
             call.responded = True
         self._muted_until_ms.pop(connection.number, None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
+from tandem_kafka.testing.cluster.logins import Login
 from tandem_kafka.testing.cluster.quotas import Quotas
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.network import SimConnection
@@ -22,6 +23,7 @@ class BrokerState(ABC):
         release: The Kafka release that it simulates; None for everything that is simulated,
             including features that no release has.
         sessions: Its fetch sessions.
+        logins: The logins of its connections, by number.
         quotas: The quotas of its clients.
         requests: Number of requests received, by name.
         received: Number of all requests received.
@@ -41,6 +43,7 @@ class BrokerState(ABC):
         self.up = True
         self.paused = False
         self.sessions = FetchSessions()
+        self.logins: dict[int, Login] = {}
         self.quotas = Quotas(clock)
         self.requests: dict[str, int] = {}
         self.received = 0

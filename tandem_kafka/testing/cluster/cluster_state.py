@@ -34,6 +34,7 @@ class ClusterState(ABC):
         racks: Racks of the brokers, in turn. With racks, a leader sends consumers to a replica in
             their rack (KIP-392), as with Kafka's RackAwareReplicaSelector.
         auto_create: Whether a metadata request for an unknown topic creates it.
+        users: Passwords by user; clients must log in if there are any.
         disabled: Keys of APIs that the brokers do not offer.
         telemetry: Receives the metrics of clients (KIP-714); None if the brokers do not offer that.
         commit_log: Every accepted commit, in order, with the id of the member.
@@ -59,6 +60,7 @@ class ClusterState(ABC):
         self.topics: dict[str, SimTopic] = {}
         self.coordination = Coordination(network, self._partition_counts, self._is_served)
         self.transactions = TransactionCoordinator(self, self.clock.wall_ms, self._after)
+        self.users: dict[str, str] = {}
         self.disabled: set[int] = set()
         self.telemetry: TelemetryReceiver | None = None
         self.commit_log: list[tuple[TopicPartition, Commit, str]] = []

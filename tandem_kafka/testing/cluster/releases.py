@@ -42,6 +42,8 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
     SyncGroupRequest,
 )
 
@@ -60,6 +62,8 @@ _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     HeartbeatRequest: ((0, 1), (0, 4), (0, 4), (0, 4)),
     LeaveGroupRequest: ((0, 1), (0, 4), (0, 5), (0, 5)),
     SyncGroupRequest: ((0, 1), (0, 5), (0, 5), (0, 5)),
+    SaslHandshakeRequest: ((0, 0), (0, 1), (0, 1), (0, 1)),
+    SaslAuthenticateRequest: (None, (0, 2), (0, 2), (0, 2)),
     ApiVersionsRequest: ((0, 1), (0, 3), (0, 4), (0, 4)),
     OffsetForLeaderEpochRequest: ((0, 0), (0, 4), (0, 4), (2, 4)),
     ConsumerGroupHeartbeatRequest: (None, None, (0, 0), (0, 1)),

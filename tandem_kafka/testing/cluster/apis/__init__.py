@@ -23,6 +23,7 @@ from tandem_kafka.testing.cluster.apis import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl,
     sync_group,
     telemetry,
     topics,
@@ -30,7 +31,7 @@ from tandem_kafka.testing.cluster.apis import (
 )
 from tandem_kafka.testing.cluster.apis.api import Api
 
-__all__ = ["APIS", "TELEMETRY", "Api"]
+__all__ = ["APIS", "LOGIN", "TELEMETRY", "Api"]
 
 _ALL = (
     api_versions.API,
@@ -56,6 +57,7 @@ _ALL = (
     telemetry.PUSH_API,
     *configs.APIS,
     *groups.APIS,
+    *sasl.APIS,
     *topics.APIS,
     *transactions.APIS,
 )
@@ -65,3 +67,6 @@ APIS = {api.request.API_KEY: api for api in _ALL}
 
 #: Keys of the APIs that are offered only if the cluster receives metrics of clients.
 TELEMETRY = frozenset(api.request.API_KEY for api in (telemetry.GET_API, telemetry.PUSH_API))
+
+#: Keys of the APIs that serve a client before its login.
+LOGIN = frozenset({api_versions.API.request.API_KEY, *(api.request.API_KEY for api in sasl.APIS)})

@@ -1,0 +1,54 @@
+"""SaslHandshake and SaslAuthenticate: the login of a connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import errors
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.logins import MECHANISMS, login_with
+from tandem_kafka.wire.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+
+def _shake_hands(call: Call) -> Any:
+    cluster = call.cluster
+    nonce = f"{cluster.random.getrandbits(96):x}" if cluster.users else ""
+    login = login_with(call.request.mechanism, cluster.users, nonce) if cluster.users else None
+    error = None
+    if not cluster.users:
+        error = errors.IllegalSaslStateError  # a listener without logins
+    elif login is None:
+        error = errors.UnsupportedSaslMechanismError
+    else:
+        call.broker.logins[call.connection.number] = login
+    return SaslHandshakeResponse(
+        error_code=error_code(error), mechanisms=list(MECHANISMS) if cluster.users else []
+    )
+
+
+def _authenticate(call: Call) -> Any:
+    login = call.broker.logins.get(call.connection.number)
+    answer, code, message = b"", 0, None
+    try:
+        if login is None:
+            raise errors.IllegalSaslStateError
+        answer = login.receive(call.request.auth_bytes)
+    except errors.BrokerResponseError as error:
+        call.broker.logins.pop(call.connection.number, None)
+        code, message = error_code(error), str(error.args[0]) if error.args else None
+    return SaslAuthenticateResponse(
+        error_code=code, error_message=message, auth_bytes=answer, session_lifetime_ms=0
+    )
+
+
+APIS = (
+    Api(SaslHandshakeRequest, (0, 1), _shake_hands),
+    Api(SaslAuthenticateRequest, (0, 2), _authenticate),
+)
