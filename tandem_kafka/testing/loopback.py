@@ -91,6 +91,7 @@ class LoopbackCluster:
         self.cluster = SimCluster(
             self.network, Random(f"{seed}/cluster"), brokers, kafka, addresses=addresses
         )
+        self.cluster.auto_create = True  # as Kafka by default
         self._random = Random(f"{seed}/faults")
         self._faults = ClusterFaults(self.cluster, self._random)
         self._servers: list[asyncio.Server] = []

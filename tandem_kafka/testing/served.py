@@ -145,7 +145,10 @@ class ServedKafka:
             from tandem_kafka import KafkaProducer
 
             self._producer = KafkaProducer(bootstrap_servers=self.bootstrap)
-        sent = [self._producer.send(topic, value, partition=partition) for value in values]
+        sent = []
+        for value in values:
+            key = b"" if value is None else None  # kafka-python sends no record without both
+            sent.append(self._producer.send(topic, value, key=key, partition=partition))
         for each in sent:
             each.get(_TIMEOUT_S)
 

@@ -103,8 +103,16 @@ def test_records_are_found_by_their_time(cluster: ServedKafka, topic: str) -> No
         assert consumer.offsets_for_times({tp: 1_000_091})[tp] is None
 
 
+def test_a_topic_is_created_by_its_first_use() -> None:
+    with ServedKafka() as kafka:
+        PRODUCERS["confluent-kafka"](kafka.bootstrap, "unknown", numbers(0))
+        assert end_of(kafka, "unknown") == len(numbers(0))
+
+
 def test_an_unknown_topic_is_rejected(cluster: ServedKafka) -> None:
-    """Neither cluster creates topics by itself here."""
+    """If the cluster creates none by itself, as the real one of these tests."""
+    if not cluster.real:
+        cluster.perform(lambda simulated: setattr(simulated, "auto_create", False))
     with (
         KafkaProducer(bootstrap_servers=cluster.bootstrap, max_block_ms=1_000) as producer,
         pytest.raises(KafkaError),
