@@ -7,6 +7,7 @@ network and of the cluster apply to any client.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -36,6 +37,8 @@ _MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 
 #: More than a new connection needs to become a link and to be closed.
 _TURNS: Final = 6
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -92,6 +95,7 @@ class LoopbackCluster:
             self.network, Random(f"{seed}/cluster"), brokers, kafka, addresses=addresses
         )
         self.cluster.auto_create = True  # as Kafka by default
+        self.network.on_invalid_request = self._reject
         self._random = Random(f"{seed}/faults")
         self._faults = ClusterFaults(self.cluster, self._random)
         self._servers: list[asyncio.Server] = []
@@ -167,6 +171,13 @@ class LoopbackCluster:
         if self.network.next_ms < NEVER_MS:
             wait_ms = max(1, self.network.next_ms - now_ms)
             self._timer = loop.call_later(wait_ms / 1000, self._catch_up)
+
+    def _reject(self, connection: SimConnection, error: Exception) -> None:
+        """Close the connection of a client whose request is invalid or not simulated."""
+        log.warning("a simulated broker closes a connection with an invalid request: %r", error)
+        self.network.forget(connection)
+        connection.open = True
+        connection.cut("invalid request")
 
     def opened(self, link: _Link) -> None:
         """Note a connection, which is aborted at the end."""

@@ -120,8 +120,14 @@ class SimConnection:
                 self.server.closed(self)
 
     def _at_server(self, frame: bytes) -> None:
-        if self.server is not None:
+        if self.server is None:
+            return
+        try:
             self.server.receive(self, frame)
+        except Exception as error:
+            if self._network.on_invalid_request is None:
+                raise
+            self._network.on_invalid_request(self, error)
 
     def _carry(
         self, direction: str, deliver: Callable[[Any], None], what: Any, delay_ms: int = 0
@@ -153,6 +159,8 @@ class SimNetwork:
             and closes it.
         alter_response: Called with the frame of each response, without its length. It returns the
             frame to send instead. With None, responses are sent as they are.
+        on_invalid_request: Called with the connection and the error, if its server cannot handle a
+            frame. With None, the error is raised, which ends the simulation.
         next_ms: Time of the next event.
     """
 
@@ -167,6 +175,7 @@ class SimNetwork:
         self.partitions: set[tuple[Client, Address]] = set()
         self.proxied: set[Address] = set()
         self.alter_response: Callable[[bytes], bytes] | None = None
+        self.on_invalid_request: Callable[[SimConnection, Exception], None] | None = None
         self._random = random
         self._servers: dict[Address, Server] = {}
         self._connections: dict[int, SimConnection] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.served import ServedKafka
 
 
@@ -64,3 +65,25 @@ def test_a_real_cluster_has_no_faults_by_name() -> None:
     kafka = ServedKafka("127.0.0.1:1")
     with pytest.raises(RuntimeError, match=r"127.0.0.1:1 is a real cluster"):
         kafka.cause("cut")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"GET / HTTP/1.1",
+        bytes.fromhex("0012 0004 00000007 0002 fffe"),  # a client id that is no text
+        bytes.fromhex("0003 000c 00000007 ffff 00 ffffff"),  # half a request
+        bytes.fromhex("0003 0000 00000007 ffff 00000000"),  # a version that is not simulated
+    ],
+)
+def test_an_invalid_request_ends_its_connection_only(frame: bytes) -> None:
+    with ServedKafka() as kafka:
+        host, port = kafka.bootstrap.split(":")
+        with socket.create_connection((host, int(port)), 10.0) as invalid:
+            invalid.sendall(len(frame).to_bytes(4) + frame)
+            invalid.settimeout(10.0)
+            assert invalid.recv(1) == b""
+        kafka.create_topic("orders")
+        with KafkaConsumer(bootstrap_servers=kafka.bootstrap) as consumer:
+            assert consumer.topics() == {"orders"}
