@@ -1,0 +1,23 @@
+"""`python -m tests.histories FILE`: the anomalies of a history, as lines of JSON."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.histories.anomalies import anomalies
+from tests.histories.operations import from_lines
+
+
+def main() -> int:
+    """Print the anomalies; returns 1 if there are any."""
+    history = from_lines(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines())
+    found = anomalies(history)
+    for anomaly in found:
+        print(anomaly)
+    print(f"{len(history)} operations, {len(found)} anomalies")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""The anomalies of Jepsen's Kafka workload in a history, and two of ours.
+
+Values are unique. Reads are those of consumers that see committed records only. Times are compared
+within a consumer, and between consumers only for owners.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from tests.histories.operations import (
+    Assigned,
+    Committed,
+    Operation,
+    Polled,
+    Produced,
+    Released,
+    Sought,
+)
+
+#: Behind each partition that was not read.
+_NOTHING: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """What is wrong, and the operations that prove it."""
+
+    kind: str
+    what: str
+    proof: tuple[Operation, ...]
+
+    def __str__(self) -> str:
+        lines = "".join(f"\n    {operation}" for operation in self.proof)
+        return f"{self.kind}: {self.what}{lines}"
+
+
+class _History:
+    """The operations, with the indexes that several checks need."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self.operations = operations
+        self.produced = [each for each in operations if isinstance(each, Produced)]
+        self.polled = [each for each in operations if isinstance(each, Polled)]
+        #: The operations that show a value at an offset.
+        self.seen: dict[tuple[int, int], dict[str, Operation]] = defaultdict(dict)
+        self.places: dict[str, dict[tuple[int, int], Operation]] = defaultdict(dict)
+        self.read_to: dict[int, int] = defaultdict(lambda: _NOTHING)
+        self.read: set[tuple[int, str]] = set()
+        for produced in self.produced:
+            if produced.offset is not None and produced.outcome != "aborted":
+                self._show(produced.partition, produced.offset, produced.value, produced)
+        for polled in self.polled:
+            for partition, offset, value in polled.records:
+                self._show(partition, offset, value, polled)
+                self.read.add((partition, value))
+                self.read_to[partition] = max(self.read_to[partition], offset)
+
+    def _show(self, partition: int, offset: int, value: str, by: Operation) -> None:
+        self.seen[partition, offset].setdefault(value, by)
+        self.places[value].setdefault((partition, offset), by)
+
+    def between(self, partition: int, first: int, behind: int) -> list[int]:
+        """Return the offsets in a range that have a record."""
+        return [offset for offset in range(first, behind) if (partition, offset) in self.seen]
+
+
+# --- the log -------------------------------------------------------------------------------------
+
+
+def lost_writes(history: _History) -> Iterator[Anomaly]:
+    """An acknowledged record was never read, although one behind it was."""
+    for each in history.produced:
+        if each.outcome != "acknowledged" or each.offset is None:
+            continue
+        unread = (each.partition, each.value) not in history.read
+        if unread and each.offset < history.read_to[each.partition]:
+            what = f"{each.value} at {each.partition}/{each.offset} was never read"
+            yield Anomaly("lost write", what, (each,))
+
+
+def unseen(history: _History) -> Iterator[Anomaly]:
+    """An acknowledged record at the end of a partition was never read."""
+    for each in history.produced:
+        if each.outcome != "acknowledged" or (each.partition, each.value) in history.read:
+            continue
+        if each.offset is None or each.offset > history.read_to[each.partition]:
+            yield Anomaly("unseen", f"{each.value} was never read", (each,))
+
+
+def duplicates(history: _History) -> Iterator[Anomaly]:
+    """A value has two places."""
+    for value, places in history.places.items():
+        if len(places) > 1:
+            where = ", ".join(f"{partition}/{offset}" for partition, offset in sorted(places))
+            yield Anomaly("duplicate", f"{value} is at {where}", tuple(places.values()))
+
+
+def inconsistent_offsets(history: _History) -> Iterator[Anomaly]:
+    """A place has two values."""
+    for (partition, offset), values in history.seen.items():
+        if len(values) > 1:
+            what = f"{partition}/{offset} has {', '.join(sorted(values))}"
+            yield Anomaly("inconsistent offsets", what, tuple(values.values()))
+
+
+def aborted_reads(history: _History) -> Iterator[Anomaly]:
+    """A record of an aborted transaction was read (G1a)."""
+    aborted = {each.value: each for each in history.produced if each.outcome == "aborted"}
+    for polled in history.polled:
+        for _, _, value in polled.records:
+            if value in aborted:
+                what = f"{value} was read and aborted"
+                yield Anomaly("aborted read", what, (aborted[value], polled))
+
+
+# --- the order of reads --------------------------------------------------------------------------
+
+
+def internal_order(history: _History) -> Iterator[Anomaly]:
+    """Within one call, records are missing or not in order."""
+    for polled in history.polled:
+        last: dict[int, int] = {}
+        for partition, offset, _ in polled.records:
+            before = last.get(partition)
+            last[partition] = offset
+            if before is not None:
+                yield from _order("internal ", history, partition, before, offset, (polled,))
+
+
+def order_between_polls(history: _History) -> Iterator[Anomaly]:
+    """Between two calls of a consumer, records are missing or not in order.
+
+    An assignment and a seek begin anew.
+    """
+    last: dict[tuple[str, int], tuple[int, Polled]] = {}
+    for each in history.operations:
+        if isinstance(each, Assigned | Released):
+            for partition in each.partitions:
+                last.pop((each.consumer, partition), None)
+        elif isinstance(each, Sought):
+            last.pop((each.consumer, each.partition), None)
+        elif isinstance(each, Polled):
+            newest: dict[int, int] = {}
+            for partition, offset, _ in each.records:
+                before = last.get((each.consumer, partition))
+                if before is not None and partition not in newest:
+                    proof = (before[1], each)
+                    yield from _order("", history, partition, before[0], offset, proof)
+                newest[partition] = offset
+            last.update({(each.consumer, p): (offset, each) for p, offset in newest.items()})
+
+
+def _order(
+    where: str,
+    history: _History,
+    partition: int,
+    before: int,
+    offset: int,
+    proof: tuple[Operation, ...],
+) -> Iterator[Anomaly]:
+    if offset <= before:
+        what = f"{partition}/{offset} after {partition}/{before}"
+        yield Anomaly(f"{where}nonmonotonic poll", what, proof)
+    elif missing := history.between(partition, before + 1, offset):
+        what = f"{partition}/{missing[0]} is missing between {before} and {offset}"
+        yield Anomaly(f"{where}poll skip", what, proof)
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+def commits_ahead(history: _History) -> Iterator[Anomaly]:
+    """A consumer has committed more than any call had handed out to anybody."""
+    handed_out: dict[int, int] = defaultdict(int)
+    for each in history.operations:
+        if isinstance(each, Polled):
+            for partition, offset, _ in each.records:
+                handed_out[partition] = max(handed_out[partition], offset + 1)
+        elif isinstance(each, Committed):
+            for partition, offset in each.offsets:
+                # Markers of transactions are behind the last record.
+                if history.between(partition, handed_out[partition], offset):
+                    what = f"{partition}/{offset} is committed, {handed_out[partition]} handed out"
+                    yield Anomaly("commit ahead", what, (each,))
+
+
+def two_owners(history: _History) -> Iterator[Anomaly]:
+    """Two consumers certainly owned a partition at the same time."""
+    for partition, tenures in _tenures(history).items():
+        for (first, released), (second, last) in pairwise(tenures):
+            if second.at < released.at and first.consumer != second.consumer:
+                what = f"partition {partition} has two owners"
+                yield Anomaly("two owners", what, (first, released, second, last))
+
+
+def _tenures(history: _History) -> dict[int, list[tuple[Assigned, Released]]]:
+    """Return the certain tenures of each partition, in the order of their beginnings."""
+    begun: dict[tuple[str, int], Assigned] = {}
+    tenures: dict[int, list[tuple[Assigned, Released]]] = defaultdict(list)
+    for each in history.operations:
+        if isinstance(each, Assigned):
+            begun.update({(each.consumer, partition): each for partition in each.partitions})
+        elif isinstance(each, Released):
+            for partition in each.partitions:
+                begin = begun.pop((each.consumer, partition), None)
+                if begin is not None and each.certain:
+                    tenures[partition].append((begin, each))
+    return {n: sorted(owned, key=lambda tenure: tenure[0].at) for n, owned in tenures.items()}
+
+
+_CHECKS: Final[Sequence[Callable[[_History], Iterable[Anomaly]]]] = (
+    lost_writes,
+    unseen,
+    duplicates,
+    inconsistent_offsets,
+    aborted_reads,
+    internal_order,
+    order_between_polls,
+    commits_ahead,
+    two_owners,
+)
+
+
+def anomalies(operations: Sequence[Operation]) -> list[Anomaly]:
+    """Return everything that is wrong with a history, whose operations are in their order."""
+    history = _History(operations)
+    return [anomaly for check in _CHECKS for anomaly in check(history)]

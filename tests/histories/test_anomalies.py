@@ -1,0 +1,94 @@
+"""Each kind of anomaly is found when it is planted, and only that one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.histories.anomalies import anomalies
+from tests.histories.operations import (
+    Assigned,
+    Committed,
+    Operation,
+    Outcome,
+    Polled,
+    Produced,
+    Released,
+    Sought,
+    from_lines,
+    to_lines,
+)
+
+
+def produced(offset: int, value: str = "", outcome: Outcome = "acknowledged") -> Produced:
+    return Produced("p", 0.0, 0.1, 0, value or f"v{offset}", outcome, offset)
+
+
+def polled(at: float, *records: int | tuple[int, str], by: str = "a") -> Polled:
+    pairs = [(each, f"v{each}") if isinstance(each, int) else each for each in records]
+    return Polled(by, at, at + 0.1, tuple((0, offset, value) for offset, value in pairs))
+
+
+def assigned(at: float, by: str = "a") -> Assigned:
+    return Assigned(by, at, (0,))
+
+
+def released(at: float, by: str = "a", *, certain: bool = True) -> Released:
+    return Released(by, at, (0,), certain)
+
+
+def committed(at: float, offset: int) -> Committed:
+    return Committed("a", at, at + 0.1, ((0, offset),))
+
+
+CLEAN: list[Operation] = [
+    *(produced(offset) for offset in range(6)),
+    Produced("p", 0.0, 0.1, 0, "gone", "aborted", 6),
+    Produced("p", 0.0, 0.1, 0, "perhaps", "unknown"),
+    assigned(1.0),
+    polled(1.1, 0, 1),
+    committed(1.3, 2),
+    polled(1.4, 2, 3),
+    released(2.0),
+    assigned(2.1, by="b"),
+    polled(2.2, 2, 3, 4, by="b"),
+    Sought("b", 2.4, 0, 1),
+    polled(2.5, 1, 2, 3, 4, 5, by="b"),
+    committed(2.7, 7),  # behind the marker of the aborted transaction
+    released(3.0, by="b"),
+]
+
+
+def test_a_clean_history_has_no_anomaly() -> None:
+    assert anomalies(CLEAN) == []
+
+
+PLANTED: dict[str, list[Operation]] = {
+    "lost write": [produced(0), produced(1), polled(1.0, 1)],
+    "unseen": [produced(0), produced(1), polled(1.0, 0)],
+    "duplicate": [produced(0), produced(1, "v0"), polled(1.0, 0, (1, "v0"))],
+    "inconsistent offsets": [polled(1.0, 0), polled(2.0, (0, "other"), by="b")],
+    "aborted read": [produced(0, outcome="aborted"), polled(1.0, 0)],
+    "internal nonmonotonic poll": [polled(1.0, 1, 0)],
+    "internal poll skip": [polled(1.0, 0, 2), polled(2.0, 1, by="b")],
+    "nonmonotonic poll": [polled(1.0, 0, 1), polled(2.0, 1, 2)],
+    "poll skip": [polled(1.0, 0), polled(2.0, 2), polled(1.0, 1, by="b")],
+    "commit ahead": [produced(0), produced(1), polled(1.0, 0), committed(2.0, 2), polled(3.0, 1)],
+    "two owners": [assigned(1.0), assigned(2.0, by="b"), released(3.0), released(4.0, by="b")],
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_each_kind_is_found(kind: str) -> None:
+    (found,) = anomalies(PLANTED[kind])
+    assert found.kind == kind
+    assert str(found).startswith(f"{kind}: ")
+    assert "\n    " in str(found)
+
+
+def test_what_is_not_certain_is_no_anomaly() -> None:
+    expelled = [assigned(1.0), assigned(2.0, by="b"), released(3.0, certain=False)]
+    assert anomalies([*expelled, released(4.0, by="b")]) == []
+
+
+def test_lines_of_json_give_the_same_history() -> None:
+    assert from_lines(to_lines(CLEAN)) == CLEAN

@@ -1,0 +1,47 @@
+"""Members of all kinds read a served cluster under faults, and their history has no anomaly."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
+from tandem_kafka.testing.network import Conditions
+from tandem_kafka.testing.served import ServedKafka
+from tests.histories.anomalies import anomalies
+from tests.histories.operations import Committed, Polled, Produced, to_lines
+from tests.histories.recorder import Workload
+
+#: More for a night: TANDEM_KAFKA_SEEDS=0-100.
+SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-1").split("-")))
+PARTITIONS = 4
+DURATION_S = 3.0
+
+FAULTS = FaultPlan(
+    [
+        PlannedFault(("cut", "lead", "expel", "coordinate", "fail_over"), every_ms=300),
+        PlannedFault("orphan", every_ms=1_700, arguments={"for_ms": 300}),
+        PlannedFault("pause", every_ms=1_300, arguments={"for_ms": 250}),
+        PlannedFault("crash", every_ms=1_900, arguments={"elect": True, "for_ms": 400}),
+    ],
+    Conditions(latency_ms=(0, 2), loss=0.002),
+)
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_history_under_faults_has_no_anomaly(protocol: str, seed: int, tmp_path: Path) -> None:
+    with ServedKafka(brokers=3, seed=seed, faults=FAULTS) as kafka:
+        topic = kafka.create_topic("orders", PARTITIONS)
+        workload = Workload(kafka.bootstrap, topic, protocol, PARTITIONS)
+        try:
+            history = workload.run(DURATION_S)
+        finally:
+            lines = "\n".join(to_lines(workload.recorder.history))
+            (tmp_path / "history.jsonl").write_text(lines, encoding="utf-8")
+    assert anomalies(history) == []
+    kinds = [type(operation) for operation in history]
+    assert min(kinds.count(kind) for kind in (Produced, Polled, Committed)) > 10
