@@ -13,7 +13,7 @@ from tandem_kafka.testing.kafka.maven import Jars, download
 __all__ = ["KAFKA_VERSION", "chosen_version", "classpath", "release_of"]
 
 #: The release that runs if none is named.
-KAFKA_VERSION: Final = "4.4.0"
+KAFKA_VERSION: Final = "4.3.0"
 
 #: Brokers before this release have no SCRAM users when they start without ZooKeeper.
 _OLDEST: Final = (3, 5)
