@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable
@@ -23,6 +22,8 @@ def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
     Invariant: an existing folder is complete, because it got its name after it was filled. Two
     processes do not fill it at once; what a process left that was killed is removed.
     """
+    import fcntl  # noqa: PLC0415 - Windows lacks it, and commands that name a version import this
+
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
