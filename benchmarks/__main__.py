@@ -27,7 +27,7 @@ from benchmarks.ways.report import goals, write_ways
 from benchmarks.workers.crews import CREWS
 from benchmarks.workers.plan import WORKERS_MEASURES, WORKERS_PLAN, WORKERS_QUICK
 from benchmarks.workers.report import write_workers
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 _FOLDER = Path(__file__).with_name("results")
 _BROKER_OPTIONS = ("-Xmx1g",)
@@ -52,7 +52,7 @@ def _readers(arguments: argparse.Namespace) -> bool:
     if not measures:
         return False
     results, files = Results([]), ["results.md", "results.json", "results.png"]
-    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
+    with RealKafka(jvm_options=_BROKER_OPTIONS) as cluster:
         suite = Suite(cluster, plan, arguments.batch_bytes)
         for measure in measures:
             _collect(suite.run([measure], arguments.readers), results)
@@ -121,7 +121,7 @@ def _of_suite(
     results = Results([], known)
     if not measures or OURS not in arguments.readers:
         return results
-    with KafkaCluster(jvm_options=_BROKER_OPTIONS) as cluster:
+    with RealKafka(jvm_options=_BROKER_OPTIONS) as cluster:
         _collect(Suite(cluster, plan, arguments.batch_bytes).run(measures, readers), results)
     results.end()
     _print_files(results, arguments.output, write(results, plan, arguments.output))
@@ -136,7 +136,7 @@ def _groups(arguments: argparse.Namespace) -> bool:
     if not measures or not clients:
         return False
     results = Results([], GROUP_MEASURES)
-    with KafkaCluster(config=BROKER, jvm_options=_BROKER_OPTIONS) as cluster:
+    with RealKafka(properties=BROKER, jvm_options=_BROKER_OPTIONS) as cluster:
         _collect(GroupSuite(cluster, plan).run(measures, clients), results)
     results.end()
     _print_files(results, arguments.output, write_groups(results, plan, arguments.output))

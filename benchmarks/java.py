@@ -12,7 +12,7 @@ from threading import Timer
 
 from benchmarks.measures import Figures
 from benchmarks.readers.base import Source
-from tandem_kafka.testing.kafka.process import java_command
+from tandem_kafka.testing.kafka.java import java_command
 
 __all__ = ["measure_java"]
 

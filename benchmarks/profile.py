@@ -21,7 +21,7 @@ from benchmarks.child import Task
 from benchmarks.plan import FULL, SIZES
 from benchmarks.readers.catalogue import ARROW, OURS, PYTHON
 from benchmarks.topics import Sources
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = ["Thread", "main", "threads_of"]
 
@@ -75,7 +75,7 @@ def _report(threads: Mapping[str, Thread], lines: int) -> None:
 def main() -> int:
     """Run as `python -m benchmarks.profile`."""
     arguments = _parser().parse_args()
-    with KafkaCluster(jvm_options=("-Xmx1g",)) as cluster:
+    with RealKafka(jvm_options=("-Xmx1g",)) as cluster:
         sources = Sources(cluster, FULL, _BATCH_BYTES)
         source = (
             sources.encrypted(arguments.size) if arguments.tls else sources.plain(arguments.size)

@@ -19,7 +19,7 @@ from benchmarks.plan import Measure, Plan
 from benchmarks.readers.base import Source
 from benchmarks.readers.catalogue import AMONG, CATALOGUE, JAVA
 from benchmarks.topics import Sources
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = ["Sample", "Suite"]
 
@@ -45,7 +45,7 @@ class Sample:
 class Suite:
     """All measures on one cluster."""
 
-    def __init__(self, cluster: KafkaCluster, plan: Plan, batch_bytes: int) -> None:
+    def __init__(self, cluster: RealKafka, plan: Plan, batch_bytes: int) -> None:
         self._plan = plan
         self._sources = Sources(cluster, plan, batch_bytes)
         self._loops = _loops_for(_HANDLER_NS)

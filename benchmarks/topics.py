@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from benchmarks.plan import Plan
 from benchmarks.readers.base import Source
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = ["Sources"]
 
@@ -34,7 +34,7 @@ class Sources:
 
     """
 
-    def __init__(self, cluster: KafkaCluster, plan: Plan, batch_bytes: int) -> None:
+    def __init__(self, cluster: RealKafka, plan: Plan, batch_bytes: int) -> None:
         self._cluster = cluster
         self._plan = plan
         self._batch_bytes = batch_bytes

@@ -18,7 +18,7 @@ from pipeline.plot import draw
 from pipeline.producing import Orders, produce_customers
 from pipeline.report import Report
 from pipeline.run import TOPICS, Plan, Run, new_producer
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
 
 _HOUR_MS = 3_600_000
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, report: Report) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     report.event(f"starting Kafka {KAFKA_VERSION}")
-    with KafkaCluster() as kafka, schema_registry(arguments.format == "avro") as registry:
+    with RealKafka() as kafka, schema_registry(arguments.format == "avro") as registry:
         report.event(f"Kafka runs at {kafka.bootstrap()}")
         for topic in TOPICS.values():
             kafka.admin.create_topic(topic, _PARTITIONS)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-import re
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +12,9 @@ import hypothesis
 import kafka as kafka_python
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
-from tandem_kafka.testing.kafka.jars import KAFKA_VERSION, classpath
+from tandem_kafka.testing.kafka import DownloadError, RealKafka
+from tandem_kafka.testing.kafka.jars import chosen_version, release_of
+from tandem_kafka.testing.pytest_plugin import why_no_kafka
 
 # No test asserts how fast a machine is.
 hypothesis.settings.register_profile("any machine", deadline=None)
@@ -36,22 +35,41 @@ def pytest_report_header() -> str:
     return (
         f"tandem-kafka on {platform.python_implementation()} {platform.python_version()}, "
         f"kafka-python {kafka_python.__version__}, "
-        f"confluent-kafka {confluent_kafka.__version__}, broker {KAFKA_VERSION}"
+        f"confluent-kafka {confluent_kafka.__version__}, broker {chosen_version()}"
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything that runs against a real broker."""
+    """Mark everything that runs against a real broker; an old one has no KIP-848."""
+    old = release_of(chosen_version()) < (4, 0)
     for item in items:
+        if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
+            item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
         if any(folder in item.path.parents for folder in _WITH_BROKER):
             item.add_marker(pytest.mark.broker)
 
 
+_WHY_NO_KAFKA = pytest.StashKey[str]()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Download Kafka before the first test that needs it, outside of its timeout."""
+    config = session.config
     needed = any(item.get_closest_marker("broker") for item in session.items)
-    if needed and not session.config.option.collectonly:
-        classpath()
+    if needed and not config.option.collectonly:
+        capture = config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            try:
+                config.stash[_WHY_NO_KAFKA] = why_no_kafka()
+            except DownloadError as error:
+                raise pytest.UsageError(str(error)) from None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs Kafka where it cannot be had: all in one line of the summary, from here."""
+    reason = item.config.stash.get(_WHY_NO_KAFKA, "")
+    if reason and item.get_closest_marker("broker"):
+        pytest.skip(f"not run, no test against a real broker was: {reason}")
 
 
 @pytest.fixture
@@ -69,24 +87,15 @@ def network_threads() -> Callable[[], list[str]]:
     return names
 
 
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
-    """One broker for the whole run. A test that stops brokers starts its own cluster."""
-    with KafkaCluster() as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def topic(kafka: KafkaCluster, request: pytest.FixtureRequest) -> str:
+def topic(kafka: RealKafka, request: pytest.FixtureRequest) -> str:
     """A new topic; `@pytest.mark.partitions(n)` gives it n partitions."""
     marker = request.node.get_closest_marker("partitions")
-    partitions = marker.args[0] if marker else 1
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name).strip("-")[:80]
-    return kafka.admin.create_topic(f"{readable}-{uuid.uuid4().hex[:8]}", partitions)
+    return kafka.admin.new_topic(request.node.name, *(marker.args if marker else ()))
 
 
 @pytest.fixture
-def producer(kafka: KafkaCluster) -> Iterator[confluent_kafka.Producer]:
+def producer(kafka: RealKafka) -> Iterator[confluent_kafka.Producer]:
     """A producer; what it still holds is sent when the test ends."""
     client = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap(), "linger.ms": 0})
     yield client

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from benchmarks.readers.catalogue import JAVA
-from tandem_kafka.testing.kafka.process import java_command
+from tandem_kafka.testing.kafka.java import compiled, java_command
 
 __all__ = ["MemberProcess"]
 
@@ -22,12 +22,17 @@ _HEAP: Final = "-Xmx512m"  # as Kafka's own scripts start it
 _PATIENCE_S: Final = 60.0
 
 
+def _java_command(*arguments: str) -> list[str]:
+    classes = compiled(_JAVA)
+    return java_command(_JAVA.stem, *arguments, options=[_HEAP], log_level="warn", classes=classes)
+
+
 class MemberProcess:
     """A context manager that starts a member; the arguments are those of `member.py`."""
 
     def __init__(self, client: str, *arguments: str) -> None:
         command = (
-            java_command(str(_JAVA), *arguments, options=[_HEAP], log_level="warn")
+            _java_command(*arguments)
             if client == JAVA
             else [sys.executable, "-m", "benchmarks.groups.member", client, *arguments]
         )

@@ -17,8 +17,8 @@ from benchmarks.groups.process import MemberProcess
 from benchmarks.measures import Figures
 from benchmarks.plan import Measure
 from benchmarks.suite import Sample
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = ["GroupSuite", "pause_of"]
 
@@ -32,7 +32,7 @@ Polls = dict[int, list[int]]
 class GroupSuite:
     """The measures on one cluster."""
 
-    def __init__(self, cluster: KafkaCluster, plan: GroupPlan) -> None:
+    def __init__(self, cluster: RealKafka, plan: GroupPlan) -> None:
         self._cluster = cluster
         self._plan = plan
 

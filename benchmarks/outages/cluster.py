@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from benchmarks.outages.streaming import Stream
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.proxy import Proxy
 from tandem_kafka.testing.kafka.security import PASSWORD
@@ -98,7 +98,7 @@ class Outages:
     def __init__(self, clients: Iterable[str]) -> None:
         self.proxies: dict[int, LeakyProxy] = {}
         self._targets: dict[int, str] = {}
-        self.cluster = KafkaCluster(brokers=3, advertise=self._behind_a_proxy)
+        self.cluster = RealKafka(brokers=3, advertise=self._behind_a_proxy)
         self._clients = tuple(clients)
         self.readers: dict[str, ReaderProcess] = {}
         self._stream: Stream | None = None

@@ -31,7 +31,7 @@ from benchmarks.spark.tables import (
     session,
     sources,
 )
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 #: Numbers of ranges for reading a topic. The sizing model is fitted to the first and the last of
 #: them, and checked with the others.
@@ -52,7 +52,7 @@ class Run:
     """One run of the requested measures."""
 
     tables: Tables
-    kafka: KafkaCluster
+    kafka: RealKafka
     report: Report
     arguments: argparse.Namespace
     counts: dict[int, int]
@@ -141,7 +141,7 @@ class Run:
         with orders(self.tables.spark, VALUES) as decoding:
             for each in FORMATS:
                 if each not in decoding.served:
-                    self.report.say(f"\nMaven did not find Spark's own decoder of {each}.")
+                    self.report.say(f"\nSpark's own decoder of {each} cannot be had.")
                 size = decoding.mean_size(each)
                 for query in QUERIES:
                     what = f"{VALUES:,} values of {size:.0f} bytes of {each}, {query}"
@@ -235,7 +235,7 @@ def main() -> None:
 def _run(arguments: argparse.Namespace, report: Report) -> None:
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-bench-"))
     try:
-        with KafkaCluster(jvm_options=("-Xmx1g",)) as kafka:
+        with RealKafka(jvm_options=("-Xmx1g",)) as kafka:
             counts = {size: arguments.megabytes * 1_000_000 // size for size in SIZES}
             if _LARGE & set(arguments.only):
                 for size, count in counts.items():

@@ -10,20 +10,19 @@ import base64
 import functools
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spark.connector import cache, download
+from benchmarks.spark.connector import jars_of
 from benchmarks.spark.tables import OURS
 from pipeline.registry import SchemaRegistry, framed
 
 __all__ = ["FORMATS", "QUERIES", "Decoding", "decoder_jars", "orders"]
 
-_POM = Path(__file__).with_name("decoders.pom.xml")
-#: A mirror may lack the decoders for this version of Spark. spark-avro of 4.1 runs on 4.3.
+#: A repository may lack the decoders for this version of Spark. spark-avro of 4.1 runs on 4.3.
 _LAST_RESORT = {"avro": "4.1.1", "protobuf": "4.1.1"}
 
 SPARKS_OWN = "Spark's own"
@@ -67,19 +66,15 @@ _NOTE = "Please ring twice, and leave the parcel with the neighbours if nobody o
 
 @functools.cache
 def decoder_jars() -> tuple[str, ...]:
-    """Return the jars of spark-avro and spark-protobuf that Maven can download."""
+    """Return the jars of spark-avro and spark-protobuf that can be downloaded."""
     return tuple(str(jar) for name in _LAST_RESORT for jar in _jars(name))
 
 
 @functools.cache
-def _jars(name: str) -> tuple[Path, ...]:
-    candidates = dict.fromkeys((version("pyspark"), _LAST_RESORT[name]))
-    folders = {each: cache() / f"spark-{name}-{each}" for each in candidates}
-    for each, folder in folders.items():
-        properties = {"decoder": f"spark-{name}_2.13", "decoder.version": each}
-        if folder.is_dir() or download(folder, _POM, properties):
-            return tuple(sorted(folder.glob("*.jar")))
-    return ()
+def _jars(name: str) -> Sequence[Path]:
+    versions = dict.fromkeys((version("pyspark"), _LAST_RESORT[name]))
+    artifact = f"org.apache.spark:spark-{name}_2.13"
+    return jars_of({f"spark-{name}-{each}": (f"{artifact}:{each}",) for each in versions})
 
 
 class Decoding:

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.spark.connector import connector_jars
 from benchmarks.spark.measuring import Processors
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = [
     "NOTHING",
@@ -134,7 +134,7 @@ def _changed(rows: Any) -> Any:
     return rows.selectExpr("cast(partition as string) as key", "substr(value, 2) as value")
 
 
-def fill(kafka: KafkaCluster, topic: str, count: int, size: int) -> None:
+def fill(kafka: RealKafka, topic: str, count: int, size: int) -> None:
     """Create a topic with `count` records of `size` bytes."""
     from confluent_kafka import Producer  # noqa: PLC0415 - where it is measured
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.testing.fault_plan import FaultPlan
+from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
 from tandem_kafka.testing.serving import Served, serve
 
 __all__ = ["main", "parser"]
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options["faults"] = FaultPlan.load(chosen.faults)
         with contextlib.suppress(KeyboardInterrupt):
             serve(Served(**options))
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -79,6 +80,14 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--faults", metavar="FILE", help="TOML file of faults (default none)")
     options.add_argument(
         "--seed", type=int, default=0, help="seed of what the faults leave open (default 0)"
+    )
+    options.add_argument(
+        "--kafka",
+        dest="real",
+        nargs="?",
+        const=KAFKA_VERSION,
+        metavar="VERSION",
+        help=f"a real Kafka instead of the simulation, downloaded once (default {KAFKA_VERSION})",
     )
     return made
 

@@ -5,24 +5,29 @@ Nothing is imported before a fixture is used, so that other test runs do not bec
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from tandem_kafka.testing.kafka import RealKafka
     from tandem_kafka.testing.laboratory import SimulatedKafka
     from tandem_kafka.testing.served import ServedKafka
 
-__all__ = ["kafka_broker", "kafka_cluster"]
+__all__ = ["kafka", "kafka_broker", "kafka_cluster", "kafka_topic", "why_no_kafka"]
 
-
-_MARKER = "kafka_cluster(seed=0, brokers=2, kafka=None, racks=()): arguments of the fixture"
+_MARKERS = (
+    "kafka_cluster(seed=0, brokers=2, kafka=None, racks=()): arguments of the fixture",
+    "kafka_topic(partitions): how many partitions the fixture gives its topic (default 1)",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line("markers", _MARKER)
+    """Register the markers."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 @pytest.fixture
@@ -46,3 +51,47 @@ def kafka_broker() -> Iterator[ServedKafka]:
 
     with ServedKafka(named_cluster()) as kafka:
         yield kafka
+
+
+def why_no_kafka() -> str:
+    """Download Kafka if it is not in the cache; returns why it cannot be had, or "".
+
+    Raises:
+        DownloadError: It cannot be had, and TANDEM_KAFKA_TEST_KAFKA is `require`.
+    """
+    from tandem_kafka.testing.kafka import DownloadError
+    from tandem_kafka.testing.kafka.jars import classpath
+
+    try:
+        classpath()
+    except DownloadError as error:
+        if os.environ.get("TANDEM_KAFKA_TEST_KAFKA") == "require":
+            raise
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[RealKafka]:
+    """A real Kafka of one broker for the whole run.
+
+    Where it cannot be had, the test is skipped; with TANDEM_KAFKA_TEST_KAFKA=require it fails.
+    """
+    pytest.importorskip("trustme", reason="pip install 'tandem-kafka[kafka]'")
+    reason = why_no_kafka()
+    if reason:
+        pytest.skip(reason)
+    from tandem_kafka.testing.kafka import RealKafka
+
+    with RealKafka() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_topic(kafka: RealKafka, request: pytest.FixtureRequest) -> str:
+    """A new topic of `kafka`, named after the test.
+
+    `@pytest.mark.kafka_topic(4)` gives it four partitions.
+    """
+    marker = request.node.get_closest_marker("kafka_topic")
+    return kafka.admin.new_topic(request.node.name, *(marker.args if marker else ()))

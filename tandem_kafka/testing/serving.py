@@ -6,9 +6,9 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 
 from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.fault_plan import FaultPlan
@@ -35,6 +35,10 @@ class Served:
         port: Port of the first broker; 0 for free ports.
         faults: The faults that clients meet; None for none.
         seed: Determines what the faults leave open.
+        real: The version of a real Kafka to run instead of the simulation; None for none.
+
+    Raises:
+        ValueError: A real Kafka cannot do what is wanted.
     """
 
     topic: str = "orders"
@@ -48,6 +52,15 @@ class Served:
     port: int = 0
     faults: FaultPlan | None = None
     seed: int = 0
+    real: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.real is None:
+            return
+        simulated = {"release": self.release, "user": self.users, "port": self.port}
+        for name, given in {**simulated, "faults": self.faults}.items():
+            if given:
+                raise ValueError(f"--{name} is for the simulated cluster; leave it or --kafka out")
 
 
 def serve(served: Served) -> None:
@@ -57,6 +70,9 @@ def serve(served: Served) -> None:
         KeyboardInterrupt: Ctrl-C.
         OSError: The port is in use.
     """
+    if served.real is not None:
+        _serve_real(served, served.real)
+        return
     begin_s = time.monotonic()
 
     def report(fault: str) -> None:
@@ -76,10 +92,36 @@ def serve(served: Served) -> None:
         numbers = count()
         kafka.perform(lambda cluster: _append_some(cluster, served, numbers, served.records))
         _print_address(kafka.bootstrap, served)
-        while True:
-            time.sleep(1 / served.per_second if served.per_second else _IDLE_S)
-            if served.per_second:
-                kafka.perform(lambda cluster: _append_some(cluster, served, numbers, 1))
+        _keep_up(served, lambda: kafka.perform(lambda each: _append_some(each, served, numbers, 1)))
+
+
+def _serve_real(served: Served, version: str) -> None:
+    from confluent_kafka import Producer
+
+    from tandem_kafka.testing.kafka import RealKafka
+
+    numbers = count()
+    with RealKafka(served.brokers, version=version) as kafka:
+        kafka.admin.create_topic(served.topic, served.partitions)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap(), "log_level": 0})
+
+        def append(how_many: int) -> None:
+            for number in islice(numbers, how_many):
+                partition, key, value = _record(served, number)
+                producer.produce(served.topic, value, key, partition)
+                producer.poll(0)
+            producer.flush()
+
+        append(served.records)
+        _print_address(kafka.bootstrap(), served)
+        _keep_up(served, lambda: append(1))
+
+
+def _keep_up(served: Served, append_one: Callable[[], object]) -> None:
+    while True:
+        time.sleep(1 / served.per_second if served.per_second else _IDLE_S)
+        if served.per_second:
+            append_one()
 
 
 def order(number: int) -> tuple[bytes, bytes]:
@@ -93,18 +135,20 @@ def order(number: int) -> tuple[bytes, bytes]:
     return customer.encode(), json.dumps(value).encode()
 
 
+def _record(served: Served, number: int) -> tuple[int, bytes | None, bytes]:
+    """Return the partition, the key and the value of a record."""
+    if served.values == "orders":
+        key, value = order(number)
+        return zlib.crc32(key) % served.partitions, key, value
+    return number % served.partitions, None, b"%d" % number
+
+
 def _append_some(
     cluster: SimCluster, served: Served, numbers: Iterator[int], how_many: int
 ) -> None:
-    for _ in range(how_many):
-        number = next(numbers)
-        if served.values == "orders":
-            key, value = order(number)
-            tp = TopicPartition(served.topic, zlib.crc32(key) % served.partitions)
-            cluster.produce(tp, value, keys=(key,))
-        else:
-            tp = TopicPartition(served.topic, number % served.partitions)
-            cluster.produce(tp, b"%d" % number)
+    for number in islice(numbers, how_many):
+        partition, key, value = _record(served, number)
+        cluster.produce(TopicPartition(served.topic, partition), value, keys=(key,) if key else ())
 
 
 def _print_address(bootstrap: str, served: Served) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import HarmfulProxy
 
@@ -24,7 +24,7 @@ class World:
     """
 
     random: Random
-    cluster: KafkaCluster
+    cluster: RealKafka
     brokers: dict[int, HarmfulProxy]
     members: list[MemberProcess]
     replace: Callable[[MemberProcess], None]

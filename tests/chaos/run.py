@@ -10,7 +10,7 @@ from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.settings import BrokerAddress
 from tests.chaos.faults import Fault, World, draw
 from tests.chaos.ledger import Ledger
@@ -49,7 +49,7 @@ class Chaos:
         self._ledgers = {protocol: Ledger(_PARTITIONS) for protocol in PROTOCOLS}
         self._running: list[MemberProcess] = []
         self._topic = f"chaos-{uuid.uuid4().hex[:8]}"
-        self._cluster = KafkaCluster(brokers=3, advertise=self._behind_a_proxy)
+        self._cluster = RealKafka(brokers=3, advertise=self._behind_a_proxy)
         self.faults = 0
         self.worst = (0.0, "nothing")
 

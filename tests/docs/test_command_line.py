@@ -13,8 +13,8 @@ import pytest
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.cli.program import COMMANDS
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.commands import Run, runner
 from tests.docs.pages import blocks
 
@@ -33,7 +33,7 @@ CHANGING = {
 
 
 @pytest.fixture(scope="module")
-def shop(kafka: KafkaCluster) -> Iterator[KafkaCluster]:
+def shop(kafka: RealKafka) -> Iterator[RealKafka]:
     """Orders a minute apart, a group with a member, and one without."""
     for topic in ("shop-orders", "shop-copy"):
         kafka.admin.create_topic(topic, 2)
@@ -77,7 +77,7 @@ def unchanging(text: str) -> list[str]:
 
 @pytest.mark.broker
 def test_the_examples_print_what_the_page_shows(
-    shop: KafkaCluster,
+    shop: RealKafka,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

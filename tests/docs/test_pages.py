@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.served import ServedKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
@@ -32,7 +32,7 @@ def test_a_page_runs_on_a_simulated_cluster(page: str, tmp_path: Path) -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize("page", _REAL)
 def test_a_page_runs_on_a_real_broker(page: str, tmp_path: Path) -> None:
-    with KafkaCluster(config={"auto.create.topics.enable": "true"}) as kafka:
+    with RealKafka(properties={"auto.create.topics.enable": "true"}) as kafka:
         for topic in TOPICS:
             kafka.admin.create_topic(topic, PARTITIONS)
         with orders_arrive(kafka.bootstrap()):

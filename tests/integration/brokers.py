@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.hosts import Host, RealHost, SimulatedHost
 from tests.integration.polling import Consume
@@ -117,7 +117,7 @@ class _ConnectionTo(SimulatedConnection):
 class RealBrokers(RealCluster):
     """Real brokers of the tests; `close` leaves all of them running."""
 
-    def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
+    def __init__(self, kafka: RealKafka, consume: Consume) -> None:
         super().__init__(kafka, consume)
         self._to_close: list[Callable[[], None]] = []
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.group_members import stop_all
@@ -79,7 +79,7 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> TokenIssuer:
 
 
 @pytest.fixture(scope="session")
-def guarded(issuer: TokenIssuer) -> Iterator[KafkaCluster]:
+def guarded(issuer: TokenIssuer) -> Iterator[RealKafka]:
     """A cluster with an authorizer, with listeners for all logins.
 
     Metadata requests can create topics.
@@ -98,7 +98,7 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture(scope="session")
-def raw_topic(kafka: KafkaCluster) -> str:
+def raw_topic(kafka: RealKafka) -> str:
     """A topic without records, for raw members."""
     return kafka.admin.create_topic(f"raw-{uuid.uuid4().hex[:8]}", PARTITIONS)
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.kafka.tokens import TokenIssuer
 
@@ -36,7 +36,7 @@ class Provider:
         return self.issuer.issue(**self.claims)
 
 
-def tls(kafka: KafkaCluster, listener: str = "SSL", **more: Any) -> Options:
+def tls(kafka: RealKafka, listener: str = "SSL", **more: Any) -> Options:
     return {
         "bootstrap_servers": kafka.bootstrap(listener),
         "security_protocol": "SSL",
@@ -46,7 +46,7 @@ def tls(kafka: KafkaCluster, listener: str = "SSL", **more: Any) -> Options:
 
 
 def sasl(
-    kafka: KafkaCluster, listener: str, mechanism: str, user: str = "alice", **more: Any
+    kafka: RealKafka, listener: str, mechanism: str, user: str = "alice", **more: Any
 ) -> Options:
     options = {
         "bootstrap_servers": kafka.bootstrap(listener),
@@ -60,11 +60,11 @@ def sasl(
     return options | more
 
 
-def with_token(kafka: KafkaCluster, listener: str, provider: Any) -> Options:
+def with_token(kafka: RealKafka, listener: str, provider: Any) -> Options:
     return sasl(kafka, listener, "OAUTHBEARER", sasl_oauth_token_provider=provider)
 
 
-def allow_all(kafka: KafkaCluster, name: str) -> None:
+def allow_all(kafka: RealKafka, name: str) -> None:
     """Let every user read the topic and use the group of that name."""
     rights = [
         AclBinding(

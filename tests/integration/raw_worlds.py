@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.settings import OFFSETS_PARTITIONS
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
@@ -101,7 +101,7 @@ class RawWorld(ABC):
 
 
 class _Real(RawWorld):
-    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+    def __init__(self, kafka: RealKafka, topic: str) -> None:
         super().__init__(topic)
         self._kafka = kafka
         self._connections: list[RealConnection] = []
@@ -182,7 +182,7 @@ def _offsets_partition(group: str) -> int:
 
 
 @contextmanager
-def real_world(kafka: KafkaCluster, topic: str) -> Iterator[RawWorld]:
+def real_world(kafka: RealKafka, topic: str) -> Iterator[RawWorld]:
     """Yield a new group at a real broker that has the topic."""
     world = _Real(kafka, topic)
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.group_scenes import Group, Member, Scene, check_commits, scene_of, states_of
 from tests.integration.hosts import Host
 
@@ -23,9 +23,9 @@ STATIC = {"group_instance_id": "second"}
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[KafkaCluster]:
+def three() -> Iterator[RealKafka]:
     # Nothing moves but because of an outage.
-    with KafkaCluster(brokers=3, config={"auto.leader.rebalance.enable": "false"}) as cluster:
+    with RealKafka(brokers=3, properties={"auto.leader.rebalance.enable": "false"}) as cluster:
         yield cluster
 
 

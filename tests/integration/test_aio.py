@@ -18,8 +18,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import partitions_of
 
 Consumer = AsyncKafkaConsumer[Any, Any]
@@ -29,13 +29,13 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 TIMEOUT_S = 120.0
 
 
-def produce(kafka: KafkaCluster, topic: str, count: int, partitions: int = 1) -> None:
+def produce(kafka: RealKafka, topic: str, count: int, partitions: int = 1) -> None:
     values = range(count)
     kafka.admin.produce(topic, [Record(b"%d" % n, None, n % partitions) for n in values])
 
 
 @asynccontextmanager
-async def started(kafka: KafkaCluster, *topics: str, **options: Any) -> AsyncIterator[Consumer]:
+async def started(kafka: RealKafka, *topics: str, **options: Any) -> AsyncIterator[Consumer]:
     """A consumer that starts at the earliest offset."""
     defaults = {"bootstrap_servers": kafka.bootstrap(), "auto_offset_reset": "earliest"}
     async with AsyncKafkaConsumer(*topics, **{**defaults, **options}) as consumer:
@@ -93,7 +93,7 @@ class Member:
         await asyncio.sleep(0)
         self.reader.owned[self.name] |= assigned
 
-    async def run(self, kafka: KafkaCluster, topic: str, stop: asyncio.Event) -> None:
+    async def run(self, kafka: RealKafka, topic: str, stop: asyncio.Event) -> None:
         async with started(kafka, client_id=self.name, **self.options) as self.consumer:
             await self.consumer.subscribe([topic], listener=self)
             while not stop.is_set():
@@ -104,7 +104,7 @@ class Member:
 @PROTOCOLS
 @pytest.mark.partitions(4)
 def test_two_members_in_one_loop_share_the_partitions(
-    kafka: KafkaCluster, topic: str, protocol: str, network_threads: Callable[[], list[str]]
+    kafka: RealKafka, topic: str, protocol: str, network_threads: Callable[[], list[str]]
 ) -> None:
     group, every = f"group-of-{topic}", set(partitions_of(topic, 4))
     reader = Reader()
@@ -130,7 +130,7 @@ def test_two_members_in_one_loop_share_the_partitions(
 
 
 @PROTOCOLS
-def test_timeouts_lose_and_repeat_nothing(kafka: KafkaCluster, topic: str, protocol: str) -> None:
+def test_timeouts_lose_and_repeat_nothing(kafka: RealKafka, topic: str, protocol: str) -> None:
     """A record arrives about as often as a timeout: both often happen at the same moment."""
     group, count = f"group-of-{topic}", 400
     reader, timeouts = Reader(), 0
@@ -185,7 +185,7 @@ async def by_arrow(consumer: Consumer) -> AsyncIterator[list[bytes]]:
 
 @pytest.mark.parametrize("reading", [by_iteration, by_batches, by_arrow])
 def test_records_arrive_with_every_way_of_reading(
-    kafka: KafkaCluster, topic: str, reading: Callable[[Consumer], AsyncIterator[list[bytes]]]
+    kafka: RealKafka, topic: str, reading: Callable[[Consumer], AsyncIterator[list[bytes]]]
 ) -> None:
     produce(kafka, topic, 1_000)
     values: list[bytes] = []
@@ -204,7 +204,7 @@ def test_records_arrive_with_every_way_of_reading(
 
 
 @pytest.mark.slow
-def test_a_blocked_loop_keeps_the_membership(kafka: KafkaCluster, topic: str) -> None:
+def test_a_blocked_loop_keeps_the_membership(kafka: RealKafka, topic: str) -> None:
     """The simulation has the same test for KIP-848, whose session timeout is too long for this."""
     group = f"group-of-{topic}"
     options: dict[str, Any] = {
@@ -229,7 +229,7 @@ def test_a_blocked_loop_keeps_the_membership(kafka: KafkaCluster, topic: str) ->
 
 
 def test_a_failing_task_of_a_group_closes_the_consumer(
-    kafka: KafkaCluster, topic: str, network_threads: Callable[[], list[str]]
+    kafka: RealKafka, topic: str, network_threads: Callable[[], list[str]]
 ) -> None:
     produce(kafka, topic, 10)
     group = f"group-of-{topic}"
@@ -260,7 +260,7 @@ def test_a_failing_task_of_a_group_closes_the_consumer(
 # --- other event loops -------------------------------------------------------------------------
 
 
-def test_uvloop(kafka: KafkaCluster, topic: str, network_threads: Callable[[], list[str]]) -> None:
+def test_uvloop(kafka: RealKafka, topic: str, network_threads: Callable[[], list[str]]) -> None:
     uvloop = pytest.importorskip("uvloop")
     produce(kafka, topic, 100)
     reader = Reader()
@@ -284,7 +284,7 @@ def test_uvloop(kafka: KafkaCluster, topic: str, network_threads: Callable[[], l
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_cancelled_scope_of_anyio_closes_the_consumer(
-    kafka: KafkaCluster, topic: str, loop: str, network_threads: Callable[[], list[str]]
+    kafka: RealKafka, topic: str, loop: str, network_threads: Callable[[], list[str]]
 ) -> None:
     """anyio cancels a task again at each of its waits; the close must finish nevertheless."""
     if loop == "uvloop":
@@ -325,7 +325,7 @@ def test_a_cancelled_scope_of_anyio_closes_the_consumer(
     assert not network_threads()
 
 
-def test_anyio_timeouts_lose_nothing(kafka: KafkaCluster, topic: str) -> None:
+def test_anyio_timeouts_lose_nothing(kafka: RealKafka, topic: str) -> None:
     produce(kafka, topic, 200)
     reader = Reader()
 
@@ -368,7 +368,7 @@ except asyncio.CancelledError:
 
 @pytest.mark.parametrize(("name", "printed"), [("SIGINT", "interrupted"), ("SIGTERM", "cancelled")])
 def test_a_signal_ends_a_program_cleanly(
-    kafka: KafkaCluster, topic: str, name: str, printed: str
+    kafka: RealKafka, topic: str, name: str, printed: str
 ) -> None:
     produce(kafka, topic, 10)
     program = subprocess.Popen(

@@ -7,13 +7,13 @@ import logging
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, read_all
 
 
 @pytest.mark.parametrize("release", [(0, 8, 2), (0, 9), (0, 10), (0, 11), (2, 5), (4, 0), (9, 9)])
 def test_a_group_reads_and_commits(
-    kafka: KafkaCluster,
+    kafka: RealKafka,
     topic: str,
     consume: Consume,
     caplog: pytest.LogCaptureFixture,

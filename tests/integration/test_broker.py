@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.testing.kafka.security import PASSWORD
 
 
@@ -27,20 +27,20 @@ def read(config: dict[str, str], topic: str, partitions: int, count: int) -> lis
 
 
 @pytest.mark.partitions(3)
-def test_produced_records_are_read(kafka: KafkaCluster, topic: str) -> None:
+def test_produced_records_are_read(kafka: RealKafka, topic: str) -> None:
     records = [Record(b"%d" % number, partition=number % 3) for number in range(300)]
     assert kafka.admin.produce(topic, records) == 300
     values = read({"bootstrap.servers": kafka.bootstrap()}, topic, 3, 300)
     assert sorted(values) == sorted(record.value for record in records if record.value)
 
 
-def test_the_producer_fixture_delivers(kafka: KafkaCluster, producer: Producer, topic: str) -> None:
+def test_the_producer_fixture_delivers(kafka: RealKafka, producer: Producer, topic: str) -> None:
     producer.produce(topic, b"once")
     producer.flush(20.0)
     assert read({"bootstrap.servers": kafka.bootstrap()}, topic, 1, 1) == [b"once"]
 
 
-def test_deleted_records_move_the_beginning(kafka: KafkaCluster, topic: str) -> None:
+def test_deleted_records_move_the_beginning(kafka: RealKafka, topic: str) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
     kafka.admin.delete_records(topic, {0: 7})
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap(), "group.id": "unused"})
@@ -53,9 +53,7 @@ SASL = {"sasl.username": "alice", "sasl.password": PASSWORD}
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_sasl_users_can_log_in(
-    kafka: KafkaCluster, topic: str, listener: str, mechanism: str
-) -> None:
+def test_sasl_users_can_log_in(kafka: RealKafka, topic: str, listener: str, mechanism: str) -> None:
     kafka.admin.produce(topic, [b"secret"])
     config = {
         "bootstrap.servers": kafka.bootstrap(listener),
@@ -67,7 +65,7 @@ def test_sasl_users_can_log_in(
     assert read(config, topic, 1, 1) == [b"secret"]
 
 
-def test_tls_with_and_without_a_client_certificate(kafka: KafkaCluster, topic: str) -> None:
+def test_tls_with_and_without_a_client_certificate(kafka: RealKafka, topic: str) -> None:
     kafka.admin.produce(topic, [b"secret"])
     config = {
         "bootstrap.servers": kafka.bootstrap("SSL"),
@@ -81,7 +79,7 @@ def test_tls_with_and_without_a_client_certificate(kafka: KafkaCluster, topic: s
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_of_both_protocols(kafka: KafkaCluster, topic: str, protocol: str) -> None:
+def test_groups_of_both_protocols(kafka: RealKafka, topic: str, protocol: str) -> None:
     kafka.admin.produce(topic, [b"1", b"2"])
     consumer = Consumer(
         {
@@ -97,13 +95,13 @@ def test_groups_of_both_protocols(kafka: KafkaCluster, topic: str, protocol: str
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(brokers=3) as cluster:
+def cluster() -> Iterator[RealKafka]:
+    with RealKafka(brokers=3) as cluster:
         yield cluster
 
 
 @pytest.mark.slow
-def test_a_restarted_broker_keeps_its_ports_and_data(cluster: KafkaCluster) -> None:
+def test_a_restarted_broker_keeps_its_ports_and_data(cluster: RealKafka) -> None:
     topic = cluster.admin.create_topic("comes-back", 3, replicas=3)
     cluster.admin.produce(topic, [Record(b"before", partition=part) for part in range(3)])
     before = cluster.bootstrap()
@@ -118,7 +116,7 @@ def test_a_restarted_broker_keeps_its_ports_and_data(cluster: KafkaCluster) -> N
 
 
 @pytest.mark.slow
-def test_paused_brokers_do_not_respond(cluster: KafkaCluster) -> None:
+def test_paused_brokers_do_not_respond(cluster: RealKafka) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "unused"})
     consumer.list_topics(timeout=20.0)
     cluster.pause()
@@ -130,7 +128,7 @@ def test_paused_brokers_do_not_respond(cluster: KafkaCluster) -> None:
 
 
 def test_an_authorizer_checks_permissions() -> None:
-    with KafkaCluster(authorizer=True) as cluster:
+    with RealKafka(authorizer=True) as cluster:
         topic = cluster.admin.create_topic("guarded")
         config = {
             "bootstrap.servers": cluster.bootstrap("SASL_PLAINTEXT"),

@@ -22,8 +22,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.cli.environment import Environment
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.commands import Ran, Run, runner
@@ -37,7 +37,7 @@ MINUTE_MS = 60_000
 class Commands:
     """Runs commands with the broker in the environment."""
 
-    def __init__(self, kafka: KafkaCluster, run: Run) -> None:
+    def __init__(self, kafka: RealKafka, run: Run) -> None:
         self.variables = {"TANDEM_KAFKA_BROKERS": kafka.bootstrap(), "HOME": "/nowhere"}
         self._run = run
 
@@ -65,13 +65,13 @@ class Commands:
 
 
 @pytest.fixture
-def commands(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> Iterator[Commands]:
+def commands(kafka: RealKafka, capsys: pytest.CaptureFixture[str]) -> Iterator[Commands]:
     with runner(Environment(), capsys) as run:
         yield Commands(kafka, run)
 
 
 @pytest.fixture
-def orders(kafka: KafkaCluster) -> str:
+def orders(kafka: RealKafka) -> str:
     """Two partitions with five records each."""
     topic = kafka.admin.create_topic(f"orders-{uuid.uuid4().hex[:8]}", 2)
     now_ms = int(time.time() * 1000)
@@ -223,7 +223,7 @@ def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) ->
     assert f"did you mean {other!r}?" in missing.err
 
 
-def test_a_copy_is_equal(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
+def test_a_copy_is_equal(commands: Commands, kafka: RealKafka, orders: str) -> None:
     same = kafka.admin.create_topic(f"{orders}-same", 2)
     other = kafka.admin.create_topic(f"{orders}-other", 3)
     name = f"copy-{uuid.uuid4().hex[:8]}"
@@ -242,7 +242,7 @@ def test_a_copy_is_equal(commands: Commands, kafka: KafkaCluster, orders: str) -
 
 
 def test_a_record_that_cannot_be_copied_ends_the_copy(
-    commands: Commands, kafka: KafkaCluster, orders: str
+    commands: Commands, kafka: RealKafka, orders: str
 ) -> None:
     """Records before it are copied and committed; the next copy begins with it."""
     copy = kafka.admin.create_topic(f"{orders}-copy", 2)
@@ -254,7 +254,7 @@ def test_a_record_that_cannot_be_copied_ends_the_copy(
     assert [row["offset"] for row in commands.rows("offsets", "show", "-g", name)] == [5]
 
 
-def test_a_copy_has_a_limit(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
+def test_a_copy_has_a_limit(commands: Commands, kafka: RealKafka, orders: str) -> None:
     slow = kafka.admin.create_topic(f"{orders}-slow", 1)
     began = time.monotonic()
     commands.run("copy", orders, slow, "--rate", "10", "--key", "key-[01]")
@@ -280,7 +280,7 @@ def test_sql(commands: Commands, orders: str) -> None:
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_login_from_a_file_of_java(
-    commands: Commands, kafka: KafkaCluster, orders: str, tmp_path: Path, listener: str
+    commands: Commands, kafka: RealKafka, orders: str, tmp_path: Path, listener: str
 ) -> None:
     """The consumer, the admin client and the producer have the same settings."""
     copy = kafka.admin.create_topic(f"{orders}-copy", 2)
@@ -312,7 +312,7 @@ def test_a_port_that_refuses_fails_before_the_timeout(commands: Commands) -> Non
     assert "refused" in ran.err
 
 
-def test_follow_prints_what_arrives(commands: Commands, kafka: KafkaCluster, orders: str) -> None:
+def test_follow_prints_what_arrives(commands: Commands, kafka: RealKafka, orders: str) -> None:
     with commands.started("tail", "-t", orders, "-F", "-n", "1", "-f", "%v\\n") as lines:
         assert lines.readline() == '{"order": 9}\n'
         kafka.admin.produce(orders, [Record(b"new")])

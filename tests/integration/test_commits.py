@@ -13,8 +13,8 @@ from kafka.errors import OffsetMetadataTooLargeError
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -53,7 +53,7 @@ def consumer(consume: Consume, group: str, tp: TopicPartition) -> KafkaConsumer:
 @pytest.mark.behaviour(118)
 @pytest.mark.partitions(2)
 def test_commit_covers_what_poll_returned_while_reading_ahead(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+    kafka: RealKafka, topic: str, consumer: KafkaConsumer
 ) -> None:
     partitions = partitions_of(topic, 2)
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(4_000)])
@@ -69,7 +69,7 @@ def test_commit_covers_what_poll_returned_while_reading_ahead(
 
 @pytest.mark.behaviour(118)
 def test_commit_async_covers_what_poll_returned_when_it_was_called(
-    kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer
+    kafka: RealKafka, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 20)
     read_all(consumer, 5, max_records=5)
@@ -161,7 +161,7 @@ def test_commit_async_before_the_coordinator_is_known(
 
 @pytest.mark.behaviour(125)
 def test_a_commit_of_a_removed_member_fails(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
+    kafka: RealKafka, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 3)
     consumer = consume(topic, group_id=group, heartbeat_interval_ms=30_000)
@@ -182,7 +182,7 @@ def member_to_remove(consumer: KafkaConsumer) -> Any:
 
 @pytest.mark.behaviour(128)
 def test_auto_commit_follows_the_interval(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
+    kafka: RealKafka, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 100}
     consumer = consume(group_id=group, **options)
@@ -212,7 +212,7 @@ def test_auto_commit_sends_nothing_without_a_position(
 
 @pytest.mark.behaviour(128)
 def test_auto_commit_waits_for_the_interval(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
+    kafka: RealKafka, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 10)
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
@@ -227,7 +227,7 @@ def test_auto_commit_waits_for_the_interval(
 @pytest.mark.design("003", "Assign, commit")
 @pytest.mark.partitions(2)
 def test_assign_commits_the_positions_of_former_partitions(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     first, second = partitions_of(topic, 2)
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in range(2) for _ in range(9)])
@@ -254,7 +254,7 @@ def test_metadata_and_leader_epoch_are_stored(tp: TopicPartition, consumer: Kafk
 
 @pytest.mark.behaviour(131)
 def test_a_commit_has_the_leader_epoch_of_the_last_record(
-    kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer, consume: Consume, group: str
+    kafka: RealKafka, tp: TopicPartition, consumer: KafkaConsumer, consume: Consume, group: str
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 3)
     assert {record.leader_epoch for record in read_all(consumer, 3)} == {0}
@@ -285,7 +285,7 @@ def test_committed_is_none_without_a_commit(
 
 @pytest.mark.behaviour(132)
 def test_committed_is_none_for_a_deleted_topic(
-    kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer
+    kafka: RealKafka, tp: TopicPartition, consumer: KafkaConsumer
 ) -> None:
     """The consumer sends a topic id that the broker no longer knows."""
     consumer.poll(0)
@@ -298,7 +298,7 @@ def test_committed_is_none_for_a_deleted_topic(
 
 @pytest.mark.behaviour(134)
 def test_committed_waits_for_an_open_transaction(
-    kafka: KafkaCluster, tp: TopicPartition, consumer: KafkaConsumer, group: str
+    kafka: RealKafka, tp: TopicPartition, consumer: KafkaConsumer, group: str
 ) -> None:
     consumer.commit({tp: offset(1)})
     settings = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": f"writer-{group}"}
@@ -319,7 +319,7 @@ def test_committed_waits_for_an_open_transaction(
 
 @pytest.mark.behaviour(137)
 def test_a_member_that_left_commits_explicit_offsets(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
+    kafka: RealKafka, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 3)
     consumer = consume(topic, group_id=group)
@@ -333,8 +333,9 @@ def test_a_member_that_left_commits_explicit_offsets(
     assert [record.offset for record in read_all(consumer, 1)] == [2]
 
 
+@pytest.mark.every_version
 def test_the_next_member_starts_at_the_commit(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % n for n in range(10)])
     first = consume(topic, group_id=group)
@@ -346,7 +347,7 @@ def test_the_next_member_starts_at_the_commit(
 
 
 def test_close_commits_only_with_auto_commit(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
+    kafka: RealKafka, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 9)
     look = consume(group_id=group)
@@ -358,7 +359,7 @@ def test_close_commits_only_with_auto_commit(
 
 
 def test_a_with_block_commits_only_without_an_exception(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, tp: TopicPartition
+    kafka: RealKafka, topic: str, consume: Consume, group: str, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 9)
     look = consume(group_id=group)

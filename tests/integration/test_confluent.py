@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 import tandem_kafka
 from tandem_kafka.confluent import Consumer
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import wait_until
 from tests.unit.interrupts import UNAWAITED, coroutines_end_here
 
@@ -29,7 +29,7 @@ COOPERATIVE = {
 
 
 @pytest.fixture
-def make(kafka: KafkaCluster, topic: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
+def make(kafka: RealKafka, topic: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
     def made(**callbacks: Any) -> Consumer:
         consumer = Consumer(
             {
@@ -121,7 +121,7 @@ def test_signals_lose_nothing(make: Callable[..., Consumer], topic: str, produce
 
 @pytest.mark.parametrize("library", ["confluent_kafka", "tandem_kafka.confluent"])
 def test_a_partition_without_a_position_is_reported(
-    kafka: KafkaCluster, topic: str, producer: Any, library: str
+    kafka: RealKafka, topic: str, producer: Any, library: str
 ) -> None:
     producer.produce(topic, b"v")
     producer.flush()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import receive_joins
@@ -24,14 +24,14 @@ REBALANCE_MS = 3_000
 
 
 @pytest.fixture(scope="module")
-def strict() -> Iterator[KafkaCluster]:
+def strict() -> Iterator[RealKafka]:
     """A broker with small groups and an initial rebalance delay."""
     config = {
         "group.max.size": str(ROOM),
         "group.consumer.max.size": str(ROOM),
         "group.initial.rebalance.delay.ms": str(DELAY_MS),
     }
-    with KafkaCluster(config=config) as cluster:
+    with RealKafka(properties=config) as cluster:
         cluster.admin.create_topic("raw", PARTITIONS)
         yield cluster
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, poll_until, read_all
 
 pytest.importorskip("prometheus_client")
@@ -23,7 +23,7 @@ _METRIC = re.compile(r"kafka_consumer_\w+")
 
 
 def test_every_metric_of_the_dashboard_is_exported(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 10)
     consumer = consume(topic, group_id=f"group-of-{topic}")

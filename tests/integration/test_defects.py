@@ -10,7 +10,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.background import ErrorEvent, PartitionsLost
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, Listener, assigned, partitions_of, read_all
 
 
@@ -23,7 +23,7 @@ def member(topic: str, consume: Consume) -> KafkaConsumer:
     return consumer
 
 
-def works_on(kafka: KafkaCluster, consumer: KafkaConsumer, topic: str) -> None:
+def works_on(kafka: RealKafka, consumer: KafkaConsumer, topic: str) -> None:
     kafka.admin.produce(topic, [b"later"])
     assert [record.value for record in read_all(consumer, 1)] == [b"later"]
     consumer.commit()
@@ -46,7 +46,7 @@ class Once:
 
 @pytest.mark.behaviour(40)
 def test_an_error_between_two_polls_is_raised_by_the_next_one_once(
-    kafka: KafkaCluster, topic: str, member: KafkaConsumer
+    kafka: RealKafka, topic: str, member: KafkaConsumer
 ) -> None:
     member._core.engine.background.add_error(ErrorEvent(KafkaError("in between")))
     with pytest.raises(KafkaError, match="in between"):
@@ -73,7 +73,7 @@ def test_the_first_of_two_errors_is_raised_and_other_events_are_processed(
 @pytest.mark.behaviour(42)
 @pytest.mark.parametrize("manager", ["metadata", "fetch", "positions", "list_offsets"])
 def test_an_exception_in_a_manager_does_not_stop_the_consumer(
-    kafka: KafkaCluster,
+    kafka: RealKafka,
     topic: str,
     member: KafkaConsumer,
     monkeypatch: pytest.MonkeyPatch,
@@ -88,7 +88,7 @@ def test_an_exception_in_a_manager_does_not_stop_the_consumer(
 
 @pytest.mark.behaviour(42)
 def test_an_exception_in_an_event_does_not_stop_the_consumer(
-    kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+    kafka: RealKafka, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     positions = member._core.engine.loop._managers.positions
     monkeypatch.setattr(positions, "seek", Once(positions.seek))
@@ -99,7 +99,7 @@ def test_an_exception_in_an_event_does_not_stop_the_consumer(
 
 @pytest.mark.behaviour(42)
 def test_an_unusable_response_does_not_stop_the_consumer(
-    kafka: KafkaCluster, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+    kafka: RealKafka, topic: str, member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = member._core.engine.loop._managers.metadata
     broken = Once(metadata._apply)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from tandem_kafka.cli.environment import Environment
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.commands import Run, runner
 from tests.integration.polling import wait_until
@@ -62,12 +62,12 @@ def login(password: str = PASSWORD, mechanism: str = "PLAIN") -> dict[str, str]:
     }
 
 
-def tls(kafka: KafkaCluster) -> dict[str, str]:
+def tls(kafka: RealKafka) -> dict[str, str]:
     return {"security_protocol": "SSL", "ssl_ca_location": str(kafka.certificates.authority)}
 
 
 def test_a_good_connection_passes_every_step(
-    kafka: KafkaCluster, topic: str, examine: Examine
+    kafka: RealKafka, topic: str, examine: Examine
 ) -> None:
     found = examine(kafka.bootstrap("SSL"), "-t", topic, "-g", "readers", **tls(kafka))
     assert {each["verdict"] for each in found} == {"ok"}, found
@@ -104,16 +104,16 @@ def test_a_port_of_something_else(silent_port: str, examine: Examine) -> None:
     assert text == "it accepts connections, but has not responded within 1000 ms"
 
 
-def test_tls_to_a_port_without(kafka: KafkaCluster, examine: Examine) -> None:
+def test_tls_to_a_port_without(kafka: RealKafka, examine: Examine) -> None:
     found = examine(kafka.bootstrap("PLAINTEXT"), "--timeout", "2s", **tls(kafka))
     assert failure(found, "tls").startswith("no TLS handshake")
 
 
-def test_no_tls_to_a_port_with(kafka: KafkaCluster, examine: Examine) -> None:
+def test_no_tls_to_a_port_with(kafka: RealKafka, examine: Examine) -> None:
     assert "the port speaks TLS" in failure(examine(kafka.bootstrap("SSL")), "tls")
 
 
-def test_an_unknown_authority(kafka: KafkaCluster, examine: Examine, tmp_path: Any) -> None:
+def test_an_unknown_authority(kafka: RealKafka, examine: Examine, tmp_path: Any) -> None:
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
     found = examine(kafka.bootstrap("SSL"), **{**tls(kafka), "ssl_ca_location": str(other)})
@@ -122,32 +122,32 @@ def test_an_unknown_authority(kafka: KafkaCluster, examine: Examine, tmp_path: A
     assert "issued by" in seen
 
 
-def test_a_file_that_is_missing(kafka: KafkaCluster, examine: Examine) -> None:
+def test_a_file_that_is_missing(kafka: RealKafka, examine: Examine) -> None:
     found = examine(kafka.bootstrap("SSL"), **{**tls(kafka), "ssl_ca_location": "missing.pem"})
     assert "ssl_cafile: cannot read missing.pem" in failure(found, "options")
 
 
-def test_a_wrong_password(kafka: KafkaCluster, examine: Examine) -> None:
+def test_a_wrong_password(kafka: RealKafka, examine: Examine) -> None:
     found = examine(kafka.bootstrap("SASL_PLAINTEXT"), **login("wrong"))
     failure(found, "sasl")
     assert "wrong" not in json.dumps(found)
 
 
 def test_an_address_that_cannot_be_reached(examine: Examine) -> None:
-    with KafkaCluster(advertise=lambda _: {"SASL_PLAINTEXT": 1}) as cluster:
+    with RealKafka(advertise=lambda _: {"SASL_PLAINTEXT": 1}) as cluster:
         found = examine(cluster.bootstrap("SASL_PLAINTEXT"), **login())
     seen = failure(found, "advertised listeners")
     assert seen.startswith("broker 1 advertises 127.0.0.1:1: ")
     assert "refused" in seen
 
 
-def test_a_mistyped_topic(kafka: KafkaCluster, topic: str, examine: Examine) -> None:
+def test_a_mistyped_topic(kafka: RealKafka, topic: str, examine: Examine) -> None:
     found = examine(kafka.bootstrap("PLAINTEXT"), "-t", f"{topic}s")
     assert "does not exist" in failure(found, "topic")
     assert f"did you mean {topic!r}?" in found[-1]["advice"]
 
 
-def allow(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
+def allow(cluster: RealKafka, kind: ResourceType, name: str, operation: AclOperation) -> None:
     binding = AclBinding(
         kind, name, ResourcePatternType.LITERAL, "User:alice", "*",
         operation, AclPermissionType.ALLOW,
@@ -156,7 +156,7 @@ def allow(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOp
         future.result(10)
 
 
-def test_missing_permissions(guarded: KafkaCluster, examine: Examine) -> None:
+def test_missing_permissions(guarded: RealKafka, examine: Examine) -> None:
     topic, servers = "examined-by-doctor", guarded.bootstrap("SASL_PLAINTEXT")
     guarded.admin.create_topic(topic, 1)
 
@@ -173,7 +173,7 @@ def test_missing_permissions(guarded: KafkaCluster, examine: Examine) -> None:
     until("may join and commit", "-g", topic)
 
 
-def test_people_read_the_same(kafka: KafkaCluster, run: Run) -> None:
+def test_people_read_the_same(kafka: RealKafka, run: Run) -> None:
     ran = run("doctor", "-b", kafka.bootstrap("PLAINTEXT"), "-t", "nothing")
     lines = ran.out.splitlines()
     assert ran.code == 1

@@ -11,8 +11,8 @@ from kafka import KafkaProducer
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.worlds import RealCluster, World
@@ -23,7 +23,7 @@ Begin = Callable[[], Any]
 
 
 @pytest.fixture
-def begin(kafka: KafkaCluster, topic: str) -> Iterator[Begin]:
+def begin(kafka: RealKafka, topic: str) -> Iterator[Begin]:
     """Makes a transactional producer that has begun a transaction."""
     made: list[Any] = []
 
@@ -44,7 +44,7 @@ def begin(kafka: KafkaCluster, topic: str) -> Iterator[Begin]:
 
 
 def test_records_and_offsets_are_committed_in_one_transaction(
-    kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
     results = kafka.admin.create_topic(f"results-{topic}", 1)
     kafka.admin.produce(topic, [Record(b"%d" % n) for n in range(10)])
@@ -75,7 +75,7 @@ def test_records_and_offsets_are_committed_in_one_transaction(
 
 @pytest.mark.behaviour(99)
 def test_a_transactional_commit_of_an_expelled_member_is_rejected(
-    kafka: KafkaCluster, topic: str, consume: Consume, begin: Begin, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, begin: Begin, protocol: str
 ) -> None:
     """Even if the member knows of its expulsion, its listener does not, and the group is empty."""
     kafka.admin.produce(topic, [Record(b"x")] * 3)

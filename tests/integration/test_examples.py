@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.running_examples import (
     ROOT,
     RunningExample,
@@ -76,7 +76,7 @@ def demo_broker() -> Iterator[str]:
 
 
 @pytest.fixture
-def numbers(kafka: KafkaCluster, topic: str) -> str:
+def numbers(kafka: RealKafka, topic: str) -> str:
     """A topic of the real broker with `COUNT` numbers in four partitions."""
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(COUNT)])
     kafka.admin.create_topic(f"{topic}.dead", 1)
@@ -111,7 +111,7 @@ def test_an_example_runs_on_the_built_in_cluster(
 @pytest.mark.partitions(4)
 @pytest.mark.parametrize("example", READERS)
 def test_an_example_runs_on_a_real_broker(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str
+    kafka: RealKafka, numbers: str, tmp_path: Path, example: str
 ) -> None:
     libraries, word = READERS[example]
     require(*libraries)
@@ -124,7 +124,7 @@ def test_an_example_runs_on_a_real_broker(
 
 
 @pytest.mark.partitions(4)
-def test_a_group_moves_to_kip_848(kafka: KafkaCluster, numbers: str, tmp_path: Path) -> None:
+def test_a_group_moves_to_kip_848(kafka: RealKafka, numbers: str, tmp_path: Path) -> None:
     options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
     output = run(tmp_path, "migrate_to_kip848.py", options)
     assert "the second member is back, with KIP-848" in output
@@ -157,7 +157,7 @@ def test_members_assign_partitions_by_their_capacity(tmp_path: Path) -> None:
 
 @pytest.mark.partitions(4)
 def test_dead_letters_name_their_origin(
-    kafka: KafkaCluster, numbers: str, consume: Any, tmp_path: Path
+    kafka: RealKafka, numbers: str, consume: Any, tmp_path: Path
 ) -> None:
     options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
     assert "dead letters 2\n" in run(tmp_path, "dead_letters.py", options)  # 0 and 250
@@ -169,7 +169,7 @@ def test_dead_letters_name_their_origin(
 
 @pytest.mark.partitions(4)
 def test_exactly_once_begins_where_retention_left_the_log(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path
+    kafka: RealKafka, numbers: str, tmp_path: Path
 ) -> None:
     kafka.admin.delete_records(numbers, dict.fromkeys(range(4), 50))
     options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", "200"]
@@ -178,7 +178,7 @@ def test_exactly_once_begins_where_retention_left_the_log(
 
 @pytest.mark.partitions(4)
 def test_exactly_once_skips_what_retention_deleted(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path
+    kafka: RealKafka, numbers: str, tmp_path: Path
 ) -> None:
     options = options_of(kafka.bootstrap(), numbers, new_group())
     run(tmp_path, "exactly_once_sqlite.py", [*options, "--stop-after", str(COUNT)])
@@ -195,7 +195,7 @@ def test_exactly_once_skips_what_retention_deleted(
 @pytest.mark.partitions(4)
 @pytest.mark.parametrize("example", [*COMMITTING, "migrate_to_kip848.py"])
 def test_a_signal_ends_an_example_cleanly(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str, number: signal.Signals
+    kafka: RealKafka, numbers: str, tmp_path: Path, example: str, number: signal.Signals
 ) -> None:
     libraries, word = READERS.get(example, ((), "processed"))
     require(*libraries)
@@ -212,7 +212,7 @@ def test_a_signal_ends_an_example_cleanly(
 @SIGNALS
 @pytest.mark.partitions(4)
 def test_a_signal_ends_exactly_once_cleanly(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+    kafka: RealKafka, numbers: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     group = new_group()
 
@@ -240,7 +240,7 @@ def test_a_signal_ends_exactly_once_cleanly(
 @SIGNALS
 @pytest.mark.partitions(4)
 def test_a_signal_ends_a_slow_handler_after_its_record(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+    kafka: RealKafka, numbers: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     group = new_group()
     options = options_of(kafka.bootstrap(), numbers, group)
@@ -253,7 +253,7 @@ def test_a_signal_ends_a_slow_handler_after_its_record(
 
 @SIGNALS
 def test_a_signal_ends_the_decoding_of_avro(
-    kafka: KafkaCluster, topic: str, tmp_path: Path, number: signal.Signals
+    kafka: RealKafka, topic: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     require(*REGISTRY)
     group = new_group()
@@ -267,7 +267,7 @@ def test_a_signal_ends_the_decoding_of_avro(
 @SIGNALS
 @pytest.mark.partitions(4)
 def test_a_signal_ends_a_container_cleanly(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+    kafka: RealKafka, numbers: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     group = new_group()
     settings = {"BOOTSTRAP_SERVERS": kafka.bootstrap(), "TOPIC": numbers, "GROUP": group}
@@ -295,7 +295,7 @@ def _get(url: str) -> str:
 @pytest.mark.partitions(4)
 @pytest.mark.parametrize("example", ["web_service.py", "async_web_service.py"])
 def test_a_web_service_shows_totals_until_a_signal(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, example: str, number: signal.Signals
+    kafka: RealKafka, numbers: str, tmp_path: Path, example: str, number: signal.Signals
 ) -> None:
     if example.startswith("async"):
         require("fastapi", "uvicorn")
@@ -331,7 +331,7 @@ class Accepting(BaseHTTPRequestHandler):
 
 @pytest.mark.partitions(4)
 def test_records_are_sent_to_a_service_that_sometimes_fails(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path
+    kafka: RealKafka, numbers: str, tmp_path: Path
 ) -> None:
     require("httpx")
     Accepting.values, Accepting.requests = Counter(), count()
@@ -355,7 +355,7 @@ def test_records_are_sent_to_a_service_that_sometimes_fails(
 @SIGNALS
 @pytest.mark.partitions(4)
 def test_metrics_are_exported_until_a_signal(
-    kafka: KafkaCluster, numbers: str, tmp_path: Path, number: signal.Signals
+    kafka: RealKafka, numbers: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     require("prometheus_client")
     group = new_group()
@@ -371,7 +371,7 @@ def test_metrics_are_exported_until_a_signal(
 
 
 @pytest.mark.partitions(4)
-def test_spans_are_printed(kafka: KafkaCluster, numbers: str, tmp_path: Path) -> None:
+def test_spans_are_printed(kafka: RealKafka, numbers: str, tmp_path: Path) -> None:
     require("opentelemetry.sdk")
     options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
     output = run(tmp_path, "opentelemetry_traces.py", options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     metric,
@@ -21,7 +21,7 @@ FETCHING = "consumer-fetch-manager-metrics"
 @pytest.mark.behaviour(168)
 @pytest.mark.partitions(2)
 def test_lag_and_lead_come_and_go_with_the_partition(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 20)
     kafka.admin.delete_records(topic, {0: 5})
@@ -47,7 +47,7 @@ def test_lag_and_lead_come_and_go_with_the_partition(
 
 @pytest.mark.behaviour(168)
 def test_lag_and_lead_of_a_revoked_partition_vanish(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 20)
     (tp,) = partitions_of(topic, 1)
@@ -60,7 +60,7 @@ def test_lag_and_lead_of_a_revoked_partition_vanish(
 
 
 def test_totals_count_the_records_that_were_read(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x" * 100] * 50)
     consumer = consume(max_poll_records=10)
@@ -73,7 +73,7 @@ def test_totals_count_the_records_that_were_read(
 
 
 def test_the_read_ahead_is_measured_and_bounded(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x" * 1_000] * 500, {"batch.size": 10_000})
     (tp,) = partitions_of(topic, 1)

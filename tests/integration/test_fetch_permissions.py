@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, read_all, wait_until
@@ -31,7 +31,7 @@ ALICE: dict[str, Any] = {
 }
 
 
-def allow(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
+def allow(cluster: RealKafka, topic: str, operation: AclOperation) -> None:
     binding = AclBinding(
         ResourceType.TOPIC,
         topic,
@@ -45,7 +45,7 @@ def allow(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
         future.result(30.0)
 
 
-def forbid(cluster: KafkaCluster, topic: str, operation: AclOperation) -> None:
+def forbid(cluster: RealKafka, topic: str, operation: AclOperation) -> None:
     binding = AclBindingFilter(
         ResourceType.TOPIC,
         topic,
@@ -84,7 +84,7 @@ def poll_until_true(done: Callable[[], bool]) -> None:
 
 @pytest.mark.behaviour(167)
 def test_an_unauthorized_topic_raises_and_other_topics_are_read(
-    guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
+    guarded: RealKafka, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name
     allowed, forbidden = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
@@ -119,7 +119,7 @@ def test_an_unauthorized_topic_raises_and_other_topics_are_read(
 
 @pytest.mark.behaviour(167)
 def test_a_slow_application_finds_one_error(
-    guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
+    guarded: RealKafka, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.name[:80]
     allowed, forbidden = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
@@ -143,7 +143,7 @@ def test_a_slow_application_finds_one_error(
 
 
 def test_end_offsets_of_an_unauthorized_topic_raise(
-    guarded: KafkaCluster, consume: Consume, request: pytest.FixtureRequest
+    guarded: RealKafka, consume: Consume, request: pytest.FixtureRequest
 ) -> None:
     topic = guarded.admin.create_topic(request.node.name)
     consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)

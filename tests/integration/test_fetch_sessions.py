@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.fetching.session import FetchSession
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent
@@ -37,7 +37,7 @@ def forgotten(sent: Sent) -> list[int]:
 @pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
 def test_a_session_request_has_only_changed_partitions(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     consumer = consume(fetch_max_wait_ms=50)
     sent = Sent(consumer)
@@ -67,7 +67,7 @@ def test_a_session_request_has_only_changed_partitions(
 @pytest.mark.behaviour(157)
 @pytest.mark.partitions(4)
 def test_a_session_forgets_partitions_that_are_not_fetched(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     """No fetch requests it any more, not even through its session.
 
@@ -112,7 +112,7 @@ def lose_count(session: FetchSession) -> None:
 @pytest.mark.parametrize("spoil", [lose_id, lose_count])
 @pytest.mark.partitions(4)
 def test_a_lost_session_is_replaced_by_a_new_one(
-    kafka: KafkaCluster, topic: str, consume: Consume, spoil: Callable[[FetchSession], None]
+    kafka: RealKafka, topic: str, consume: Consume, spoil: Callable[[FetchSession], None]
 ) -> None:
     consumer = consume(fetch_max_wait_ms=50)
     sent = Sent(consumer)
@@ -133,7 +133,7 @@ def test_a_lost_session_is_replaced_by_a_new_one(
 
 @pytest.mark.behaviour(157)
 def test_a_recreated_topic_is_read_from_its_beginning(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     tp = TopicPartition(topic, 0)
     consumer = consume(fetch_max_wait_ms=50)
@@ -155,7 +155,7 @@ def test_a_recreated_topic_is_read_from_its_beginning(
 
 @pytest.mark.behaviour(157)
 def test_a_topic_recreated_between_two_polls_is_read(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     """Nothing is polled between the end of the old topic and the first record of the new."""
     tp = TopicPartition(topic, 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 pytest_plugins = ["pytester"]
 
@@ -33,7 +33,7 @@ CODE = """
 
 
 def test_kafka_broker_uses_the_address_of_the_environment(
-    kafka: KafkaCluster, topic: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    kafka: RealKafka, topic: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.setenv("TANDEM_KAFKA_TEST_BROKERS", kafka.bootstrap())

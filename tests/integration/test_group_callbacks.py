@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import WakeupError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 
@@ -39,7 +39,7 @@ class Slow(Listener):
 @pytest.mark.behaviour(74, 80, 88)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_slow_listener_keeps_its_membership_and_can_commit(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
     options = options_of(protocol)
@@ -61,7 +61,7 @@ def test_a_slow_listener_keeps_its_membership_and_can_commit(
 @pytest.mark.behaviour(79)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_wakeup_inside_a_listener_leaves_poll_and_the_rebalance_continues(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
@@ -87,7 +87,7 @@ def _positions(consumer: KafkaConsumer) -> int:
 
 @pytest.mark.behaviour(51)
 def test_offsets_of_other_topics_while_subscribed_by_regex(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     other = kafka.admin.create_topic(f"other-{topic}", 1)
     kafka.admin.produce(other, [b"x"])

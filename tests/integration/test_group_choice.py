@@ -10,20 +10,20 @@ import pytest
 
 from tandem_kafka import SubscriptionPattern
 from tandem_kafka.errors import UnsupportedVersionError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, assigned, partitions_of
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def classic() -> Iterator[KafkaCluster]:
-    with KafkaCluster(config={"group.coordinator.rebalance.protocols": "classic"}) as cluster:
+def classic() -> Iterator[RealKafka]:
+    with RealKafka(properties={"group.coordinator.rebalance.protocols": "classic"}) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def options(classic: KafkaCluster) -> dict[str, Any]:
+def options(classic: RealKafka) -> dict[str, Any]:
     return {
         "bootstrap_servers": classic.bootstrap(),
         "group_id": f"group-{uuid.uuid4().hex[:8]}",
@@ -32,7 +32,7 @@ def options(classic: KafkaCluster) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def topic(classic: KafkaCluster) -> str:
+def topic(classic: RealKafka) -> str:
     return classic.admin.create_topic("orders", 2)
 
 

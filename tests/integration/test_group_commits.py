@@ -6,12 +6,12 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.group_members import Member, options_of, settled
 from tests.integration.polling import Consume, poll_until
 
 
-def _joining(kafka: KafkaCluster, group: str) -> bool:
+def _joining(kafka: RealKafka, group: str) -> bool:
     described = kafka.admin.client.describe_consumer_groups([group])
     state = described[group].result(10).state
     return bool(state == ConsumerGroupState.PREPARING_REBALANCING)
@@ -19,7 +19,7 @@ def _joining(kafka: KafkaCluster, group: str) -> bool:
 
 @pytest.mark.partitions(2)
 def test_a_commit_does_not_wait_for_a_rebalance_that_another_member_delays(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     group = f"group-{topic}"
     kafka.admin.produce(topic, [b"one"])

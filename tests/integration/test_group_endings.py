@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import (
     Clock,
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 
 @pytest.mark.behaviour(75)
 def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     """The eager protocol revokes everything, so nothing is retained."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 4) for n in range(40)])
@@ -66,7 +66,7 @@ def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protoc
 
 @pytest.mark.behaviour(105)
 def test_an_interrupt_does_not_stop_close(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     class Interrupted(Listener):
         def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
@@ -84,7 +84,7 @@ def test_an_interrupt_does_not_stop_close(
 
 @pytest.mark.behaviour(108)
 def test_a_static_member_leaves_on_request_only(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     def static() -> KafkaConsumer:
         options = {**options_of(protocol), "group_instance_id": "one"}
@@ -99,7 +99,7 @@ def test_a_static_member_leaves_on_request_only(
 
 @pytest.mark.behaviour(110, 114)
 def test_close_completes_commits_and_does_not_wait_for_a_fetch(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "fetch_max_wait_ms": 60_000, "request_timeout_ms": 90_000}
     consumer = consume(topic, group_id=f"group-{topic}", **options)
@@ -117,15 +117,15 @@ def test_close_completes_commits_and_does_not_wait_for_a_fetch(
 
 
 @pytest.fixture(scope="module")
-def silent() -> Iterator[KafkaCluster]:
-    with KafkaCluster() as cluster:
+def silent() -> Iterator[RealKafka]:
+    with RealKafka() as cluster:
         yield cluster
 
 
 @pytest.mark.behaviour(106)
 @pytest.mark.parametrize("limit", ["timeout_ms", "request_timeout_ms"])
 def test_close_keeps_to_its_timeout_when_no_broker_answers(
-    silent: KafkaCluster, consume: Consume, protocol: str, limit: str
+    silent: RealKafka, consume: Consume, protocol: str, limit: str
 ) -> None:
     """Without one of its own it takes no longer than a request may, though 30 s are its default."""
     topic = silent.admin.create_topic(f"silent-{protocol}-{limit}".replace("_", "-"), 2)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.connections import RealConnection
 from tests.integration.describing import described
 from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember
@@ -257,7 +257,7 @@ def test_a_changed_assignor_takes_effect_with_the_next_target(member: Join) -> N
 
 @pytest.mark.behaviour(97)
 def test_the_rack_reaches_the_coordinator(
-    kafka: KafkaCluster, raw_topic: str, consume: Consume
+    kafka: RealKafka, raw_topic: str, consume: Consume
 ) -> None:
     """Its assignors may heed it; those of Kafka 4.3 do not yet."""
     group = f"group-{uuid.uuid4().hex[:8]}"

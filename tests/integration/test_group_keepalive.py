@@ -17,8 +17,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime.native import native_available
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import (
     PROTOCOLS,
     SESSION_TIMEOUT_MS,
@@ -83,9 +83,7 @@ while True:
 
 
 @contextmanager
-def another_member(
-    kafka: KafkaCluster, topic: str, protocol: str
-) -> Iterator[subprocess.Popen[str]]:
+def another_member(kafka: RealKafka, topic: str, protocol: str) -> Iterator[subprocess.Popen[str]]:
     """A member in its own process that reports the number of its partitions, with the time."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", _OTHER, kafka.bootstrap(), topic, protocol],
@@ -111,7 +109,7 @@ def when_it_had(process: subprocess.Popen[str], count: int) -> float:
 
 
 def test_three_session_timeouts_keep_the_membership(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer, listener = join_group(consume, topic, 2, **options(protocol))
     kafka.admin.produce(topic, [Record(b"one", partition=0)])
@@ -128,7 +126,7 @@ def test_three_session_timeouts_keep_the_membership(
 
 
 def test_a_member_joins_a_missed_rebalance_afterwards(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer, listener = join_group(consume, topic, 2, **options(protocol))
     with another_member(kafka, topic, protocol) as other:
@@ -140,7 +138,7 @@ def test_a_member_joins_a_missed_rebalance_afterwards(
 
 
 def test_a_member_that_is_away_beyond_the_limit_is_replaced(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer, listener = join_group(
         consume, topic, 2, **options(protocol, max_poll_interval_ms=2_000)

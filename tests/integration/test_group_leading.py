@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
 
 OPTIONS: dict[str, Any] = {
@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.mark.behaviour(57)
 def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing(
-    kafka: KafkaCluster, consume: Consume
+    kafka: RealKafka, consume: Consume
 ) -> None:
     led: list[int] = []
 
@@ -48,7 +48,7 @@ def test_a_restarted_static_leader_watches_its_topics_and_assigns_nothing(
 
 @pytest.mark.behaviour(57)
 def test_the_leader_watches_topics_that_only_other_members_subscribe_to(
-    kafka: KafkaCluster, consume: Consume
+    kafka: RealKafka, consume: Consume
 ) -> None:
     base = f"others-{uuid.uuid4().hex[:8]}"
     own = kafka.admin.create_topic(f"{base}-own", 2)

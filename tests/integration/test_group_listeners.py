@@ -6,8 +6,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConsumerClosedError, RebalanceCallbackError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 
@@ -36,7 +36,7 @@ def _poll_until_raised(consumer: KafkaConsumer) -> BaseException:
 
 @pytest.mark.behaviour(77, 78)
 def test_a_failed_assigned_callback_is_called_again_with_the_same_partitions(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
     listener = Raising("assigned")
@@ -80,7 +80,7 @@ def test_a_failed_revoked_callback_keeps_the_partitions_and_is_called_again(
 
 @pytest.mark.behaviour(99, 100, 101)
 def test_unsubscribe_runs_the_listener_once_and_close_not_again(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     listener = Listener()
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
@@ -100,7 +100,7 @@ def test_unsubscribe_runs_the_listener_once_and_close_not_again(
 
 @pytest.mark.behaviour(103, 111, 112)
 def test_close_commits_then_revokes_then_leaves(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n) for n in (0, 1)])
     seen: list[tuple[list[int | None], int]] = []
@@ -124,7 +124,7 @@ def test_close_commits_then_revokes_then_leaves(
 
 @pytest.mark.behaviour(105)
 def test_a_listener_that_raises_does_not_stop_close(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
     consumer.subscribe([topic], listener=Raising("revoked"))
@@ -138,7 +138,7 @@ def test_a_listener_that_raises_does_not_stop_close(
 
 @pytest.mark.behaviour(107)
 def test_close_with_a_timeout_of_0_still_leaves(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
     poll_until(consumer, lambda: len(consumer.assignment()) == 2)
@@ -148,7 +148,7 @@ def test_close_with_a_timeout_of_0_still_leaves(
 
 @pytest.mark.behaviour(109)
 def test_remain_keeps_a_dynamic_member_until_its_session_ends(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     consumer = consume(topic, group_id=f"group-{topic}", **options_of(protocol))
     poll_until(consumer, lambda: len(consumer.assignment()) == 2)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import FencedInstanceIdError, UnreleasedInstanceIdError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 SHORT_SESSION_MS = 2_500
 
 
-def _with_short_session(kafka: KafkaCluster, group: str, protocol: str) -> dict[str, Any]:
+def _with_short_session(kafka: RealKafka, group: str, protocol: str) -> dict[str, Any]:
     """Options of the members; with KIP-848 it is a setting of the group."""
     options = options_of(protocol)
     if protocol == "consumer":
@@ -54,7 +54,7 @@ def _burn(seconds: float) -> None:
 
 @pytest.mark.parametrize("work", [_sleep, _burn], ids=["sleeping", "computing"])
 def test_a_handler_of_three_session_timeouts_keeps_the_membership(
-    kafka: KafkaCluster,
+    kafka: RealKafka,
     topic: str,
     consume: Consume,
     protocol: str,
@@ -74,7 +74,7 @@ def test_a_handler_of_three_session_timeouts_keeps_the_membership(
     assert [what for what, _ in rebalance_calls(member.listener)] == ["assigned", "revoked"]
 
 
-def _committed(kafka: KafkaCluster, topic: str) -> int:
+def _committed(kafka: RealKafka, topic: str) -> int:
     return kafka.admin.committed(f"group-{topic}", topic)
 
 
@@ -96,7 +96,7 @@ while True:
 
 @pytest.mark.behaviour(89)
 def test_the_partitions_of_a_killed_member_are_taken_over(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     crasher = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", _CRASHER, kafka.bootstrap(), topic, protocol],
@@ -119,7 +119,7 @@ def test_the_partitions_of_a_killed_member_are_taken_over(
 
 @pytest.mark.behaviour(86)
 def test_a_member_that_does_not_poll_is_replaced_and_rejoins(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     options = {**options_of(protocol), "max_poll_interval_ms": 1_500}
     stalled = Member(consume(group_id=f"group-{topic}", **options), [topic])

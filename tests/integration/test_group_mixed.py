@@ -19,24 +19,22 @@ from tandem_kafka.errors import (
     InvalidRegularExpressionError,
     UnsupportedAssignorError,
 )
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
 from tests.integration.polling import Consume, poll_until, wait_until
 
 pytestmark = pytest.mark.partitions(4)
 
 
-def _produce(kafka: KafkaCluster, topic: str, first: int, count: int) -> list[bytes]:
+def _produce(kafka: RealKafka, topic: str, first: int, count: int) -> list[bytes]:
     values = [f"{number}".encode() for number in range(first, first + count)]
     kafka.admin.produce(topic, [Record(v, partition=n % 4) for n, v in enumerate(values)])
     return values
 
 
 @contextmanager
-def _confluent(
-    kafka: KafkaCluster, topic: str, protocol: str
-) -> Iterator[confluent_kafka.Consumer]:
+def _confluent(kafka: RealKafka, topic: str, protocol: str) -> Iterator[confluent_kafka.Consumer]:
     config: dict[str, object] = {
         "bootstrap.servers": kafka.bootstrap(),
         "group.id": f"group-{topic}",
@@ -56,7 +54,7 @@ def _confluent(
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_is_shared_with_confluent_kafka(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     ours = options_of("eager" if protocol == "classic" else protocol)
     member = Member(consume(group_id=f"group-{topic}", **ours), [topic])
@@ -80,7 +78,7 @@ def test_a_group_is_shared_with_confluent_kafka(
 
 
 def test_a_group_is_shared_with_kafka_python(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     member = Member(consume(group_id=f"group-{topic}", **options_of("eager")), [topic])
     wait_until(lambda: len(owned(member)) == 4)
@@ -118,7 +116,7 @@ def _wait_while(condition: Callable[[], bool], turn: Callable[[], object]) -> No
 
 @pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "eager")], ids=str)
 def test_a_live_group_moves_between_the_protocols_by_a_rolling_restart(
-    kafka: KafkaCluster, topic: str, consume: Consume, way: tuple[str, str]
+    kafka: RealKafka, topic: str, consume: Consume, way: tuple[str, str]
 ) -> None:
     before, after = way
 
@@ -191,7 +189,7 @@ def test_the_sticky_assignor_keeps_partitions_in_place(topic: str, consume: Cons
 @pytest.mark.partitions(12)
 @pytest.mark.parametrize("leader", ["ours", "kafka-python"])
 def test_the_sticky_assignor_is_shared_with_kafka_python(
-    kafka: KafkaCluster, topic: str, consume: Consume, leader: str
+    kafka: RealKafka, topic: str, consume: Consume, leader: str
 ) -> None:
     """Any leader understands the former partitions of the others."""
     strategy = {"partition_assignment_strategy": [StickyPartitionAssignor]}

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.outages.streaming import Stream, while_running
 from tandem_kafka.errors import GroupMaxSizeReachedError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,
@@ -27,21 +27,21 @@ GROUP_MAX_SIZE = 3
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[KafkaCluster]:
+def three() -> Iterator[RealKafka]:
     limit = str(GROUP_MAX_SIZE)
     config = {"group.max.size": limit, "group.consumer.max.size": limit}
-    with KafkaCluster(brokers=3, config=config) as cluster:
+    with RealKafka(brokers=3, properties=config) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(three: KafkaCluster) -> Iterator[KafkaCluster]:
+def cluster(three: RealKafka) -> Iterator[RealKafka]:
     """Three brokers that may be stopped, the groups' offsets on all of them."""
     yield three
     three.start_again()
 
 
-def new_topic(cluster: KafkaCluster) -> str:
+def new_topic(cluster: RealKafka) -> str:
     return cluster.admin.create_topic(f"outage-{uuid.uuid4().hex[:8]}", PARTITIONS, replicas=3)
 
 
@@ -70,7 +70,7 @@ def coordinator_of(member: Member, other_than: int | None = None) -> int:
     ids=["eager-stopped", "cooperative-stopped", "consumer-stopped", "consumer-killed"],
 )
 def test_the_coordinator_moves_while_three_members_read(
-    cluster: KafkaCluster, consume: Consume, protocol: str, hard: bool
+    cluster: RealKafka, consume: Consume, protocol: str, hard: bool
 ) -> None:
     topic = new_topic(cluster)
     common = {
@@ -104,7 +104,7 @@ def test_the_coordinator_moves_while_three_members_read(
 @pytest.mark.behaviour(90)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_a_full_group_rejects_a_member_without_a_rebalance(
-    cluster: KafkaCluster, consume: Consume, protocol: str
+    cluster: RealKafka, consume: Consume, protocol: str
 ) -> None:
     topic = new_topic(cluster)
     options = {"bootstrap_servers": cluster.bootstrap(), "group_id": topic, **options_of(protocol)}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partit
 Join = Callable[..., Member]
 
 
-def produce(kafka: KafkaCluster, topic: str, first: int, count: int) -> list[bytes]:
+def produce(kafka: RealKafka, topic: str, first: int, count: int) -> list[bytes]:
     values = [f"{number}".encode() for number in range(first, first + count)]
     kafka.admin.produce(topic, [Record(v, partition=n % 4) for n, v in enumerate(values)])
     return values
@@ -53,9 +53,10 @@ def join(consume: Consume, topic: str, protocol: str) -> Iterator[Join]:
         member.stall()
 
 
+@pytest.mark.every_version
 @pytest.mark.behaviour(66)
 def test_a_second_member_gets_its_share_and_returns_it_when_it_leaves(
-    kafka: KafkaCluster, topic: str, join: Join, protocol: str
+    kafka: RealKafka, topic: str, join: Join, protocol: str
 ) -> None:
     sent = produce(kafka, topic, 0, 400)
     first = join()
@@ -95,7 +96,7 @@ def test_listeners_are_called_in_pairs_and_never_with_an_empty_revocation(
 
 @pytest.mark.behaviour(68, 69)
 def test_revoked_partitions_are_still_assigned_inside_the_listener(
-    kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, join: Join, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 40)
     seen: list[tuple[bool, list[int]]] = []
@@ -121,7 +122,7 @@ def test_revoked_partitions_are_still_assigned_inside_the_listener(
 
 @pytest.mark.behaviour(70)
 def test_seek_and_pause_inside_on_partitions_assigned_precede_any_record(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 400)
     consumer = consume(group_id=f"group-{topic}", **options_of(protocol))
@@ -143,9 +144,10 @@ def test_seek_and_pause_inside_on_partitions_assigned_precede_any_record(
     }
 
 
+@pytest.mark.every_version
 @pytest.mark.behaviour(72)
 def test_returned_records_are_committed_before_their_revocation(
-    kafka: KafkaCluster, topic: str, consume: Consume, join: Join, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, join: Join, protocol: str
 ) -> None:
     produce(kafka, topic, 0, 400)
     committed: list[int | None] = []
@@ -173,7 +175,7 @@ def test_returned_records_are_committed_before_their_revocation(
 
 
 def test_commits_during_a_rebalance_complete_after_it(
-    kafka: KafkaCluster, topic: str, join: Join
+    kafka: RealKafka, topic: str, join: Join
 ) -> None:
     ended = threading.Event()
 
@@ -201,7 +203,7 @@ def test_commits_during_a_rebalance_complete_after_it(
 
 
 @pytest.mark.behaviour(57)
-def test_added_partitions_are_read(kafka: KafkaCluster, topic: str, join: Join) -> None:
+def test_added_partitions_are_read(kafka: RealKafka, topic: str, join: Join) -> None:
     members = [join(metadata_max_age_ms=500), join(metadata_max_age_ms=500)]
     settled(members, 4)
     kafka.admin.add_partitions(topic, 6)

@@ -13,7 +13,7 @@ import kafka as kafka_python
 import pytest
 
 from benchmarks.outages.streaming import Stream, while_running
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, settled
 from tests.integration.polling import Consume, partitions_of, wait_until
@@ -34,7 +34,7 @@ def ledger(consume: Consume, topic: str) -> GroupLedger:
 
 
 @pytest.fixture
-def join(kafka: KafkaCluster, consume: Consume, topic: str, ledger: GroupLedger) -> Join:
+def join(kafka: RealKafka, consume: Consume, topic: str, ledger: GroupLedger) -> Join:
     """Adds a member with a short session, and waits until the group is stable."""
     timeout_ms = str(SESSION_MS)
     kafka.admin.configure_group(f"group-{topic}", {"consumer.session.timeout.ms": timeout_ms})
@@ -56,7 +56,7 @@ def join(kafka: KafkaCluster, consume: Consume, topic: str, ledger: GroupLedger)
 @pytest.mark.behaviour(74)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_join_and_leave_and_one_is_slow(
-    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
     """A handler and a listener slower than the session do not affect the group."""
     naps: list[str] = []
@@ -91,7 +91,7 @@ def test_members_join_and_leave_and_one_is_slow(
 @pytest.mark.behaviour(96)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_static_member_restarts(
-    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
         stays = join(protocol, group_instance_id="stays")
@@ -125,7 +125,7 @@ for record in consumer:
 @pytest.mark.behaviour(86, 89)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_member_is_killed_and_one_stops_polling(
-    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
         command = [sys.executable, "-W", "ignore", "-c", _CRASHER]
@@ -150,7 +150,7 @@ def test_one_member_is_killed_and_one_stops_polling(
 
 @pytest.mark.parametrize("way", [("eager", "consumer"), ("consumer", "cooperative")], ids=str)
 def test_a_group_moves_to_the_other_protocol(
-    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, way: tuple[str, str]
+    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, way: tuple[str, str]
 ) -> None:
     before, after = way
     with Stream(kafka.bootstrap(), topic, PARTITIONS, pause_s=0.02) as stream:
@@ -166,7 +166,7 @@ def test_a_group_moves_to_the_other_protocol(
 
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_a_group_of_several_clients(
-    kafka: KafkaCluster, topic: str, join: Join, ledger: GroupLedger, protocol: str
+    kafka: RealKafka, topic: str, join: Join, ledger: GroupLedger, protocol: str
 ) -> None:
     """Our member beside one of confluent-kafka and one of kafka-python.
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import SubscriptionPattern
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import Member, check_pairs, options_of, owned, settled
 from tests.integration.polling import Consume, wait_until
 
@@ -17,7 +17,7 @@ from tests.integration.polling import Consume, wait_until
 WAYS = ["eager", "cooperative", "consumer", "consumer-by-coordinator"]
 
 
-def produce(kafka: KafkaCluster, topic: str, partitions: int, what: bytes) -> set[bytes]:
+def produce(kafka: RealKafka, topic: str, partitions: int, what: bytes) -> set[bytes]:
     values = [b"%s %d %s" % (topic.encode(), number, what) for number in range(partitions)]
     kafka.admin.produce(topic, [Record(value, partition=n) for n, value in enumerate(values)])
     return set(values)
@@ -26,7 +26,7 @@ def produce(kafka: KafkaCluster, topic: str, partitions: int, what: bytes) -> se
 @pytest.mark.behaviour(46, 58)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_group_follows_the_topics_of_its_pattern(
-    kafka: KafkaCluster, consume: Consume, way: str
+    kafka: RealKafka, consume: Consume, way: str
 ) -> None:
     base = f"follow-{uuid.uuid4().hex[:8]}"
     old = kafka.admin.create_topic(f"{base}-old", 2)

@@ -13,7 +13,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.probe import Probe
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.proxy import Proxy
 from tandem_kafka.testing.kafka.settings import BrokerAddress
@@ -46,7 +46,7 @@ class Relayed:
     """A broker that clients reach through a relay."""
 
     def __init__(self) -> None:
-        self.cluster = KafkaCluster(listeners={LISTENER: "PLAINTEXT"}, advertise=self._relay)
+        self.cluster = RealKafka(listeners={LISTENER: "PLAINTEXT"}, advertise=self._relay)
 
     def _relay(self, address: BrokerAddress) -> dict[str, int]:
         self._target = f"127.0.0.1:{address.ports[LISTENER]}"

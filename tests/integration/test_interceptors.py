@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
 
 
@@ -27,7 +27,7 @@ class Audit:
 @pytest.mark.behaviour(136, 174)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_interceptors_see_sync_async_and_automatic_commits(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     class Broken:
         def on_consume(self, _: object) -> None:

@@ -6,8 +6,8 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Clock, Consume, partitions_of, read_all, when_blocked
 
 
@@ -17,7 +17,7 @@ def tp(topic: str) -> TopicPartition:
 
 
 @pytest.fixture
-def ten(kafka: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
+def ten(kafka: RealKafka, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
     """A consumer with ten records that stops after a second without one."""
     kafka.admin.produce(tp.topic, [b"%d" % number for number in range(10)])
     consumer = consume(consumer_timeout_ms=1_000)
@@ -35,7 +35,7 @@ def test_the_position_moves_with_each_record(tp: TopicPartition, ten: KafkaConsu
 
 
 def test_a_loop_ends_after_the_timeout_and_can_continue(
-    kafka: KafkaCluster, tp: TopicPartition, ten: KafkaConsumer
+    kafka: RealKafka, tp: TopicPartition, ten: KafkaConsumer
 ) -> None:
     assert len(list(ten)) == 10
     clock = Clock()
@@ -62,7 +62,7 @@ def test_a_loop_without_a_timeout_waits(
 
 
 def test_a_commit_covers_only_records_that_the_loop_received(
-    kafka: KafkaCluster, consume: Consume, tp: TopicPartition
+    kafka: RealKafka, consume: Consume, tp: TopicPartition
 ) -> None:
     kafka.admin.produce(tp.topic, [b"x"] * 10)
     group = f"group-of-{tp.topic}"
@@ -79,7 +79,7 @@ def test_a_commit_covers_only_records_that_the_loop_received(
 
 
 def test_auto_commit_covers_only_records_that_the_loop_received(
-    kafka: KafkaCluster, consume: Consume, tp: TopicPartition
+    kafka: RealKafka, consume: Consume, tp: TopicPartition
 ) -> None:
     """The poll() inside a loop commits; it must not count records that wait for the loop."""
     kafka.admin.produce(tp.topic, [b"x"] * 10)
@@ -106,7 +106,7 @@ def test_a_seek_drops_records_that_wait_for_the_loop(
 
 @pytest.mark.partitions(2)
 def test_a_loop_continues_with_the_partitions_that_are_not_paused(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(20)])
     first, second = partitions_of(topic, 2)

@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import SaslAuthenticationFailedError
-from tandem_kafka.testing.kafka.broker import QUICK_START, KafkaCluster
+from tandem_kafka.testing.kafka.broker import QUICK_START, RealKafka
 from tests.integration.polling import read_all
 from tests.kafka.kdc import SERVICE, Kdc
 
@@ -27,7 +27,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 
 
 @pytest.fixture(scope="module")
-def cluster(kdc: Kdc) -> Iterator[KafkaCluster]:
+def cluster(kdc: Kdc) -> Iterator[RealKafka]:
     module = (
         "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
         f'keyTab="{kdc.keytab}" principal="{SERVICE}";'
@@ -39,13 +39,13 @@ def cluster(kdc: Kdc) -> Iterator[KafkaCluster]:
         "listener.name.sasl_ssl.gssapi.sasl.jaas.config": module,
     }
     options = (*QUICK_START, f"-Djava.security.krb5.conf={kdc.config}")
-    with KafkaCluster(config=config, jvm_options=options) as cluster:
+    with RealKafka(properties=config, jvm_options=options) as cluster:
         yield cluster
 
 
 @pytest.mark.usefixtures("implementation")
 def test_a_member_logs_in_with_a_ticket(
-    kdc: Kdc, cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kdc: Kdc, cluster: RealKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KRB5_CONFIG", str(kdc.config))
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/tickets")

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     partitions_of,
@@ -31,7 +31,7 @@ KEYS = 5
 
 
 @pytest.fixture(scope="module")
-def eager_cleaner(kafka: KafkaCluster) -> Iterator[None]:
+def eager_cleaner(kafka: RealKafka) -> Iterator[None]:
     """The broker looks for something to compact ten times a second, not every 15 seconds."""
 
     def set_pause(operation: AlterConfigOpType, value: str | None) -> None:
@@ -46,7 +46,7 @@ def eager_cleaner(kafka: KafkaCluster) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def compacted(kafka: KafkaCluster, eager_cleaner: None) -> str:  # noqa: ARG001 - its effect counts
+def compacted(kafka: RealKafka, eager_cleaner: None) -> str:  # noqa: ARG001 - its effect counts
     """A topic of 5 keys with 201 records, the older ones compacted away; offset 201 is last.
 
     The batch of 190 to 199 ends with a record that offset 200 replaced. A segment is compacted
@@ -75,7 +75,7 @@ def compacted(kafka: KafkaCluster, eager_cleaner: None) -> str:  # noqa: ARG001 
     return name
 
 
-def read_to(kafka: KafkaCluster, topic: str, end: int) -> list[ConsumerRecord]:
+def read_to(kafka: RealKafka, topic: str, end: int) -> list[ConsumerRecord]:
     with KafkaConsumer(
         bootstrap_servers=kafka.bootstrap(), auto_offset_reset="earliest"
     ) as consumer:
@@ -135,7 +135,7 @@ def test_the_position_passes_records_missing_at_the_end_of_a_batch(
     ("policy", "start"), [("earliest", 12), ("latest", 20), ("by_duration:PT1H", 16)]
 )
 def test_deleted_records_are_skipped(
-    kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
+    kafka: RealKafka, topic: str, consume: Consume, policy: str, start: int
 ) -> None:
     """The log's start moves past the position of a running consumer.
 
@@ -166,7 +166,7 @@ def test_deleted_records_are_skipped(
     assert consumer.beginning_offsets([tp]) == {tp: 12}
 
 
-def write_batches(kafka: KafkaCluster, topic: str, count: int, partition: int = 0) -> None:
+def write_batches(kafka: RealKafka, topic: str, count: int, partition: int = 0) -> None:
     """Each record is a batch of its own."""
     records = [Record(b"value %d" % number, partition=partition) for number in range(count)]
     kafka.admin.produce(topic, records, {"batch.num.messages": 1})
@@ -174,7 +174,7 @@ def write_batches(kafka: KafkaCluster, topic: str, count: int, partition: int = 
 
 @pytest.mark.behaviour(164)
 def test_a_corrupt_batch_is_raised_until_a_seek_past_it(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 6)
     tp = TopicPartition(topic, 0)
@@ -194,7 +194,7 @@ def test_a_corrupt_batch_is_raised_until_a_seek_past_it(
 
 @pytest.mark.behaviour(164)
 def test_a_corrupt_first_record_is_raised_until_a_seek(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 2)
     tp = TopicPartition(topic, 0)
@@ -209,7 +209,7 @@ def test_a_corrupt_first_record_is_raised_until_a_seek(
 
 
 def test_without_crc_checks_the_corrupt_value_is_returned(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 2)
     break_batch(kafka, TopicPartition(topic, 0), 0)
@@ -221,7 +221,7 @@ def test_without_crc_checks_the_corrupt_value_is_returned(
 @pytest.mark.behaviour(166)
 @pytest.mark.partitions(2)
 def test_an_error_is_raised_after_the_records_of_another_partition(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     write_batches(kafka, topic, 4, partition=0)
     write_batches(kafka, topic, 4, partition=1)
@@ -247,9 +247,7 @@ def test_an_error_is_raised_after_the_records_of_another_partition(
 
 @pytest.mark.behaviour(164)
 @pytest.mark.partitions(2)
-def test_a_corrupt_partition_can_be_paused(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_a_corrupt_partition_can_be_paused(kafka: RealKafka, topic: str, consume: Consume) -> None:
     write_batches(kafka, topic, 4, partition=0)
     bad, good = partitions_of(topic, 2)
     break_batch(kafka, bad, 0)

@@ -20,7 +20,7 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     TlsAuthenticationError,
 )
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import write_certificate
 from tests.integration.logins import Options, allow_all, sasl, tls
 from tests.integration.polling import Consume, poll_until, wait_until
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("implementation")
 
 
 @pytest.fixture
-def name(guarded: KafkaCluster) -> str:
+def name(guarded: RealKafka) -> str:
     """A topic with one record and a group, which every user may use."""
     name = f"recovery-{uuid.uuid4().hex[:8]}"
     guarded.admin.create_topic(name)
@@ -43,13 +43,13 @@ def name(guarded: KafkaCluster) -> str:
 
 
 @pytest.fixture
-def server(guarded: KafkaCluster, issuer: TokenIssuer) -> Iterator[TokenServer]:
+def server(guarded: RealKafka, issuer: TokenIssuer) -> Iterator[TokenServer]:
     server = TokenServer(issuer, guarded.certificates.issuer)
     yield server
     server.stop()
 
 
-def from_endpoint(kafka: KafkaCluster, server: TokenServer, listener: str = "SASL_SSL") -> Options:
+def from_endpoint(kafka: RealKafka, server: TokenServer, listener: str = "SASL_SSL") -> Options:
     return sasl(
         kafka,
         listener,
@@ -76,7 +76,7 @@ def reads_again(consumer: KafkaConsumer, error: type[KafkaError]) -> None:
 
 
 def test_a_token_endpoint_that_comes_back(
-    guarded: KafkaCluster, name: str, consume: Consume, server: TokenServer
+    guarded: RealKafka, name: str, consume: Consume, server: TokenServer
 ) -> None:
     server.stop()
     consumer = consume(name, group_id=name, **from_endpoint(guarded, server))
@@ -90,7 +90,7 @@ def test_a_token_endpoint_that_comes_back(
 
 
 def test_a_token_endpoint_that_is_not_ready_at_first(
-    guarded: KafkaCluster,
+    guarded: RealKafka,
     name: str,
     consume: Consume,
     server: TokenServer,
@@ -109,7 +109,7 @@ def test_a_token_endpoint_that_is_not_ready_at_first(
 
 
 def test_a_token_endpoint_that_hangs_is_named(
-    guarded: KafkaCluster, name: str, consume: Consume, server: TokenServer
+    guarded: RealKafka, name: str, consume: Consume, server: TokenServer
 ) -> None:
     server.released.clear()
     options = {"socket_connection_setup_timeout_ms": 2_000}
@@ -137,7 +137,7 @@ def by_assertion(server: TokenServer, folder: Path) -> Options:
 
 @pytest.mark.parametrize("grant", ["client credentials", "JWT bearer"])
 def test_tokens_are_renewed_before_they_expire(
-    guarded: KafkaCluster,
+    guarded: RealKafka,
     name: str,
     consume: Consume,
     server: TokenServer,
@@ -162,7 +162,7 @@ def test_tokens_are_renewed_before_they_expire(
 
 
 def test_a_replaced_client_certificate_is_used_without_a_restart(
-    guarded: KafkaCluster, name: str, consume: Consume, tmp_path: Path
+    guarded: RealKafka, name: str, consume: Consume, tmp_path: Path
 ) -> None:
     client = tmp_path / "client.pem"
     write_certificate(client, trustme.CA().issue_cert("stranger@test.invalid"))
@@ -191,7 +191,7 @@ def _locals_of(error: BaseException) -> Iterator[str]:
         yield from trace.format_exception_only()
 
 
-WITH_SECRETS: dict[str, Callable[[KafkaCluster, TokenServer], Options]] = {
+WITH_SECRETS: dict[str, Callable[[RealKafka, TokenServer], Options]] = {
     "PLAIN": lambda kafka, _: sasl(kafka, "SASL_SSL", "PLAIN", sasl_plain_password=MARKER),
     "SCRAM": lambda kafka, _: sasl(kafka, "SASL_SSL", "SCRAM-SHA-256", sasl_plain_password=MARKER),
     "token": lambda kafka, server: (
@@ -206,7 +206,7 @@ WITH_SECRETS: dict[str, Callable[[KafkaCluster, TokenServer], Options]] = {
 
 @pytest.mark.parametrize("kind", WITH_SECRETS)
 def test_a_secret_appears_nowhere(
-    guarded: KafkaCluster,
+    guarded: RealKafka,
     server: TokenServer,
     consume: Consume,
     caplog: pytest.LogCaptureFixture,

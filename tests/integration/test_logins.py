@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.logins import (
     Options,
@@ -51,7 +51,7 @@ class OfKafkaPython(AbstractTokenProvider):  # type: ignore[misc]
 
 
 @pytest.fixture
-def name(guarded: KafkaCluster) -> str:
+def name(guarded: RealKafka) -> str:
     """A topic and a group that every user may use."""
     name = f"login-{uuid.uuid4().hex[:8]}"
     guarded.admin.create_topic(name)
@@ -59,7 +59,7 @@ def name(guarded: KafkaCluster) -> str:
     return name
 
 
-def _mutual(kafka: KafkaCluster, _: TokenIssuer) -> Options:
+def _mutual(kafka: RealKafka, _: TokenIssuer) -> Options:
     certificates = kafka.certificates
     return tls(
         kafka,
@@ -69,7 +69,7 @@ def _mutual(kafka: KafkaCluster, _: TokenIssuer) -> Options:
     )
 
 
-def _with(listener: str, mechanism: str) -> Callable[[KafkaCluster, TokenIssuer], Options]:
+def _with(listener: str, mechanism: str) -> Callable[[RealKafka, TokenIssuer], Options]:
     return lambda kafka, _: sasl(kafka, listener, mechanism)
 
 
@@ -77,7 +77,7 @@ def _token(listener: str, make: Callable[[TokenIssuer], Any]) -> Any:
     return lambda kafka, issuer: with_token(kafka, listener, make(issuer))
 
 
-LOGINS: dict[str, Callable[[KafkaCluster, TokenIssuer], Options]] = {
+LOGINS: dict[str, Callable[[RealKafka, TokenIssuer], Options]] = {
     "SSL": lambda kafka, _: tls(kafka),
     "mutual TLS": _mutual,
     **{
@@ -92,7 +92,7 @@ LOGINS: dict[str, Callable[[KafkaCluster, TokenIssuer], Options]] = {
 
 
 def reads_and_commits(
-    kafka: KafkaCluster, name: str, consume: Consume, options: Options, count: int = 10
+    kafka: RealKafka, name: str, consume: Consume, options: Options, count: int = 10
 ) -> None:
     kafka.admin.produce(name, [b"%d" % number for number in range(count)])
     consumer = consume(name, group_id=name, **options)
@@ -101,16 +101,17 @@ def reads_and_commits(
     assert consumer.committed(TopicPartition(name, 0)) == count
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("login", LOGINS)
 def test_a_member_logs_in(
-    guarded: KafkaCluster, issuer: TokenIssuer, name: str, consume: Consume, login: str
+    guarded: RealKafka, issuer: TokenIssuer, name: str, consume: Consume, login: str
 ) -> None:
     reads_and_commits(guarded, name, consume, LOGINS[login](guarded, issuer))
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_user_names_with_commas_and_equals_signs(
-    guarded: KafkaCluster, name: str, consume: Consume, mechanism: str
+    guarded: RealKafka, name: str, consume: Consume, mechanism: str
 ) -> None:
     info = ScramCredentialInfo(ScramMechanism[mechanism.replace("-", "_")], 4_096)
     user = UserScramCredentialUpsertion(AWKWARD_USER, info, PASSWORD.encode())
@@ -123,7 +124,7 @@ def test_user_names_with_commas_and_equals_signs(
 class Reading:
     """A member that reads what is written for it, one record after the other."""
 
-    def __init__(self, kafka: KafkaCluster, consumer: KafkaConsumer, topic: str) -> None:
+    def __init__(self, kafka: RealKafka, consumer: KafkaConsumer, topic: str) -> None:
         self.consumer = consumer
         self.offsets: list[int] = []
         self.longest_ms = 0
@@ -144,7 +145,7 @@ class Reading:
 
 
 def test_logins_are_renewed_while_records_flow(
-    guarded: KafkaCluster, issuer: TokenIssuer, name: str, consume: Consume
+    guarded: RealKafka, issuer: TokenIssuer, name: str, consume: Consume
 ) -> None:
     """KIP-368: a login is valid for `SESSION_MS`. No record is lost, and none is late."""
     provider = Provider(issuer)

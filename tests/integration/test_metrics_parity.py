@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, read_all
 from tests.integration.reference import in_kafka_python
 
@@ -26,7 +26,7 @@ result = [consumer.metrics(), sorted(raw)]
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_names_and_tags(kafka: KafkaCluster, consume: Consume, grouped: bool) -> None:
+def test_names_and_tags(kafka: RealKafka, consume: Consume, grouped: bool) -> None:
     topic = kafka.admin.create_topic(f"of.metrics-{grouped}", 2)
     records = [Record(b"x" * 100, partition=partition) for partition in (0, 1)] * 50
     kafka.admin.produce(topic, records)
@@ -84,7 +84,7 @@ def assert_plausible(theirs: Values, ours: Values) -> None:
 
 
 def test_records_lag_max_is_the_lag_behind_a_poll(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 50)
     consumer = consume(topic, group_id=f"group-of-{topic}", max_poll_records=10)

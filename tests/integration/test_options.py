@@ -14,7 +14,7 @@ from kafka import KafkaConsumer as TheirConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 pytestmark = pytest.mark.usefixtures("with_kafka_python")
 
@@ -49,7 +49,7 @@ CONSUMERS = [TheirConsumer, KafkaConsumer]
 
 
 @pytest.fixture(scope="module")
-def filled(kafka: KafkaCluster) -> str:
+def filled(kafka: RealKafka) -> str:
     """A topic with three records."""
     name = kafka.admin.create_topic(f"options-{uuid.uuid4().hex[:8]}")
     kafka.admin.produce(name, [b"0", b"1", b"2"])
@@ -59,7 +59,7 @@ def filled(kafka: KafkaCluster) -> str:
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("kind", CONSUMERS, ids=["theirs", "ours"])
 def test_options_accept_common_spellings(
-    kafka: KafkaCluster, filled: str, kind: type[Any], odd: str
+    kafka: RealKafka, filled: str, kind: type[Any], odd: str
 ) -> None:
     written = ODD[odd](kafka.bootstrap())
     options = {
@@ -89,7 +89,7 @@ def test_options_accept_common_spellings(
 
 
 def test_config_matches_that_of_kafka_python(
-    kafka: KafkaCluster, caplog: pytest.LogCaptureFixture
+    kafka: RealKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
     given = {
@@ -112,7 +112,7 @@ def test_config_matches_that_of_kafka_python(
         ours.close()
 
 
-def test_the_release_is_shown_once_a_broker_has_been_reached(kafka: KafkaCluster) -> None:
+def test_the_release_is_shown_once_a_broker_has_been_reached(kafka: RealKafka) -> None:
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), bootstrap_timeout_ms=0) as consumer:
         consumer.topics()
         assert consumer.config["api_version"] >= (4, 0)

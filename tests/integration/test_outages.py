@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, RetriableCommitFailedError, WakeupError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.ports import free_ports
 from tests.integration.polling import (
     Clock,
@@ -31,13 +31,13 @@ QUICK = {"reconnect_backoff_max_ms": 200, "retry_backoff_max_ms": 200}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster() as cluster:
+def cluster() -> Iterator[RealKafka]:
+    with RealKafka() as cluster:
         yield cluster
 
 
 @pytest.fixture
-def paused(cluster: KafkaCluster) -> Iterator[Callable[[], None]]:
+def paused(cluster: RealKafka) -> Iterator[Callable[[], None]]:
     """Pauses the broker until the test ends."""
     yield cluster.pause
     cluster.resume()
@@ -49,12 +49,12 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def tp(cluster: KafkaCluster, name: str) -> TopicPartition:
+def tp(cluster: RealKafka, name: str) -> TopicPartition:
     return TopicPartition(cluster.admin.create_topic(name), 0)
 
 
 @pytest.fixture
-def consumer(cluster: KafkaCluster, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
+def consumer(cluster: RealKafka, consume: Consume, tp: TopicPartition) -> KafkaConsumer:
     """A consumer with a partition and a known coordinator."""
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}
     consumer = consume(group_id=f"group-of-{tp.topic}", **options)
@@ -107,7 +107,7 @@ def test_a_call_without_a_response_ends_at_its_timeout(
 @pytest.mark.behaviour(32)
 @pytest.mark.parametrize("call", BLOCKING)
 def test_wakeup_ends_a_call_that_blocks(
-    cluster: KafkaCluster,
+    cluster: RealKafka,
     consumer: KafkaConsumer,
     tp: TopicPartition,
     paused: Callable[[], None],
@@ -126,7 +126,7 @@ def test_wakeup_ends_a_call_that_blocks(
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("call", ["commit", "position", "end_offsets"])
 def test_ctrl_c_ends_a_call_that_blocks(
-    cluster: KafkaCluster,
+    cluster: RealKafka,
     consumer: KafkaConsumer,
     tp: TopicPartition,
     paused: Callable[[], None],
@@ -154,7 +154,7 @@ def test_ctrl_c_ends_a_call_that_blocks(
 
 @pytest.mark.behaviour(32)
 def test_wakeup_does_not_end_calls_that_it_must_not_interrupt(
-    cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
+    cluster: RealKafka, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     paused()
 
@@ -170,7 +170,7 @@ def test_wakeup_does_not_end_calls_that_it_must_not_interrupt(
 
 @pytest.mark.behaviour(38)
 def test_a_call_with_a_timeout_of_0_is_still_sent(
-    cluster: KafkaCluster, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
+    cluster: RealKafka, consumer: KafkaConsumer, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     paused()
     with pytest.raises(KafkaTimeoutError, match="commit"):
@@ -181,7 +181,7 @@ def test_a_call_with_a_timeout_of_0_is_still_sent(
 
 @pytest.mark.behaviour(123)
 def test_commit_async_is_not_retried(
-    cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
+    cluster: RealKafka, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     options = {"request_timeout_ms": 600, "bootstrap_servers": cluster.bootstrap(), **QUICK}
     consumer = consume(group_id=f"group-of-{tp.topic}", **options)
@@ -201,7 +201,7 @@ def test_commit_async_is_not_retried(
 
 @pytest.mark.behaviour(124)
 def test_commit_is_retried_until_it_works(
-    cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
+    cluster: RealKafka, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     options = {"request_timeout_ms": 600, "bootstrap_servers": cluster.bootstrap(), **QUICK}
     consumer = consume(group_id=f"group-of-{tp.topic}", **options)
@@ -219,7 +219,7 @@ def test_commit_is_retried_until_it_works(
 
 @pytest.mark.behaviour(23)
 def test_an_unreachable_cluster_uses_no_cpu_and_is_found_again(
-    cluster: KafkaCluster, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
+    cluster: RealKafka, consume: Consume, tp: TopicPartition, paused: Callable[[], None]
 ) -> None:
     """First it does not respond, then it is down, then it is back."""
     later = f"later-{tp.topic}"
@@ -260,7 +260,7 @@ def test_a_cluster_that_never_existed_uses_no_cpu(
         consumer.poll(30_000)
 
 
-def test_the_constructor_names_the_servers_that_do_not_respond(cluster: KafkaCluster) -> None:
+def test_the_constructor_names_the_servers_that_do_not_respond(cluster: RealKafka) -> None:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
     clock = Clock()
     with pytest.raises(KafkaTimeoutError, match=f"300 ms.*{nowhere}"):
@@ -271,7 +271,7 @@ def test_the_constructor_names_the_servers_that_do_not_respond(cluster: KafkaClu
 
 
 def test_an_idle_member_continues_after_a_restart(
-    cluster: KafkaCluster, consume: Consume, tp: TopicPartition
+    cluster: RealKafka, consume: Consume, tp: TopicPartition
 ) -> None:
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), **QUICK}
     member = consume(tp.topic, group_id=f"group-of-{tp.topic}", **options)
@@ -284,7 +284,7 @@ def test_an_idle_member_continues_after_a_restart(
 
 
 def test_health_and_log_tell_the_truth_within_five_seconds(
-    cluster: KafkaCluster,
+    cluster: RealKafka,
     consumer: KafkaConsumer,
     tp: TopicPartition,
     caplog: pytest.LogCaptureFixture,

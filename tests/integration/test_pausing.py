@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -33,7 +33,7 @@ def half_read(consumer: KafkaConsumer, tp: TopicPartition) -> Sent:
 
 @pytest.mark.behaviour(26)
 def test_a_poll_with_all_partitions_paused_uses_no_cpu(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
     tp = TopicPartition(topic, 0)
@@ -47,7 +47,7 @@ def test_a_poll_with_all_partitions_paused_uses_no_cpu(
 
 @pytest.mark.behaviour(156)
 def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
     tp = TopicPartition(topic, 0)
@@ -67,7 +67,7 @@ def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
 
 @pytest.mark.behaviour(156)
 def test_a_seek_while_paused_drops_buffered_records(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 100)
     tp = TopicPartition(topic, 0)
@@ -81,7 +81,7 @@ def test_a_seek_while_paused_drops_buffered_records(
 
 @pytest.mark.parametrize("times", [1, 20])
 def test_pausing_between_polls_neither_loses_nor_doubles(
-    kafka: KafkaCluster, topic: str, consume: Consume, times: int
+    kafka: RealKafka, topic: str, consume: Consume, times: int
 ) -> None:
     kafka.admin.produce(topic, [b"x" * 100] * 1_000)
     tp = TopicPartition(topic, 0)
@@ -109,7 +109,7 @@ def test_pausing_between_polls_neither_loses_nor_doubles(
     ],
 )
 def test_a_paused_partition_with_data_does_not_block_others(
-    kafka: KafkaCluster, topic: str, consume: Consume, options: dict[str, Any]
+    kafka: RealKafka, topic: str, consume: Consume, options: dict[str, Any]
 ) -> None:
     paused, other = partitions_of(topic, 2)
     records = [Record(b"x" * 1_000, partition=part) for part in (0, 1) for _ in range(300)]
@@ -132,7 +132,7 @@ def test_a_paused_partition_with_data_does_not_block_others(
 @pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
 def test_data_of_an_unassigned_partition_does_not_block_others(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     gone, other = partitions_of(topic, 2)
     records = [Record(b"x" * 1_000, partition=part) for part in (0, 1) for _ in range(300)]
@@ -150,7 +150,7 @@ def test_data_of_an_unassigned_partition_does_not_block_others(
 @pytest.mark.behaviour(155)
 @pytest.mark.partitions(2)
 def test_a_partition_without_a_position_does_not_block_others(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     """A partition that does not exist never gets one."""
     kafka.admin.produce(topic, [b"x"] * 20)

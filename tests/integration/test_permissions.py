@@ -23,7 +23,7 @@ from tandem_kafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.group_members import rebalance_calls
 from tests.integration.polling import (
@@ -49,7 +49,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def alice(guarded: KafkaCluster) -> dict[str, Any]:
+def alice(guarded: RealKafka) -> dict[str, Any]:
     return {
         "bootstrap_servers": guarded.bootstrap("SASL_PLAINTEXT"),
         "security_protocol": "SASL_PLAINTEXT",
@@ -61,15 +61,13 @@ def alice(guarded: KafkaCluster) -> dict[str, Any]:
     }
 
 
-def allow(cluster: KafkaCluster, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+def allow(cluster: RealKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
     acls = _acls(AclBinding, kind, name, operations)
     for future in cluster.admin.client.create_acls(acls).values():
         future.result(20)
 
 
-def take_back(
-    cluster: KafkaCluster, kind: ResourceType, name: str, *operations: AclOperation
-) -> None:
+def take_back(cluster: RealKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
     acls = _acls(AclBindingFilter, kind, name, operations)
     for future in cluster.admin.client.delete_acls(acls).values():
         assert len(future.result(20)) == 1
@@ -110,7 +108,7 @@ def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -
 
 @pytest.mark.behaviour(59)
 def test_an_unauthorized_topic_raises_and_the_membership_is_kept(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     mine, theirs = f"mine-{name}", f"theirs-{name}"
     for topic in (mine, theirs):
@@ -137,7 +135,7 @@ def test_an_unauthorized_topic_raises_and_the_membership_is_kept(
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("operation", ["Read", "Describe"])
 def test_a_denied_topic_is_in_health_and_in_the_log_with_the_command_that_grants_it(  # noqa: PLR0917
-    guarded: KafkaCluster,
+    guarded: RealKafka,
     consume: Consume,
     alice: dict[str, Any],
     name: str,
@@ -171,7 +169,7 @@ def test_a_denied_topic_is_in_health_and_in_the_log_with_the_command_that_grants
 @pytest.mark.behaviour(102)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str, protocol: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str, protocol: str
 ) -> None:
     allow(guarded, GROUP, name, READ)
     guarded.admin.create_topic(name)
@@ -194,7 +192,7 @@ def test_unsubscribe_and_close_do_not_raise_pending_errors_of_poll(
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("end", [KafkaConsumer.unsubscribe, KafkaConsumer.close])
 def test_a_rejected_commit_does_not_stop_the_revocation(
-    guarded: KafkaCluster,
+    guarded: RealKafka,
     consume: Consume,
     alice: dict[str, Any],
     name: str,
@@ -240,7 +238,7 @@ def ours(topic: str) -> TopicPartition:
 
 
 def test_an_unauthorized_assigned_topic_raises(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
     guarded.admin.produce(name, [b"1"])
@@ -276,7 +274,7 @@ def positioned(consumer: KafkaConsumer, tp: TopicPartition) -> bool:
 
 
 def test_an_unauthorized_group_raises_until_it_is_joined_again(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
     guarded.admin.produce(name, [b"1"])
@@ -293,7 +291,7 @@ def test_an_unauthorized_group_raises_until_it_is_joined_again(
 
 
 def test_an_unauthorized_group_without_membership(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
     guarded.admin.produce(name, [b"1"])
@@ -332,7 +330,7 @@ def test_an_unauthorized_group_without_membership(
 
 @pytest.mark.behaviour(135)
 def test_a_rejected_commit_names_all_unauthorized_topics(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     topics = [f"{name}-{number}" for number in range(3)]
     for topic in topics:
@@ -351,7 +349,7 @@ def test_a_rejected_commit_names_all_unauthorized_topics(
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
 @pytest.mark.parametrize("allowed", [True, False])
 def test_topics_are_created_only_if_both_sides_allow_it(
-    guarded: KafkaCluster, consume: Consume, name: str, allowed: bool, way: str
+    guarded: RealKafka, consume: Consume, name: str, allowed: bool, way: str
 ) -> None:
     options = {"bootstrap_servers": guarded.bootstrap(), "allow_auto_create_topics": allowed}
     consumer = consume(group_id=name, **options)
@@ -378,7 +376,7 @@ def has_joined(consumer: KafkaConsumer) -> bool:
 
 @pytest.mark.behaviour(56)
 def test_the_broker_can_forbid_topic_creation(
-    kafka: KafkaCluster, consume: Consume, name: str
+    kafka: RealKafka, consume: Consume, name: str
 ) -> None:
     consumer = consume(allow_auto_create_topics=True)
     assert consumer.partitions_for_topic(name) == set()
@@ -388,7 +386,7 @@ def test_the_broker_can_forbid_topic_creation(
 
 
 def test_all_authorized_topics_are_read(
-    guarded: KafkaCluster, consume: Consume, alice: dict[str, Any], name: str
+    guarded: RealKafka, consume: Consume, alice: dict[str, Any], name: str
 ) -> None:
     guarded.admin.create_topic(name)
     guarded.admin.produce(name, [b"1", b"2"])

@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -28,14 +28,12 @@ from tests.integration.polling import (
 FETCHES = ("consumer-fetch-manager-metrics", "fetch-total")
 
 
-def produce(kafka: KafkaCluster, topic: str, count: int, partition: int = 0) -> None:
+def produce(kafka: RealKafka, topic: str, count: int, partition: int = 0) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % number, None, partition) for number in range(count)])
 
 
 @pytest.mark.behaviour(21)
-def test_poll_0_in_a_loop_joins_and_reads(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_poll_0_in_a_loop_joins_and_reads(kafka: RealKafka, topic: str, consume: Consume) -> None:
     produce(kafka, topic, 10)
     consumer = consume(topic, group_id=f"group-of-{topic}")
     clock = Clock()
@@ -86,7 +84,7 @@ def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str
 @pytest.mark.slow
 @pytest.mark.partitions(2)
 def test_a_poll_with_all_partitions_paused_is_idle(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 5, 0)
     consumer = consume()
@@ -105,7 +103,7 @@ def test_a_poll_with_all_partitions_paused_is_idle(
 @pytest.mark.behaviour(26)
 @pytest.mark.slow
 def test_a_paused_partition_with_buffered_records_is_idle(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 50)
     consumer = consume()
@@ -142,7 +140,7 @@ def test_an_empty_fetch_does_not_delay_later_records(
 @pytest.mark.behaviour(28)
 @pytest.mark.partitions(2)
 def test_max_poll_records_caps_each_poll_and_the_rest_is_kept(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     for partition in range(2):
         produce(kafka, topic, 100, partition)
@@ -169,7 +167,7 @@ def states(consumer: object) -> list[object]:
 
 @pytest.mark.behaviour(28)
 def test_max_records_of_one_poll_overrides_the_option(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     produce(kafka, topic, 30)
     consumer = consume(max_poll_records=7)
@@ -214,7 +212,7 @@ def test_an_unknown_topic_has_no_partitions(topic: str, consume: Consume) -> Non
 @pytest.mark.behaviour(39)
 @pytest.mark.partitions(2)
 def test_poll_returns_empty_when_only_the_position_moved(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     """Records of an aborted transaction move the position, and no record is there to return."""
     tp = TopicPartition(topic, 0)

@@ -17,8 +17,8 @@ import pytest
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError, InvalidArgumentError
 from tandem_kafka.records import ARROW_COLUMNS
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 
@@ -33,7 +33,7 @@ _TIMEOUT_S = 120.0
 Rows = list[dict[str, Any]]
 
 
-def produce_all_sorts(kafka: KafkaCluster, topic: str) -> int:
+def produce_all_sorts(kafka: RealKafka, topic: str) -> int:
     """Records with and without key, value and headers, in every codec and partition."""
     kinds = [
         {"value": b"value", "key": b"key", "headers": [("trace", b"\x00\xff"), ("none", None)]},
@@ -93,7 +93,7 @@ def read_rows(consumer: KafkaConsumer, count: int, **options: Any) -> Rows:
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("binary_view", [False, True])
 def test_it_returns_the_records_of_poll(
-    kafka: KafkaCluster, topic: str, consume: Consume, binary_view: bool
+    kafka: RealKafka, topic: str, consume: Consume, binary_view: bool
 ) -> None:
     count = produce_all_sorts(kafka, topic)
     by_rows, by_columns = consume(), consume()
@@ -107,7 +107,7 @@ def test_it_returns_the_records_of_poll(
 
 @pytest.mark.partitions(PARTITIONS)
 def test_a_limit_splits_batches_and_loses_nothing(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     count = produce_all_sorts(kafka, topic)
     consumer = consume()
@@ -122,7 +122,7 @@ def test_a_limit_splits_batches_and_loses_nothing(
 
 
 def test_poll_and_iteration_continue_after_it(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(30)])
     consumer = consume(consumer_timeout_ms=_TIMEOUT_S * 1_000)
@@ -138,7 +138,7 @@ def test_poll_and_iteration_continue_after_it(
 
 @pytest.mark.partitions(2)
 def test_a_commit_covers_the_rows_that_it_returned(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=each % 2) for each in range(200)])
     group = f"g-{uuid.uuid4().hex[:8]}"
@@ -155,7 +155,7 @@ def _both(topic: str) -> list[TopicPartition]:
 
 
 @pytest.mark.partitions(2)
-def test_a_paused_partition_stays_out(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_a_paused_partition_stays_out(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=each % 2) for each in range(100)])
     consumer = consume()
     first, second = partitions_of(topic, 2)
@@ -171,7 +171,7 @@ def test_a_paused_partition_stays_out(kafka: KafkaCluster, topic: str, consume: 
 @pytest.mark.partitions(4)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_a_rebalance_in_between_loses_and_repeats_nothing(
-    kafka: KafkaCluster, topic: str, consume: Consume, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, protocol: str
 ) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(400)])
     options = {"group_id": f"g-{uuid.uuid4().hex[:8]}", **options_of(protocol)}
@@ -216,7 +216,7 @@ def test_deserializers_are_rejected(topic: str, consume: Consume) -> None:
 
 
 def test_the_requested_columns_are_returned_in_order(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"one", b"two"])
     consumer = consume()
@@ -230,7 +230,7 @@ def test_the_requested_columns_are_returned_in_order(
         consumer.poll_arrow(columns=["valeu"])
 
 
-def test_views_outlive_the_consumer(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_views_outlive_the_consumer(kafka: RealKafka, topic: str, consume: Consume) -> None:
     values = [b"a value that is not inside of its view %d" % number for number in range(1_000)]
     kafka.admin.produce(topic, values)
     consumer = consume()
@@ -242,7 +242,7 @@ def test_views_outlive_the_consumer(kafka: KafkaCluster, topic: str, consume: Co
 
 
 def test_an_error_is_raised_after_the_records_before_it(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(20)])
     consumer = consume(auto_offset_reset="none")
@@ -253,7 +253,7 @@ def test_an_error_is_raised_after_the_records_before_it(
 
 
 def test_the_error_without_pyarrow_names_the_package_to_install(
-    kafka: KafkaCluster, topic: str
+    kafka: RealKafka, topic: str
 ) -> None:
     program = textwrap.dedent(
         """

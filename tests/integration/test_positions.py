@@ -14,8 +14,8 @@ from tandem_kafka.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
 from tests.integration.polling import (
     Clock,
@@ -38,14 +38,14 @@ def numbers(start: int, stop: int) -> list[bytes]:
     return [b"%d" % number for number in range(start, stop)]
 
 
-def commit(kafka: KafkaCluster, group: str, offsets: dict[TopicPartition, int]) -> None:
+def commit(kafka: RealKafka, group: str, offsets: dict[TopicPartition, int]) -> None:
     """Commit for a group without members."""
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), group_id=group) as consumer:
         consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()})
 
 
 @contextmanager
-def silent(kafka: KafkaCluster) -> Iterator[None]:
+def silent(kafka: RealKafka) -> Iterator[None]:
     """A broker that does not respond."""
     kafka.pause()
     try:
@@ -58,7 +58,7 @@ def silent(kafka: KafkaCluster) -> Iterator[None]:
 @pytest.mark.partitions(3)
 @pytest.mark.parametrize(("policy", "start"), [("earliest", 0), ("latest", 10)])
 def test_committed_offsets_first_then_the_policy(
-    kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int
+    kafka: RealKafka, topic: str, consume: Consume, policy: str, start: int
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1, 2)] * 10)
     group = f"group-of-{topic}"
@@ -82,7 +82,7 @@ def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
 
 @pytest.mark.behaviour(139)
 def test_a_seek_wins_over_a_lookup_of_committed_offsets(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
@@ -100,7 +100,7 @@ def test_a_seek_wins_over_a_lookup_of_committed_offsets(
 @pytest.mark.behaviour(140)
 @pytest.mark.partitions(2)
 def test_an_added_partition_is_looked_up_before_it_is_reset(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
     first, second = partitions_of(topic, 2)
@@ -117,7 +117,7 @@ def test_an_added_partition_is_looked_up_before_it_is_reset(
 
 
 @pytest.mark.behaviour(141)
-def test_short_polls_share_one_lookup(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_short_polls_share_one_lookup(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     commit(kafka, f"group-of-{topic}", {tp: 3})
@@ -133,7 +133,7 @@ def test_short_polls_share_one_lookup(kafka: KafkaCluster, topic: str, consume: 
 
 @pytest.mark.behaviour(142)
 def test_without_a_policy_a_missing_offset_raises(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
@@ -151,7 +151,7 @@ def test_without_a_policy_a_missing_offset_raises(
 @pytest.mark.behaviour(142)
 @pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond"])
 def test_without_a_policy_an_offset_out_of_range_raises_until_a_seek(
-    kafka: KafkaCluster, topic: str, consume: Consume, offset: int
+    kafka: RealKafka, topic: str, consume: Consume, offset: int
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     kafka.admin.delete_records(topic, {0: 5})
@@ -174,7 +174,7 @@ def test_without_a_policy_an_offset_out_of_range_raises_until_a_seek(
     ("policy", "start"), [("earliest", 5), ("latest", 10), ("by_duration:PT1H", 7)]
 )
 def test_out_of_range_resets_silently(
-    kafka: KafkaCluster, topic: str, consume: Consume, policy: str, start: int, offset: int
+    kafka: RealKafka, topic: str, consume: Consume, policy: str, start: int, offset: int
 ) -> None:
     now_ms = int(time.time() * 1_000)
     old = [Record(value, timestamp_ms=now_ms - 2 * HOUR_MS) for value in numbers(0, 7)]
@@ -193,7 +193,7 @@ def test_out_of_range_resets_silently(
 
 @pytest.mark.behaviour(143)
 def test_records_fetched_before_the_log_start_moved_are_returned(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     """Buffered records come first; the offset after them is inside the log."""
     kafka.admin.produce(topic, numbers(0, 10))
@@ -210,7 +210,7 @@ def test_records_fetched_before_the_log_start_moved_are_returned(
 
 @pytest.mark.behaviour(144)
 def test_by_duration_starts_at_the_first_record_within_it(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     now_ms = int(time.time() * 1_000)
     ages_h = [50, 30, 20, 10]
@@ -223,7 +223,7 @@ def test_by_duration_starts_at_the_first_record_within_it(
 
 @pytest.mark.behaviour(145)
 def test_by_duration_without_a_record_within_it_starts_at_the_end(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     long_ago_ms = int(time.time() * 1_000) - 2 * HOUR_MS
     kafka.admin.produce(topic, [Record(b"old", timestamp_ms=long_ago_ms)] * 3)
@@ -243,7 +243,7 @@ def test_by_duration_without_a_record_within_it_starts_at_the_end(
 @pytest.mark.behaviour(146)
 @pytest.mark.partitions(2)
 def test_seeks_to_beginning_and_end_are_lazy_and_default_to_all_partitions(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
     kafka.admin.delete_records(topic, {1: 4})
@@ -263,7 +263,7 @@ def test_seeks_to_beginning_and_end_are_lazy_and_default_to_all_partitions(
 
 
 @pytest.mark.behaviour(146)
-def test_the_end_is_looked_up_on_demand(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_the_end_is_looked_up_on_demand(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 5))
     tp = TopicPartition(topic, 0)
     consumer = consume()
@@ -275,7 +275,7 @@ def test_the_end_is_looked_up_on_demand(kafka: KafkaCluster, topic: str, consume
 
 @pytest.mark.behaviour(147)
 @pytest.mark.partitions(3)
-def test_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_offsets_for_times(kafka: RealKafka, topic: str, consume: Consume) -> None:
     records = [
         Record(b"x", partition=part, timestamp_ms=1_000_000 + number * 1_000)
         for part in (0, 1)
@@ -298,7 +298,7 @@ def test_offsets_for_times(kafka: KafkaCluster, topic: str, consume: Consume) ->
 @pytest.mark.behaviour(158)
 @pytest.mark.partitions(2)
 def test_a_seek_drops_records_that_were_fetched_before(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 200)
     tp, other = partitions_of(topic, 2)
@@ -319,7 +319,7 @@ def test_a_seek_drops_records_that_were_fetched_before(
 @pytest.mark.behaviour(34)
 @pytest.mark.parametrize("timeout_ms", [0, 300])
 def test_position_keeps_to_its_timeout(
-    kafka: KafkaCluster, topic: str, consume: Consume, timeout_ms: int
+    kafka: RealKafka, topic: str, consume: Consume, timeout_ms: int
 ) -> None:
     kafka.admin.produce(topic, numbers(0, 3))
     tp = TopicPartition(topic, 0)
@@ -333,7 +333,7 @@ def test_position_keeps_to_its_timeout(
 
 
 @pytest.mark.behaviour(149)
-def test_the_lag_is_looked_up_once(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_the_lag_is_looked_up_once(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
     tp = TopicPartition(topic, 0)
     consumer = consume(max_poll_records=4)

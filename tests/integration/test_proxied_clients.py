@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.ports import free_ports
 from tests.integration.logins import allow_all, sasl
 from tests.integration.polling import Consume, read_all
@@ -38,7 +38,7 @@ def serve() -> Iterator[Serve]:
 @pytest.mark.parametrize("login", [None, LOGIN], ids=["open", "password"])
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h", "http"])
 def test_a_member_reads_and_commits(
-    kafka: KafkaCluster, serve: Serve, consume: Consume, scheme: str, login: Any
+    kafka: RealKafka, serve: Serve, consume: Consume, scheme: str, login: Any
 ) -> None:
     """Only the proxy knows the name, except for `socks5`, where the client resolves it."""
     topic = kafka.admin.create_topic(f"proxied-{uuid.uuid4().hex[:8]}")
@@ -59,7 +59,7 @@ def test_a_member_reads_and_commits(
 
 @pytest.mark.parametrize("scheme", ["socks5", "http"])
 def test_tls_and_a_login_with_the_broker_behind_the_proxy(
-    guarded: KafkaCluster, serve: Serve, consume: Consume, scheme: str
+    guarded: RealKafka, serve: Serve, consume: Consume, scheme: str
 ) -> None:
     topic = guarded.admin.create_topic(f"proxied-{uuid.uuid4().hex[:8]}")
     allow_all(guarded, topic)
@@ -81,7 +81,7 @@ REFUSALS: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_the_constructor_says_what_the_proxy_refused(
-    kafka: KafkaCluster, serve: Serve, refusal: str
+    kafka: RealKafka, serve: Serve, refusal: str
 ) -> None:
     scheme, arguments, words = REFUSALS[refusal]
     proxy = serve(*arguments)
@@ -94,13 +94,13 @@ def test_the_constructor_says_what_the_proxy_refused(
     assert not proxy.take_event, "no broker was reached"
 
 
-def test_the_constructor_says_that_the_proxy_is_down(kafka: KafkaCluster) -> None:
+def test_the_constructor_says_that_the_proxy_is_down(kafka: RealKafka) -> None:
     (port,) = free_ports(1)
     words = f"through the proxy 127.0.0.1:{port}: Connection refused"
     assert words in failure(kafka, f"socks5://a:s3cret@127.0.0.1:{port}")
 
 
-def failure(kafka: KafkaCluster, url: str) -> str:
+def failure(kafka: RealKafka, url: str) -> str:
     with pytest.raises(KafkaTimeoutError) as caught:
         KafkaConsumer(
             bootstrap_servers=kafka.bootstrap(), proxy_url=url, bootstrap_timeout_ms=TIMEOUT_MS

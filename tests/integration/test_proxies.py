@@ -11,7 +11,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.proxy import Proxy
 from tandem_kafka.testing.kafka.security import PASSWORD
@@ -32,7 +32,7 @@ class Doorways:
     def __init__(self) -> None:
         self.proxies: dict[int, Proxy] = {}
         self.targets: dict[int, str] = {}
-        self.cluster = KafkaCluster(brokers=3, advertise=self._behind_a_proxy)
+        self.cluster = RealKafka(brokers=3, advertise=self._behind_a_proxy)
 
     def _behind_a_proxy(self, address: BrokerAddress) -> dict[str, int]:
         self.targets[address.node_id] = f"127.0.0.1:{address.ports[LISTENER]}"

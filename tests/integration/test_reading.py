@@ -11,8 +11,8 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Clock,
     Consume,
@@ -27,7 +27,7 @@ FLOOD = 200_000
 
 
 @pytest.fixture(scope="module")
-def flood(kafka: KafkaCluster) -> str:
+def flood(kafka: RealKafka) -> str:
     """A topic of 200,000 records in 4 partitions; the value counts within the partition."""
     name = kafka.admin.create_topic(f"flood-{time.monotonic_ns()}", 4)
     producer = confluent_kafka.Producer(
@@ -90,6 +90,7 @@ def check_flood(consumer: KafkaConsumer, topic: str, pause_every: int = 0) -> No
         pytest.param({"enable_incremental_fetch_sessions": False}, id="no-sessions"),
     ],
 )
+@pytest.mark.every_version
 def test_four_partitions_are_read_completely_in_order(
     consume: Consume, flood: str, options: dict[str, Any]
 ) -> None:
@@ -115,7 +116,7 @@ def test_iteration_returns_the_same_records(consume: Consume, flood: str) -> Non
 
 @pytest.mark.behaviour(21)
 def test_polls_with_a_timeout_of_0_make_progress(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
     consumer = consume(topic, group_id=f"group-of-{topic}", max_poll_records=10)
@@ -134,7 +135,7 @@ def test_polls_with_a_timeout_of_0_make_progress(
 
 @pytest.mark.behaviour(28)
 def test_later_polls_return_the_remaining_records_without_a_new_fetch(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
     consumer = consume(max_poll_records=7)
@@ -152,7 +153,7 @@ def test_later_polls_return_the_remaining_records_without_a_new_fetch(
 @pytest.mark.behaviour(154)
 @pytest.mark.partitions(6)
 def test_one_fetch_per_partition_and_two_per_broker(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     records = [Record(b"x" * 1_000, partition=number % 6) for number in range(1_200)]
     kafka.admin.produce(topic, records, {"batch.size": 5_000})
@@ -173,7 +174,7 @@ def test_one_fetch_per_partition_and_two_per_broker(
 @pytest.mark.partitions(3)
 @pytest.mark.parametrize("max_poll_records", [1, 50])
 def test_no_offset_is_fetched_twice(
-    kafka: KafkaCluster, topic: str, consume: Consume, max_poll_records: int
+    kafka: RealKafka, topic: str, consume: Consume, max_poll_records: int
 ) -> None:
     """With sessions, a partition is sent again only with another offset.
 
@@ -201,7 +202,7 @@ def test_no_offset_is_fetched_twice(
 @pytest.mark.behaviour(170)
 @pytest.mark.partitions(4)
 def test_a_busy_partition_does_not_starve_the_others(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     records = [Record(b"x") for _ in range(5_000)]
     records += [Record(b"x", partition=part) for part in (1, 2, 3) for _ in range(10)]
@@ -218,7 +219,7 @@ def test_a_busy_partition_does_not_starve_the_others(
 
 @pytest.mark.behaviour(163)
 def test_a_record_above_every_limit_is_delivered(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     large = b"x" * 300_000
     kafka.admin.produce(topic, [b"before", large, large, b"after"], {"batch.num.messages": 1})
@@ -236,7 +237,7 @@ def test_a_record_above_every_limit_is_delivered(
 @pytest.mark.behaviour(163)
 @pytest.mark.partitions(3)
 def test_large_records_beside_small_ones_are_delivered(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     large = b"x" * 300_000
     values = [large, b"small", large]
@@ -268,7 +269,7 @@ def test_empty_polls_change_nothing(topic: str, consume: Consume) -> None:
     assert [consumer.position(tp) for tp in partitions] == [0, 0]
 
 
-def test_a_topic_is_read_once_it_exists(kafka: KafkaCluster, consume: Consume) -> None:
+def test_a_topic_is_read_once_it_exists(kafka: RealKafka, consume: Consume) -> None:
     name = f"later-{time.monotonic_ns()}"
     consumer = consume()
     consumer.assign([TopicPartition(name, 0)])
@@ -284,7 +285,7 @@ def test_a_topic_is_read_once_it_exists(kafka: KafkaCluster, consume: Consume) -
 @pytest.mark.behaviour(169)
 @pytest.mark.partitions(2)
 def test_next_offsets_follow_the_last_record(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
     consumer = consume(max_poll_records=4)

@@ -11,14 +11,14 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import RecordDeserializationError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-def test_all_codecs_in_one_partition(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_all_codecs_in_one_partition(kafka: RealKafka, topic: str, consume: Consume) -> None:
     values = []
     for turn in range(2):
         for codec in CODECS:
@@ -32,7 +32,7 @@ def test_all_codecs_in_one_partition(kafka: KafkaCluster, topic: str, consume: C
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_seek_into_the_middle_of_a_batch(
-    kafka: KafkaCluster, topic: str, consume: Consume, codec: str
+    kafka: RealKafka, topic: str, consume: Consume, codec: str
 ) -> None:
     values = [b"%d" % number for number in range(500)]
     kafka.admin.produce(topic, values, {"compression.type": codec, "linger.ms": 200})
@@ -42,7 +42,7 @@ def test_a_seek_into_the_middle_of_a_batch(
     assert [record.value for record in read_all(consumer, 179)] == values[321:]
 
 
-def test_headers_keys_and_nulls(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_headers_keys_and_nulls(kafka: RealKafka, topic: str, consume: Consume) -> None:
     headers = [("trace", b"\x00\xff"), ("empty", b""), ("none", None), ("trace", b"again")]
     sent = [
         Record(b"value", key=b"key", timestamp_ms=1_700_000_000_123, headers=headers),
@@ -69,7 +69,7 @@ def test_headers_keys_and_nulls(kafka: KafkaCluster, topic: str, consume: Consum
 
 
 def test_log_append_time_replaces_the_producers_timestamp(
-    kafka: KafkaCluster, consume: Consume
+    kafka: RealKafka, consume: Consume
 ) -> None:
     name = f"append-time-{uuid.uuid4().hex[:8]}"
     kafka.admin.create_topic(name, config={"message.timestamp.type": "LogAppendTime"})
@@ -86,9 +86,7 @@ def test_log_append_time_replaces_the_producers_timestamp(
     assert before_ms <= stamps[0] <= stamps[-1] <= after_ms
 
 
-def test_deserializers_make_keys_and_values(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_deserializers_make_keys_and_values(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, [Record(b'{"a": 1}', key=b"k"), Record(b"[2]", key=b"l")])
     consumer = consume(key_deserializer=bytes.decode, value_deserializer=json.loads)
     consumer.assign(partitions_of(topic, 1))
@@ -99,7 +97,7 @@ def test_deserializers_make_keys_and_values(
 
 @pytest.mark.behaviour(174)
 def test_a_deserializer_gets_topic_and_headers(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     class ByHeader:
         def deserialize(
@@ -118,7 +116,7 @@ def test_a_deserializer_gets_topic_and_headers(
 @pytest.mark.behaviour(165)
 @pytest.mark.parametrize("origin", ["key", "value"])
 def test_a_deserialization_error_is_raised_until_a_seek(
-    kafka: KafkaCluster, topic: str, consume: Consume, origin: str
+    kafka: RealKafka, topic: str, consume: Consume, origin: str
 ) -> None:
     bad = Record(b"bad", key=b"bad", timestamp_ms=1_700_000_000_000, headers=[("h", b"1")])
     kafka.admin.produce(topic, [Record(b"1", b"1"), Record(b"2", b"2"), bad, Record(b"3", b"3")])
@@ -144,7 +142,7 @@ def test_a_deserialization_error_is_raised_until_a_seek(
 @pytest.mark.behaviour(165)
 @pytest.mark.partitions(2)
 def test_other_partitions_can_be_read_during_a_deserialization_error(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [Record(b"bad"), Record(b"1", partition=1)])
     consumer = consume(value_deserializer=int)

@@ -21,7 +21,7 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.logins import (
     Options,
     Provider,
@@ -44,7 +44,7 @@ MOST_ATTEMPTS: Final = 5
 class World:
     """The cluster, and servers that are not Kafka brokers."""
 
-    def __init__(self, kafka: KafkaCluster, issuer: TokenIssuer, folder: Path) -> None:
+    def __init__(self, kafka: RealKafka, issuer: TokenIssuer, folder: Path) -> None:
         self.kafka = kafka
         self.issuer = issuer
         self.folder = folder
@@ -81,7 +81,7 @@ def _serve(server: socket.socket, response: bytes) -> None:
 
 
 @pytest.fixture
-def world(guarded: KafkaCluster, issuer: TokenIssuer, tmp_path: Path) -> Iterator[World]:
+def world(guarded: RealKafka, issuer: TokenIssuer, tmp_path: Path) -> Iterator[World]:
     world = World(guarded, issuer, tmp_path)
     yield world
     world.close()

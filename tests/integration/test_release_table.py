@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka.network.connection import BrokerConnection
 from tandem_kafka.testing.cluster.releases import RELEASES
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.types import Node
 
 FRAME = struct.Struct(">ihhih")
@@ -18,7 +18,7 @@ HEARTBEAT, API_VERSIONS, NO_CLIENT_ID = 12, 18, -1
 
 
 @pytest.fixture
-def wire(kafka: KafkaCluster) -> Iterator[socket.socket]:
+def wire(kafka: RealKafka) -> Iterator[socket.socket]:
     host, _, port = kafka.bootstrap().split(",")[0].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30.0) as connected:
         yield connected

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as AdminPartition
 from benchmarks.outages.streaming import Ledger, Stream, while_running
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import LogTruncationError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent, partition_metrics
@@ -22,26 +22,26 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[KafkaCluster]:
+def three() -> Iterator[RealKafka]:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    with KafkaCluster(brokers=3, config={"replica.selector.class": selector}) as cluster:
+    with RealKafka(brokers=3, properties={"replica.selector.class": selector}) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(three: KafkaCluster) -> Iterator[KafkaCluster]:
+def cluster(three: RealKafka) -> Iterator[RealKafka]:
     """Three brokers that may be stopped; they run again for the next test."""
     yield three
     three.start_again()
 
 
-def new_topic(cluster: KafkaCluster, partitions: int = 1, **config: str) -> str:
+def new_topic(cluster: RealKafka, partitions: int = 1, **config: str) -> str:
     """A topic with a replica on every broker."""
     name = f"replicas-{uuid.uuid4().hex[:8]}"
     return cluster.admin.create_topic(name, partitions, replicas=3, config=config)
 
 
-def described(cluster: KafkaCluster, topic: str) -> Any:
+def described(cluster: RealKafka, topic: str) -> Any:
     """Return partition 0 as a broker knows it; a lagging broker may not know it yet."""
     found: list[Any] = []
 
@@ -54,16 +54,16 @@ def described(cluster: KafkaCluster, topic: str) -> Any:
     return found[0]
 
 
-def leader_of(cluster: KafkaCluster, topic: str) -> int:
+def leader_of(cluster: RealKafka, topic: str) -> int:
     leader: int = described(cluster, topic).leader
     return leader
 
 
-def in_sync(cluster: KafkaCluster, topic: str) -> set[int]:
+def in_sync(cluster: RealKafka, topic: str) -> set[int]:
     return set(described(cluster, topic).isrs)
 
 
-def elect_preferred(cluster: KafkaCluster, topic: str, preferred: int) -> None:
+def elect_preferred(cluster: RealKafka, topic: str, preferred: int) -> None:
     """Return the leadership to the first replica."""
     partition = AdminPartition(topic, 0)
 
@@ -80,7 +80,7 @@ def end_of(consumer: KafkaConsumer, tp: TopicPartition) -> int:
 
 @pytest.mark.behaviour(171)
 def test_every_broker_restarts_while_producers_continue(
-    cluster: KafkaCluster, consume: Consume
+    cluster: RealKafka, consume: Consume
 ) -> None:
     topic = new_topic(cluster, 3, **{"min.insync.replicas": "2"})
     partitions = partitions_of(topic, 3)
@@ -99,9 +99,7 @@ def test_every_broker_restarts_while_producers_continue(
 
 
 @pytest.mark.behaviour(152, 160)
-def test_a_new_leader_is_followed_and_its_epoch_grows(
-    cluster: KafkaCluster, consume: Consume
-) -> None:
+def test_a_new_leader_is_followed_and_its_epoch_grows(cluster: RealKafka, consume: Consume) -> None:
     topic = new_topic(cluster)
     (tp,) = partitions_of(topic, 1)
     consumer = consume(bootstrap_servers=cluster.bootstrap(), auto_offset_reset="none")
@@ -133,9 +131,7 @@ def test_a_new_leader_is_followed_and_its_epoch_grows(
 
 
 @pytest.mark.behaviour(148)
-def test_offsets_are_looked_up_at_the_current_leader(
-    cluster: KafkaCluster, consume: Consume
-) -> None:
+def test_offsets_are_looked_up_at_the_current_leader(cluster: RealKafka, consume: Consume) -> None:
     topic = new_topic(cluster)
     (tp,) = partitions_of(topic, 1)
     cluster.admin.produce(topic, [b"1"] * 5)
@@ -154,9 +150,7 @@ def test_offsets_are_looked_up_at_the_current_leader(
 
 
 @pytest.mark.behaviour(159)
-def test_the_closest_replica_is_read_while_it_lives(
-    cluster: KafkaCluster, consume: Consume
-) -> None:
+def test_the_closest_replica_is_read_while_it_lives(cluster: RealKafka, consume: Consume) -> None:
     topic = new_topic(cluster)
     (tp,) = partitions_of(topic, 1)
     leader = leader_of(cluster, topic)
@@ -194,7 +188,7 @@ def test_the_closest_replica_is_read_while_it_lives(
 
 
 @pytest.mark.behaviour(150)
-def test_a_truncated_log_is_detected(cluster: KafkaCluster, consume: Consume) -> None:
+def test_a_truncated_log_is_detected(cluster: RealKafka, consume: Consume) -> None:
     """An unclean election loses records that both consumers have read."""
     topic = cluster.admin.create_topic(
         f"truncated-{uuid.uuid4().hex[:8]}",

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.outages.streaming import Ledger, Stream, while_running
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.proxy import Proxy
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
@@ -31,26 +31,26 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
-def restartable() -> Iterator[KafkaCluster]:
-    with KafkaCluster() as cluster:
+def restartable() -> Iterator[RealKafka]:
+    with RealKafka() as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(restartable: KafkaCluster) -> Iterator[KafkaCluster]:
+def cluster(restartable: RealKafka) -> Iterator[RealKafka]:
     """A cluster of one broker that may be stopped; it runs again for the next test."""
     yield restartable
     restartable.start_again()
 
 
-def new_topic(cluster: KafkaCluster, partitions: int = 1) -> str:
+def new_topic(cluster: RealKafka, partitions: int = 1) -> str:
     return cluster.admin.create_topic(f"restarts-{uuid.uuid4().hex[:8]}", partitions)
 
 
 @pytest.mark.behaviour(171)
 @pytest.mark.parametrize("hard", [False, True], ids=["stopped", "killed"])
 def test_a_restart_in_the_middle_of_a_stream(
-    cluster: KafkaCluster, consume: Consume, hard: bool
+    cluster: RealKafka, consume: Consume, hard: bool
 ) -> None:
     topic = new_topic(cluster, 3)
     partitions = partitions_of(topic, 3)
@@ -77,7 +77,7 @@ def test_a_restart_in_the_middle_of_a_stream(
 
 @pytest.mark.behaviour(171)
 def test_an_outage_of_the_broker_neither_hangs_nor_spins(
-    cluster: KafkaCluster, consume: Consume
+    cluster: RealKafka, consume: Consume
 ) -> None:
     """Nothing hangs or spins; positions set during the outage hold afterwards."""
     topic = new_topic(cluster)
@@ -108,7 +108,7 @@ def test_an_outage_of_the_broker_neither_hangs_nor_spins(
 
 @pytest.mark.behaviour(171)
 @pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
-def test_a_restart_under_a_group(cluster: KafkaCluster, consume: Consume, protocol: str) -> None:
+def test_a_restart_under_a_group(cluster: RealKafka, consume: Consume, protocol: str) -> None:
     partitions = partitions_of(new_topic(cluster, 4), 4)
     topic = partitions[0].topic
     common = {
@@ -136,7 +136,7 @@ def test_a_restart_under_a_group(cluster: KafkaCluster, consume: Consume, protoc
 
 
 @pytest.fixture
-def doorway(cluster: KafkaCluster) -> Iterator[Proxy]:
+def doorway(cluster: RealKafka) -> Iterator[Proxy]:
     """A fixed address in front of a cluster, which may be exchanged for another one."""
     door = Proxy(cluster.bootstrap())
     yield door
@@ -145,7 +145,7 @@ def doorway(cluster: KafkaCluster) -> Iterator[Proxy]:
 
 @pytest.mark.behaviour(172)
 def test_all_known_brokers_are_replaced_behind_the_bootstrap_address(
-    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
+    kafka: RealKafka, cluster: RealKafka, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"%d" % number for number in range(10)])
@@ -167,7 +167,7 @@ def test_all_known_brokers_are_replaced_behind_the_bootstrap_address(
 
 @pytest.mark.behaviour(172)
 def test_without_rebootstrap_the_consumer_waits_for_the_old_brokers(
-    kafka: KafkaCluster, cluster: KafkaCluster, doorway: Proxy, consume: Consume
+    kafka: RealKafka, cluster: RealKafka, doorway: Proxy, consume: Consume
 ) -> None:
     topic = new_topic(cluster)
     cluster.admin.produce(topic, [b"1"])

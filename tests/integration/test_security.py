@@ -22,14 +22,14 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.polling import Consume, partitions_of, read_all, wait_until
 
 Options = dict[str, Any]
 
 
-def sasl(kafka: KafkaCluster, listener: str, mechanism: str, password: str = PASSWORD) -> Options:
+def sasl(kafka: RealKafka, listener: str, mechanism: str, password: str = PASSWORD) -> Options:
     options = {
         "bootstrap_servers": kafka.bootstrap(listener),
         "security_protocol": listener,
@@ -42,7 +42,7 @@ def sasl(kafka: KafkaCluster, listener: str, mechanism: str, password: str = PAS
     return options
 
 
-def tls(kafka: KafkaCluster) -> Options:
+def tls(kafka: RealKafka) -> Options:
     return {
         "bootstrap_servers": kafka.bootstrap("SSL"),
         "security_protocol": "SSL",
@@ -50,7 +50,7 @@ def tls(kafka: KafkaCluster) -> Options:
     }
 
 
-def reads_and_commits(kafka: KafkaCluster, topic: str, consume: Consume, options: Options) -> None:
+def reads_and_commits(kafka: RealKafka, topic: str, consume: Consume, options: Options) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(100)])
     with consume(topic, group_id=f"group-of-{topic}", **options) as consumer:
         assert len(read_all(consumer, 100)) == 100
@@ -61,13 +61,13 @@ def reads_and_commits(kafka: KafkaCluster, topic: str, consume: Consume, options
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_sasl(
-    kafka: KafkaCluster, topic: str, consume: Consume, listener: str, mechanism: str
+    kafka: RealKafka, topic: str, consume: Consume, listener: str, mechanism: str
 ) -> None:
     reads_and_commits(kafka, topic, consume, sasl(kafka, listener, mechanism))
 
 
 @pytest.mark.parametrize("certificate", [False, True])
-def test_tls(kafka: KafkaCluster, topic: str, consume: Consume, certificate: bool) -> None:
+def test_tls(kafka: RealKafka, topic: str, consume: Consume, certificate: bool) -> None:
     options = tls(kafka)
     if certificate:
         options["ssl_certfile"] = str(kafka.certificates.client_certificate)
@@ -76,24 +76,24 @@ def test_tls(kafka: KafkaCluster, topic: str, consume: Consume, certificate: boo
 
 
 # Failures: (options, error, part of its message).
-Wrong = Callable[[KafkaCluster, str], Options]
+Wrong = Callable[[RealKafka, str], Options]
 
 
 def _wrong_password(listener: str, mechanism: str) -> Wrong:
     return lambda kafka, _: sasl(kafka, listener, mechanism, "not-the-password")
 
 
-def _unknown_authority(kafka: KafkaCluster, folder: str) -> Options:
+def _unknown_authority(kafka: RealKafka, folder: str) -> Options:
     authority = f"{folder}/another.pem"
     trustme.CA().cert_pem.write_to_path(authority)
     return tls(kafka) | {"ssl_cafile": authority}
 
 
-def _no_authority(kafka: KafkaCluster, _: str) -> Options:
+def _no_authority(kafka: RealKafka, _: str) -> Options:
     return tls(kafka) | {"ssl_cafile": None}
 
 
-def _tls_to_plain(kafka: KafkaCluster, _: str) -> Options:
+def _tls_to_plain(kafka: RealKafka, _: str) -> Options:
     return tls(kafka) | {"bootstrap_servers": kafka.bootstrap()}
 
 
@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[Wrong, type[KafkaError], str]] = {
 
 @pytest.fixture(params=REFUSED)
 def rejected(
-    request: pytest.FixtureRequest, kafka: KafkaCluster, tmp_path: Any
+    request: pytest.FixtureRequest, kafka: RealKafka, tmp_path: Any
 ) -> tuple[Options, type[KafkaError], str]:
     make, error, words = REFUSED[request.param]
     return make(kafka, str(tmp_path)), error, words
@@ -162,7 +162,7 @@ CALLS: dict[str, Callable[[KafkaConsumer, TopicPartition], object]] = {
 @pytest.mark.behaviour(175)
 @pytest.mark.parametrize("name", CALLS)
 def test_every_call_that_needs_a_login_raises_its_rejection(
-    kafka: KafkaCluster, topic: str, consume: Consume, name: str
+    kafka: RealKafka, topic: str, consume: Consume, name: str
 ) -> None:
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-512", "not-the-password")
     consumer = consume(group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)
@@ -175,7 +175,7 @@ def test_every_call_that_needs_a_login_raises_its_rejection(
 
 
 def test_a_mechanism_that_the_broker_does_not_support(
-    kafka: KafkaCluster, network_threads: Callable[[], list[str]]
+    kafka: RealKafka, network_threads: Callable[[], list[str]]
 ) -> None:
     class Provider:
         def token(self) -> str:
@@ -193,7 +193,7 @@ def test_a_mechanism_that_the_broker_does_not_support(
 
 
 def test_plain_text_to_a_port_that_speaks_tls(
-    kafka: KafkaCluster,
+    kafka: RealKafka,
     topic: str,
     consume: Consume,
     caplog: pytest.LogCaptureFixture,
@@ -210,7 +210,7 @@ def test_plain_text_to_a_port_that_speaks_tls(
 
 
 def test_tls_to_a_port_that_speaks_plain_text(
-    kafka: KafkaCluster, network_threads: Callable[[], list[str]]
+    kafka: RealKafka, network_threads: Callable[[], list[str]]
 ) -> None:
     options = _tls_to_plain(kafka, "")
     with pytest.raises(KafkaError, match=options["bootstrap_servers"]):
@@ -219,7 +219,7 @@ def test_tls_to_a_port_that_speaks_plain_text(
 
 
 def test_files_without_certificates_are_rejected(
-    kafka: KafkaCluster, tmp_path: Any, network_threads: Callable[[], list[str]]
+    kafka: RealKafka, tmp_path: Any, network_threads: Callable[[], list[str]]
 ) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("this is no certificate")
@@ -228,9 +228,7 @@ def test_files_without_certificates_are_rejected(
     assert network_threads() == []
 
 
-def test_a_corrected_password_is_accepted(
-    kafka: KafkaCluster, topic: str, consume: Consume
-) -> None:
+def test_a_corrected_password_is_accepted(kafka: RealKafka, topic: str, consume: Consume) -> None:
     """A login is tried again by each poll(): the broker may learn of a user later."""
     options = sasl(kafka, "SASL_PLAINTEXT", "SCRAM-SHA-256") | {"sasl_plain_username": topic}
     consumer = consume(topic, group_id=f"group-of-{topic}", bootstrap_timeout_ms=0, **options)

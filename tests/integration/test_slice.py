@@ -6,7 +6,7 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
@@ -20,7 +20,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
 
 @pytest.mark.partitions(4)
 def test_assign_poll_commit_and_continue(
-    kafka: KafkaCluster, topic: str, producer: confluent_kafka.Producer
+    kafka: RealKafka, topic: str, producer: confluent_kafka.Producer
 ) -> None:
     sent = [f"{number}".encode() for number in range(1_000)]
     for number, value in enumerate(sent):

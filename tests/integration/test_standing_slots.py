@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.runtime.native import native_available
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Clock, Consume, partitions_of, read_all
 
 pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
@@ -19,7 +19,7 @@ SOON_S = 10
 
 @pytest.mark.partitions(PARTITIONS)
 def test_a_partition_that_wakes_up_is_read_while_the_fetches_of_others_stand(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     """The orders are made during the backlog, so that they expect data and not a parked fetch."""
     first, second, woken = (partitions_of(topic, PARTITIONS)[number] for number in (0, 1, 77))

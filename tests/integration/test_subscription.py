@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import InvalidTopicError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -31,7 +31,7 @@ def group(topic: str) -> str:
     return f"group-of-{topic}"
 
 
-def members(kafka: KafkaCluster, group: str) -> int:
+def members(kafka: RealKafka, group: str) -> int:
     groups = kafka.admin.client.list_consumer_groups().result(20).valid
     if group not in {each.group_id for each in groups}:
         return 0
@@ -40,7 +40,7 @@ def members(kafka: KafkaCluster, group: str) -> int:
 
 @pytest.mark.behaviour(43)
 def test_subscribe_sends_nothing_the_first_poll_joins(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group)
     consumer.subscribe([topic])
@@ -54,7 +54,7 @@ def test_subscribe_sends_nothing_the_first_poll_joins(
 
 @pytest.mark.behaviour(44)
 def test_expanding_the_subscription(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other", 2)
     listener = Listener()
@@ -76,7 +76,7 @@ def test_expanding_the_subscription(
 
 @pytest.mark.behaviour(44)
 def test_an_expanded_subscription_keeps_its_positions(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
     kafka.admin.produce(topic, [b"%d" % n for n in range(10)])
@@ -91,7 +91,7 @@ def test_an_expanded_subscription_keeps_its_positions(
 
 @pytest.mark.behaviour(45)
 def test_shrinking_the_subscription_stops_records_at_once(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
     kafka.admin.produce(topic, [b"x"] * 10)
@@ -108,7 +108,7 @@ def test_shrinking_the_subscription_stops_records_at_once(
 
 @pytest.mark.behaviour(45)
 def test_buffered_records_of_a_removed_topic_are_not_returned(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
     kafka.admin.produce(other, [b"y"] * 10)
@@ -121,7 +121,7 @@ def test_buffered_records_of_a_removed_topic_are_not_returned(
 
 @pytest.mark.behaviour(46)
 def test_a_pattern_matches_existing_and_later_topics(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
     consumer.subscribe(pattern=f"^{topic}-(one|two)$")
@@ -140,7 +140,7 @@ def test_a_pattern_matches_existing_and_later_topics(
 
 @pytest.mark.behaviour(46)
 def test_a_pattern_matches_from_the_beginning_as_re_match_does(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     kafka.admin.create_topic(f"not-{topic}")
     longer = kafka.admin.create_topic(f"{topic}-longer")
@@ -151,7 +151,7 @@ def test_a_pattern_matches_from_the_beginning_as_re_match_does(
 
 @pytest.mark.behaviour(47)
 def test_a_second_pattern_replaces_the_first(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     other = kafka.admin.create_topic(f"other-{topic}")
     consumer = consume(group_id=group)
@@ -184,7 +184,7 @@ def test_internal_topics_need_their_name_or_the_option(
 
 @pytest.mark.behaviour(49)
 def test_a_member_whose_pattern_matches_nothing_still_joins(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group, **SOON)
     consumer.subscribe(pattern=f"^later-{topic}$")
@@ -198,7 +198,7 @@ def test_a_member_whose_pattern_matches_nothing_still_joins(
 
 @pytest.mark.behaviour(54)
 def test_an_invalid_topic_raises_and_unsubscribe_and_close_work(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     """By subscribe() at once, as kafka-python does."""
     consumer = consume(group_id=group)
@@ -229,7 +229,7 @@ def test_the_lookup_of_an_invalid_topic_has_no_partitions(
 @pytest.mark.behaviour(55)
 @pytest.mark.parametrize("way", ["subscribe", "assign"])
 def test_a_topic_created_after_subscribe_is_read(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, way: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str, way: str
 ) -> None:
     later = f"later-{topic}"
     consumer = consume(group_id=group)
@@ -248,7 +248,7 @@ def test_a_topic_created_after_subscribe_is_read(
 
 @pytest.mark.behaviour(57)
 def test_new_partitions_are_assigned(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(topic, group_id=group, **SOON)
     assigned(consumer, partitions_of(topic, 1))
@@ -261,7 +261,7 @@ def test_new_partitions_are_assigned(
 @pytest.mark.behaviour(58)
 @pytest.mark.parametrize("auto_commit", [True, False])
 def test_a_deleted_topic_is_revoked_and_the_other_is_read(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str, auto_commit: bool
+    kafka: RealKafka, topic: str, consume: Consume, group: str, auto_commit: bool
 ) -> None:
     """Also 127: the commit before the rebalance does not insist on the deleted topic."""
     killed = kafka.admin.create_topic(f"doomed-{topic}")
@@ -279,7 +279,7 @@ def test_a_deleted_topic_is_revoked_and_the_other_is_read(
 
 @pytest.mark.behaviour(58)
 def test_a_deleted_and_recreated_topic_is_read_again(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     consumer = consume(**SOON)
     consumer.assign(partitions_of(topic, 1))
@@ -291,7 +291,7 @@ def test_a_deleted_and_recreated_topic_is_read_again(
     assert [record.value for record in read_all(consumer, 1)] == [b"new"]
 
 
-def recreate(kafka: KafkaCluster, topic: str) -> None:
+def recreate(kafka: RealKafka, topic: str) -> None:
     """Create a topic as soon as the broker has forgotten the old one of that name."""
     for _ in range(200):
         try:
@@ -305,7 +305,7 @@ def recreate(kafka: KafkaCluster, topic: str) -> None:
 
 
 def test_unsubscribe_drops_an_assignment_in_flight(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     consumer = consume(group_id=group)
     listener = Listener()
@@ -321,7 +321,7 @@ def test_unsubscribe_drops_an_assignment_in_flight(
 
 
 def test_unsubscribe_leaves_the_group_and_subscribe_joins_again(
-    kafka: KafkaCluster, topic: str, consume: Consume, group: str
+    kafka: RealKafka, topic: str, consume: Consume, group: str
 ) -> None:
     consumer: KafkaConsumer = consume(topic, group_id=group)
     assigned(consumer, partitions_of(topic, 1))

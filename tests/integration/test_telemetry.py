@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
-from tests.kafka.metrics_receiver import compile_receiver, received, receiver_settings, subscribe
+from tests.kafka.metrics_receiver import compiled_receiver, received, receiver_settings, subscribe
 
 CONSUMED = "org.apache.kafka.consumer.fetch.manager.records.consumed.total"
 CONNECTIONS = "org.apache.kafka.consumer.connection.count"
@@ -24,15 +24,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def receiving(folder: Path) -> Iterator[KafkaCluster]:
-    compile_receiver(folder)
+def receiving(folder: Path) -> Iterator[RealKafka]:
     config = receiver_settings(folder / "pushes")
-    with KafkaCluster(config=config, plugins=folder) as cluster:
+    with RealKafka(properties=config, plugins=compiled_receiver()) as cluster:
         subscribe(cluster.bootstrap(), 1_000, ["org.apache.kafka.consumer."])
         yield cluster
 
 
-def test_what_the_broker_receives(receiving: KafkaCluster, consume: Consume, folder: Path) -> None:
+def test_what_the_broker_receives(receiving: RealKafka, consume: Consume, folder: Path) -> None:
     topic = receiving.admin.create_topic("pushed")
     receiving.admin.produce(topic, [Record(b"x" * 100)] * 60)
     consumer = consume(

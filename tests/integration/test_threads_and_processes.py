@@ -16,7 +16,7 @@ import pytest
 from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import (
     Consume,
     partitions_of,
@@ -37,7 +37,7 @@ def consumer(topic: str, consume: Consume) -> KafkaConsumer:
 
 @pytest.mark.behaviour(11)
 def test_a_second_reader_is_rejected_without_effect(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+    kafka: RealKafka, topic: str, consumer: KafkaConsumer
 ) -> None:
     messages: list[str] = []
 
@@ -56,7 +56,7 @@ def test_a_second_reader_is_rejected_without_effect(
 
 
 def test_other_threads_can_make_all_other_calls_during_a_poll(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+    kafka: RealKafka, topic: str, consumer: KafkaConsumer
 ) -> None:
     tp = TopicPartition(topic, 0)
     kafka.admin.produce(topic, [b"1", b"2"])
@@ -79,7 +79,7 @@ def test_other_threads_can_make_all_other_calls_during_a_poll(
 
 
 def test_other_threads_can_change_the_subscription(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+    kafka: RealKafka, topic: str, consumer: KafkaConsumer
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other", 1)
     kafka.admin.produce(other, [b"other"])
@@ -129,7 +129,7 @@ def test_close_does_not_wait_for_a_listener_that_does_not_end(
 
 
 @pytest.mark.behaviour(11)
-def test_threads_can_take_turns(kafka: KafkaCluster, topic: str, consumer: KafkaConsumer) -> None:
+def test_threads_can_take_turns(kafka: RealKafka, topic: str, consumer: KafkaConsumer) -> None:
     kafka.admin.produce(topic, [b"1", b"2"])
     offsets: list[int] = []
 
@@ -162,7 +162,7 @@ def in_fork(check: object) -> None:
 
 
 def test_the_error_in_a_fork_advises_a_new_consumer(
-    kafka: KafkaCluster, topic: str, consumer: KafkaConsumer
+    kafka: RealKafka, topic: str, consumer: KafkaConsumer
 ) -> None:
     def check() -> None:
         for call in (lambda: consumer.poll(0), consumer.commit, consumer.close):
@@ -181,7 +181,7 @@ def test_the_error_in_a_fork_advises_a_new_consumer(
 
 
 def test_a_fork_inside_a_loop_takes_no_record(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"%d" % number for number in range(10)])
     consumer = consume(consumer_timeout_ms=1_000)
@@ -228,7 +228,7 @@ print(offsets == list(range(int(count))))
 """
 
 
-def test_forks_that_end_disturb_no_stream(kafka: KafkaCluster, topic: str) -> None:
+def test_forks_that_end_disturb_no_stream(kafka: RealKafka, topic: str) -> None:
     with Stream(kafka.bootstrap(), topic):
         arguments = [kafka.bootstrap(), topic, f"group-of-{topic}", "1000"]
         done = subprocess.run(
@@ -242,7 +242,7 @@ def test_forks_that_end_disturb_no_stream(kafka: KafkaCluster, topic: str) -> No
 
 
 def test_an_unclosed_consumer_warns_and_its_thread_ends(
-    network_threads: Callable[[], list[str]], kafka: KafkaCluster, topic: str
+    network_threads: Callable[[], list[str]], kafka: RealKafka, topic: str
 ) -> None:
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap(), client_id="forgotten")
     consumer.assign(partitions_of(topic, 1))
@@ -256,7 +256,7 @@ def test_an_unclosed_consumer_warns_and_its_thread_ends(
     wait_until(lambda: network_threads() == [], "the end of the thread")
 
 
-def test_a_closed_consumer_does_not_warn(kafka: KafkaCluster) -> None:
+def test_a_closed_consumer_does_not_warn(kafka: RealKafka) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap())
@@ -288,7 +288,7 @@ if ending == "exit":
 
 @pytest.mark.parametrize(("ending", "status"), [("end", 0), ("raise", 1), ("exit", 7)])
 def test_the_interpreter_ends_with_an_unclosed_consumer(
-    kafka: KafkaCluster, topic: str, ending: str, status: int
+    kafka: RealKafka, topic: str, ending: str, status: int
 ) -> None:
     kafka.admin.produce(topic, [b"1", b"2"])
     arguments = [kafka.bootstrap(), topic, f"group-of-{topic}", ending]

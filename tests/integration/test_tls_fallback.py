@@ -10,8 +10,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing.kafka import broker
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka, broker
 from tandem_kafka.testing.kafka.security import Certificates
 from tests.integration.polling import read_all
 from tests.integration.reference import in_kafka_python
@@ -42,7 +41,7 @@ def test_a_group_reads_and_commits(
 ) -> None:
     if kind == "version 1":
         monkeypatch.setattr(broker, "Certificates", OfVersion1)
-    with KafkaCluster(config=CBC if kind == "CBC" else None) as cluster:
+    with RealKafka(properties=CBC if kind == "CBC" else None) as cluster:
         topic = cluster.admin.create_topic("old-tls", 1)
         cluster.admin.produce(topic, [b"%d" % number for number in range(100)])
         options: dict[str, Any] = {

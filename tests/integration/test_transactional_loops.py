@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, poll_until, wait_until
 from tests.integration.transactional_loop import PRODUCERS, TransactionalLoop
@@ -28,7 +28,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["eager", "cooperative", "consumer"])
 def start(
-    kafka: KafkaCluster, topic: str, consume: Consume, client: str, request: pytest.FixtureRequest
+    kafka: RealKafka, topic: str, consume: Consume, client: str, request: pytest.FixtureRequest
 ) -> Iterator[Start]:
     """Starts programs that copy from one topic to another."""
     topics = (
@@ -56,7 +56,7 @@ class Input:
         values: Their values, in no order.
     """
 
-    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+    def __init__(self, kafka: RealKafka, topic: str) -> None:
         self._kafka = kafka
         self._topic = topic
         self.values: list[bytes] = []
@@ -72,7 +72,7 @@ class Input:
 
 
 def test_each_record_is_in_the_output_once(
-    kafka: KafkaCluster, topic: str, consume: Consume, start: Start
+    kafka: RealKafka, topic: str, consume: Consume, start: Start
 ) -> None:
     """Each transaction ends in a listener; one member aborts its own, and leaves."""
     given, finished = Input(kafka, f"input-{topic}"), 0

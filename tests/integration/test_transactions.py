@@ -10,8 +10,8 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent
 
@@ -19,7 +19,7 @@ from tests.integration.watching import Sent
 class Writer:
     """A transactional producer, which writes to partition 0 of a topic."""
 
-    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+    def __init__(self, kafka: RealKafka, topic: str) -> None:
         self._topic = topic
         self._producer = confluent_kafka.Producer(
             {
@@ -57,12 +57,12 @@ class Writer:
 
 
 @pytest.fixture
-def writer(kafka: KafkaCluster, topic: str) -> Writer:
+def writer(kafka: RealKafka, topic: str) -> Writer:
     return Writer(kafka, topic)
 
 
 @pytest.fixture
-def other(kafka: KafkaCluster, topic: str) -> Writer:
+def other(kafka: RealKafka, topic: str) -> Writer:
     return Writer(kafka, topic)
 
 
@@ -76,6 +76,7 @@ def values_of(records: Iterable[ConsumerRecord]) -> list[bytes]:
     return [record.value for record in records]
 
 
+@pytest.mark.every_version
 @pytest.mark.behaviour(161)
 def test_aborted_transactions_and_markers_are_hidden(
     consume: Consume, topic: str, writer: Writer
@@ -96,9 +97,10 @@ def test_aborted_transactions_and_markers_are_hidden(
     assert poll_until(everything, lambda: everything.position(tp) == 8) == []
 
 
+@pytest.mark.every_version
 @pytest.mark.behaviour(161)
 def test_interleaved_transactions_and_plain_records_are_separated(
-    kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer, other: Writer
+    kafka: RealKafka, consume: Consume, topic: str, writer: Writer, other: Writer
 ) -> None:
     writer.begin()
     other.begin()
@@ -144,9 +146,10 @@ def test_a_seek_into_a_transaction_hides_aborted_records(
     }
 
 
+@pytest.mark.every_version
 @pytest.mark.behaviour(161)
 def test_an_open_transaction_holds_back_later_records(
-    kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
+    kafka: RealKafka, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
     kafka.admin.produce(topic, [b"first"])
@@ -169,7 +172,7 @@ def test_an_open_transaction_holds_back_later_records(
 
 @pytest.mark.behaviour(146)
 def test_read_committed_seeks_to_the_last_stable_offset(
-    kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
+    kafka: RealKafka, consume: Consume, topic: str, writer: Writer
 ) -> None:
     tp = TopicPartition(topic, 0)
     kafka.admin.produce(topic, [b"first"])
@@ -245,7 +248,7 @@ def test_a_move_without_a_record_can_be_committed(
 
 
 def test_large_transactions_between_plain_records(
-    kafka: KafkaCluster, consume: Consume, topic: str, writer: Writer
+    kafka: RealKafka, consume: Consume, topic: str, writer: Writer
 ) -> None:
     """Several fetches per transaction: each knows the aborted transactions."""
     expected = []

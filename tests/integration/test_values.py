@@ -12,8 +12,8 @@ import pytest
 from kafka.consumer.fetcher import ConsumerRecord as TheirRecord
 
 from tandem_kafka import TopicPartition
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.integration.polling import Consume
 
 COUNT = 40
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def written(kafka: KafkaCluster, topic: str) -> str:
+def written(kafka: RealKafka, topic: str) -> str:
     """A topic with documents in two partitions."""
     headers = [("trace", b"1"), ("none", None)]
     kafka.admin.produce(
@@ -50,7 +50,7 @@ def written(kafka: KafkaCluster, topic: str) -> str:
 
 @pytest.fixture
 def both(
-    kafka: KafkaCluster, written: str, consume: Consume
+    kafka: RealKafka, written: str, consume: Consume
 ) -> Iterator[Callable[..., tuple[Any, Any]]]:
     """Makes a consumer of ours and one of kafka-python, at the beginning of both partitions."""
     theirs: list[Any] = []

@@ -12,7 +12,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import WakeupError
 from tandem_kafka.events.application import ApplyAssignment, CommitSync
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -45,15 +45,13 @@ def member(topic: str, consume: Consume) -> KafkaConsumer:
     return consumer
 
 
-def works_on(kafka: KafkaCluster, consumer: KafkaConsumer, topic: str) -> None:
+def works_on(kafka: RealKafka, consumer: KafkaConsumer, topic: str) -> None:
     kafka.admin.produce(topic, [b"later"])
     assert [record.value for record in read_all(consumer, 1)] == [b"later"]
 
 
 @pytest.mark.behaviour(29)
-def test_wakeup_before_poll_raises_once(
-    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
-) -> None:
+def test_wakeup_before_poll_raises_once(kafka: RealKafka, topic: str, idle: KafkaConsumer) -> None:
     idle.wakeup()
     with pytest.raises(WakeupError):
         idle.poll(0)
@@ -63,7 +61,7 @@ def test_wakeup_before_poll_raises_once(
 
 @pytest.mark.behaviour(30)
 def test_wakeup_from_another_thread_ends_poll(
-    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+    kafka: RealKafka, topic: str, idle: KafkaConsumer
 ) -> None:
     with when_blocked(idle, idle.wakeup) as clock:
         with pytest.raises(WakeupError):
@@ -74,7 +72,7 @@ def test_wakeup_from_another_thread_ends_poll(
 
 @pytest.mark.behaviour(30)
 def test_wakeup_ends_the_poll_of_a_member(
-    kafka: KafkaCluster, topic: str, member: KafkaConsumer
+    kafka: RealKafka, topic: str, member: KafkaConsumer
 ) -> None:
     with when_blocked(member, member.wakeup), pytest.raises(WakeupError):
         member.poll(30_000)
@@ -91,7 +89,7 @@ def on_usr1(idle: KafkaConsumer) -> Iterator[None]:
 
 @pytest.mark.behaviour(30)
 @pytest.mark.usefixtures("on_usr1")
-def test_wakeup_from_a_signal_handler(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+def test_wakeup_from_a_signal_handler(kafka: RealKafka, topic: str, idle: KafkaConsumer) -> None:
     send = lambda: os.kill(os.getpid(), signal.SIGUSR1)  # noqa: E731
     for _ in range(5):
         with when_blocked(idle, send) as clock:
@@ -102,7 +100,7 @@ def test_wakeup_from_a_signal_handler(kafka: KafkaCluster, topic: str, idle: Kaf
 
 
 @pytest.mark.behaviour(31)
-def test_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_wakeup_loses_no_records(kafka: RealKafka, topic: str, consume: Consume) -> None:
     """Wakeups occur at any moment of reading; each record is read once and in order."""
     total = 3_000
     kafka.admin.produce(topic, [b"x" * 100] * total)
@@ -138,7 +136,7 @@ def test_wakeup_loses_no_records(kafka: KafkaCluster, topic: str, consume: Consu
 
 @pytest.mark.behaviour(31)
 def test_records_and_wakeup_at_the_same_time(
-    kafka: KafkaCluster, topic: str, idle: KafkaConsumer
+    kafka: RealKafka, topic: str, idle: KafkaConsumer
 ) -> None:
     """A wake-up with records at hand raises first; the records stay for the next call."""
     kafka.admin.produce(topic, [b"1", b"2"])
@@ -186,7 +184,7 @@ def test_wakeup_does_not_disturb_calls_that_it_must_not_interrupt(
 
 
 @pytest.mark.behaviour(32)
-def test_wakeup_does_not_end_close(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_wakeup_does_not_end_close(kafka: RealKafka, topic: str, consume: Consume) -> None:
     group = f"group-of-{topic}"
     kafka.admin.produce(topic, [b"1", b"2"])
     consumer = consume(topic, group_id=group, enable_auto_commit=True)
@@ -199,7 +197,7 @@ def test_wakeup_does_not_end_close(kafka: KafkaCluster, topic: str, consume: Con
 
 
 @pytest.mark.behaviour(33)
-def test_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+def test_ctrl_c_in_poll(kafka: RealKafka, topic: str, idle: KafkaConsumer) -> None:
     for _ in range(3):
         with interrupted_when_blocked(idle) as clock:
             with pytest.raises(KeyboardInterrupt):
@@ -209,14 +207,14 @@ def test_ctrl_c_in_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) ->
 
 
 @pytest.mark.behaviour(33)
-def test_ctrl_c_before_poll(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+def test_ctrl_c_before_poll(kafka: RealKafka, topic: str, idle: KafkaConsumer) -> None:
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
     works_on(kafka, idle, topic)
 
 
 @pytest.mark.behaviour(33)
-def test_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consume) -> None:
+def test_ctrl_c_while_joining(kafka: RealKafka, topic: str, consume: Consume) -> None:
     """At many moments of joining, one after the other; the member still joins."""
     consumer = consume(topic, group_id=f"group-of-{topic}")
     for _ in range(10):
@@ -229,7 +227,7 @@ def test_ctrl_c_while_joining(kafka: KafkaCluster, topic: str, consume: Consume)
 
 
 @pytest.mark.behaviour(33)
-def test_ctrl_c_in_iteration(kafka: KafkaCluster, topic: str, idle: KafkaConsumer) -> None:
+def test_ctrl_c_in_iteration(kafka: RealKafka, topic: str, idle: KafkaConsumer) -> None:
     with interrupted_when_blocked(idle), pytest.raises(KeyboardInterrupt):
         next(idle)
     kafka.admin.produce(topic, [b"1", b"2"])
@@ -238,7 +236,7 @@ def test_ctrl_c_in_iteration(kafka: KafkaCluster, topic: str, idle: KafkaConsume
 
 @pytest.mark.behaviour(33)
 def test_after_ctrl_c_close_commits_and_leaves(
-    kafka: KafkaCluster, topic: str, consume: Consume
+    kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     group = f"group-of-{topic}"
     kafka.admin.produce(topic, [b"1", b"2", b"3"])
@@ -255,7 +253,7 @@ def test_after_ctrl_c_close_commits_and_leaves(
 @pytest.mark.behaviour(33)
 @pytest.mark.parametrize("moment", ["taking over", "committing"])
 def test_ctrl_c_just_before_the_listener_is_called(
-    kafka: KafkaCluster,
+    kafka: RealKafka,
     topic: str,
     consume: Consume,
     monkeypatch: pytest.MonkeyPatch,

@@ -20,8 +20,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.workers import AsyncKeyedWorkers, DeadLetters, KeyedWorkers, Retry
 from tandem_kafka.workers.done_map import decode
 from tests.integration.group_members import PROTOCOLS, SESSION_TIMEOUT_MS, options_of
@@ -36,7 +36,7 @@ Place = tuple[int, int]
 class Process:
     """A process of `tests.integration.working`, and what it has done."""
 
-    def __init__(self, kafka: KafkaCluster, topic: str, protocol: str, file: Path, hold: bool):
+    def __init__(self, kafka: RealKafka, topic: str, protocol: str, file: Path, hold: bool):
         self._file = file
         file.touch()
         arguments = ["--bootstrap", kafka.bootstrap(), "--topic", topic, "--protocol", protocol]
@@ -61,7 +61,7 @@ Start = Callable[..., Process]
 
 
 @pytest.fixture
-def start(kafka: KafkaCluster, topic: str, tmp_path: Path) -> Iterator[Start]:
+def start(kafka: RealKafka, topic: str, tmp_path: Path) -> Iterator[Start]:
     """Starts a process; those that a failed test leaves are killed."""
     timeout_ms = str(SESSION_TIMEOUT_MS)
     kafka.admin.configure_group(f"group-{topic}", {"consumer.session.timeout.ms": timeout_ms})
@@ -79,7 +79,7 @@ def start(kafka: KafkaCluster, topic: str, tmp_path: Path) -> Iterator[Start]:
             each.process.wait()
 
 
-def fill(kafka: KafkaCluster, topic: str, count: int) -> set[Place]:
+def fill(kafka: RealKafka, topic: str, count: int) -> set[Place]:
     """Write records with different keys; returns their places."""
     for partition in range(PARTITIONS):
         records = [Record(b"%d" % n, key=b"%d" % n, partition=partition) for n in range(count)]
@@ -103,7 +103,7 @@ def marked(consume: Consume, topic: str) -> set[Place]:
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_of_two_processes_is_killed(
-    kafka: KafkaCluster, topic: str, consume: Consume, start: Start, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, start: Start, protocol: str
 ) -> None:
     first, second = start(protocol), start(protocol)
     expected = fill(kafka, topic, 300)
@@ -121,7 +121,7 @@ def test_one_of_two_processes_is_killed(
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_what_is_done_behind_a_stuck_record_is_not_repeated_after_a_crash(
-    kafka: KafkaCluster, topic: str, consume: Consume, start: Start, protocol: str
+    kafka: RealKafka, topic: str, consume: Consume, start: Start, protocol: str
 ) -> None:
     expected = fill(kafka, topic, 100)
     stuck = {(partition, 0) for partition in range(PARTITIONS)}
@@ -134,7 +134,7 @@ def test_what_is_done_behind_a_stuck_record_is_not_repeated_after_a_crash(
     assert set(second.done) == stuck
 
 
-def options(kafka: KafkaCluster, topic: str) -> dict[str, Any]:
+def options(kafka: RealKafka, topic: str) -> dict[str, Any]:
     return {
         "bootstrap_servers": kafka.bootstrap(),
         "group_id": f"group-{topic}",
@@ -151,7 +151,7 @@ def identify(record: Any) -> None:
 
 @pytest.mark.parametrize("client", ["confluent", "kafka-python"])
 def test_a_process_pool_and_dead_letters(
-    kafka: KafkaCluster, topic: str, consume: Consume, client: str
+    kafka: RealKafka, topic: str, consume: Consume, client: str
 ) -> None:
     letters = kafka.admin.create_topic(f"{topic}-dead", 1)
     pid = b"%d" % os.getpid()
@@ -190,7 +190,7 @@ def test_a_process_pool_and_dead_letters(
     assert (headers["dead-letter-partition"], headers["dead-letter-offset"]) == (b"0", b"13")
 
 
-def test_coroutines(kafka: KafkaCluster, topic: str) -> None:
+def test_coroutines(kafka: RealKafka, topic: str) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, key=b"%d" % (n % 7)) for n in range(200)])
     handled: list[int] = []
 

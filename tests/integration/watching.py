@@ -8,7 +8,7 @@ from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.network.request import ToNode, UnsentRequest
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 
 __all__ = ["Sent", "break_batch", "partition_metrics"]
@@ -116,7 +116,7 @@ def partition_metrics(consumer: KafkaConsumer, tp: TopicPartition) -> dict[str, 
     return found
 
 
-def break_batch(cluster: KafkaCluster, tp: TopicPartition, index: int) -> None:
+def break_batch(cluster: RealKafka, tp: TopicPartition, index: int) -> None:
     """Flip a bit in the last byte of a batch, on the disk of the only broker."""
     (log,) = cluster._folder.glob(f"broker-1/data/{tp.topic}-{tp.partition}/*.log")
     start = _batch_start(log, index)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.heartbeating import RawMember
@@ -75,7 +75,7 @@ class SimulatedCluster:
 class RealCluster:
     """The broker of the integration tests."""
 
-    def __init__(self, kafka: KafkaCluster, consume: Consume) -> None:
+    def __init__(self, kafka: RealKafka, consume: Consume) -> None:
         self._kafka = kafka
         self._consume = consume
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tandem_kafka.assignors.group import Member, Topics
-from tandem_kafka.testing.kafka.process import java_command
+from tandem_kafka.testing.kafka.java import compiled, java_command
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["assigned_by_kafka"]
@@ -21,10 +21,10 @@ def assigned_by_kafka(
 ) -> list[dict[str, set[TopicPartition]]]:
     """Compute the assignments of groups with Kafka's assignor of this name.
 
-    Topics have partitions from 0 on, without gaps. Needs a JDK, because the program is compiled.
+    Topics have partitions from 0 on, without gaps.
     """
     done = subprocess.run(
-        java_command(str(_PROGRAM), log_level="off"),
+        java_command("Assignors", log_level="off", classes=compiled(_PROGRAM)),
         input="\n".join(_line(name, members, topics) for members, topics in groups),
         capture_output=True,
         check=False,

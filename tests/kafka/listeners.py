@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Final
 
-from tandem_kafka.testing.kafka.broker import QUICK_START, KafkaCluster
+from tandem_kafka.testing.kafka.broker import QUICK_START, RealKafka
 from tandem_kafka.testing.kafka.security import Certificates, write_certificate
 from tests.kafka.tokens import AUDIENCE, ISSUER, TokenIssuer
 
@@ -24,13 +24,13 @@ _LISTENERS: Final = {
 _OF_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer"
 
 
-def secured_cluster(issuer: TokenIssuer) -> KafkaCluster:
+def secured_cluster(issuer: TokenIssuer) -> RealKafka:
     """Return a cluster with an authorizer, in which metadata requests can create topics."""
     url = issuer.keys.as_uri()
     allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=" + url
-    return KafkaCluster(
+    return RealKafka(
         authorizer=True,
-        config=lambda certificates: _settings(certificates, url),
+        properties=lambda certificates: _settings(certificates, url),
         listeners=_LISTENERS,
         jvm_options=(*QUICK_START, allowed),
     )

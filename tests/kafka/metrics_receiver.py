@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tandem_kafka.testing.kafka.jars import classpath
-from tandem_kafka.testing.kafka.process import java_command
+from tandem_kafka.testing.kafka.java import compiled, java_command
 
-__all__ = ["compile_receiver", "received", "receiver_settings", "subscribe"]
+__all__ = ["compiled_receiver", "received", "receiver_settings", "subscribe"]
 
 _PROGRAM = Path(__file__).with_name("MetricsReceiver.java")
 
 
-def compile_receiver(folder: Path) -> None:
-    """Compile the plugin into a folder, for `KafkaCluster(plugins=...)`."""
-    javac = shutil.which("javac")
-    if javac is None:
-        raise RuntimeError("a JDK is needed for a broker's plugin: no 'javac' on the PATH")
-    command = [javac, "-nowarn", "-cp", classpath(), "-d", str(folder), str(_PROGRAM)]
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
-    if done.returncode:
-        raise RuntimeError(f"cannot compile {_PROGRAM.name}:\n{done.stderr}")
+def compiled_receiver() -> Path:
+    """Return the folder of the plugin, for `RealKafka(plugins=...)`."""
+    return compiled(_PROGRAM)
 
 
 def receiver_settings(file: Path) -> Mapping[str, str]:

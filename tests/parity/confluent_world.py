@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
 __all__ = ["PATIENCE_S", "World", "outcome", "shown"]
@@ -19,7 +19,7 @@ class World(KafkaWorld):
         api: `confluent_kafka` or `tandem_kafka.confluent`.
     """
 
-    def __init__(self, api: Any, kafka: KafkaCluster) -> None:
+    def __init__(self, api: Any, kafka: RealKafka) -> None:
         super().__init__(kafka)
         self.api = api
 

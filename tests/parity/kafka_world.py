@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 
 __all__ = ["PATIENCE_S", "KafkaWorld"]
 
@@ -21,7 +21,7 @@ class KafkaWorld:
         group: The name of a new group.
     """
 
-    def __init__(self, kafka: KafkaCluster) -> None:
+    def __init__(self, kafka: RealKafka) -> None:
         self.kafka = kafka
         self.group = f"group-{uuid.uuid4().hex[:8]}"
         self.topic = self.new_topic(2)

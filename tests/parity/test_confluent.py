@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 import tandem_kafka.confluent
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.parity import (
     confluent_classes,
     confluent_groups,
@@ -26,7 +26,7 @@ PROGRAMS = (
 )
 
 
-def run(program: Callable[[World], Any], api: Any, kafka: KafkaCluster) -> Any:
+def run(program: Callable[[World], Any], api: Any, kafka: RealKafka) -> Any:
     """Run a program; names that differ between runs are replaced."""
     world = World(api, kafka)
     try:
@@ -48,9 +48,7 @@ def alike(result: Any, names: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_program_gets_the_same_results(
-    program: Callable[[World], Any], kafka: KafkaCluster
-) -> None:
+def test_a_program_gets_the_same_results(program: Callable[[World], Any], kafka: RealKafka) -> None:
     theirs = run(program, confluent_kafka, kafka)
     ours = run(program, tandem_kafka.confluent, kafka)
     assert ours == theirs, f"ours:   {ours}\ntheirs: {theirs}"

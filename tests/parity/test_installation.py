@@ -10,7 +10,7 @@ import kafka as kafka_python
 import pytest
 
 import tandem_kafka
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 #: A program that is not written for this library.
 PROGRAM = """
@@ -51,7 +51,7 @@ print(json.dumps([values, ours and type(consumer).__module__, spans]))
 """
 
 
-def test_a_program_and_its_instrumentation(kafka: KafkaCluster, topic: str) -> None:
+def test_a_program_and_its_instrumentation(kafka: RealKafka, topic: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, kafka.bootstrap(), topic],
         capture_output=True,

@@ -13,7 +13,7 @@ import kafka as kafka_python
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.parity import programs_of_reading, programs_of_threads
 from tests.parity.world import PATIENCE_S, World, agree
 
@@ -21,7 +21,7 @@ PROGRAMS = (*programs_of_reading.PROGRAMS, *programs_of_threads.PROGRAMS)
 _TRIALS = 3
 
 
-def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluster) -> Any:
+def run(program: Callable[[World], Any], consumer_class: Any, kafka: RealKafka) -> Any:
     """Run a program; names that differ between runs are replaced."""
     world = World(consumer_class, kafka)
     try:
@@ -30,7 +30,7 @@ def run(program: Callable[[World], Any], consumer_class: Any, kafka: KafkaCluste
         world.close()
 
 
-def run_kafka_python(program: Callable[[World], Any], kafka: KafkaCluster) -> Any:
+def run_kafka_python(program: Callable[[World], Any], kafka: RealKafka) -> Any:
     """Run a program with kafka-python's consumer, and retry it after a timeout.
 
     If a `poll()` of kafka-python 3.0.12 ends during a join, the response of the coordinator may be
@@ -58,9 +58,7 @@ def alike(result: Any, world: World) -> Any:
 @pytest.mark.filterwarnings("ignore:.*does not implement kafka.serializer:DeprecationWarning")
 @pytest.mark.timeout(_TRIALS * 2 * PATIENCE_S)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_program_gets_the_same_results(
-    program: Callable[[World], Any], kafka: KafkaCluster
-) -> None:
+def test_a_program_gets_the_same_results(program: Callable[[World], Any], kafka: RealKafka) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets open
         theirs = run_kafka_python(program, kafka)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
 __all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]
@@ -27,7 +27,7 @@ class World(KafkaWorld):
         consumer_class: kafka-python's `KafkaConsumer`, or ours.
     """
 
-    def __init__(self, consumer_class: Any, kafka: KafkaCluster) -> None:
+    def __init__(self, consumer_class: Any, kafka: RealKafka) -> None:
         super().__init__(kafka)
         self.consumer_class = consumer_class
 

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import SaslAuthenticationFailedError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD, USERS
 from tandem_kafka.testing.served import ServedKafka
 
@@ -33,7 +33,7 @@ def with_logins() -> Iterator[str]:
 def bootstrap(request: pytest.FixtureRequest) -> str:
     if request.param == "simulated":
         return str(request.getfixturevalue("with_logins"))
-    kafka: KafkaCluster = request.getfixturevalue("kafka")
+    kafka: RealKafka = request.getfixturevalue("kafka")
     return kafka.bootstrap("SASL_PLAINTEXT")
 
 

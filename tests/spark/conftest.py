@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,7 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture
-def tables(spark: Any, kafka: KafkaCluster, tmp_path: Path) -> Iterator[Any]:
+def tables(spark: Any, kafka: RealKafka, tmp_path: Path) -> Iterator[Any]:
     """Reads and writes the topics of the test's cluster; stops remaining streams."""
     from tests.spark.session import Tables
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = [
     "KILLS",
@@ -43,7 +43,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, **more}
 
 
-def start_job(kafka: KafkaCluster, topic: str, folder: Path, *more: str) -> Job:
+def start_job(kafka: RealKafka, topic: str, folder: Path, *more: str) -> Job:
     """Start `writer_job`; `more` has its master, target and prefix."""
     arguments = (kafka.bootstrap(), topic, str(folder), *more)
     command = [sys.executable, "-m", "tests.spark.writer_job", *arguments]

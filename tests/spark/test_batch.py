@@ -10,8 +10,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import SPARK, Tables, by_offset, since
 
 from tandem_kafka.spark import TandemKafkaDataSource  # isort: skip - needs pyspark, see session
@@ -30,7 +30,7 @@ def numbered(count: int, partitions: int = 1, *, first_ms: int = 0) -> list[Reco
     ]
 
 
-def test_schema_and_contents(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_schema_and_contents(kafka: RealKafka, topic: str, tables: Tables) -> None:
     now_ms = int(time.time()) * 1_000
     kafka.admin.produce(
         topic,
@@ -56,7 +56,7 @@ def test_schema_and_contents(kafka: KafkaCluster, topic: str, tables: Tables) ->
 
 
 def test_the_source_can_be_registered_explicitly(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     """A subclass with a different name shows that the registered class is used."""
 
@@ -78,7 +78,7 @@ def test_the_source_can_be_registered_explicitly(
 
 
 @pytest.mark.partitions(3)
-def test_subscribe_pattern_and_assign(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_subscribe_pattern_and_assign(kafka: RealKafka, topic: str, tables: Tables) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
     kafka.admin.produce(topic, numbered(30, 3))
     kafka.admin.produce(other, numbered(5))
@@ -89,7 +89,7 @@ def test_subscribe_pattern_and_assign(kafka: KafkaCluster, topic: str, tables: T
 
 
 @pytest.mark.partitions(2)
-def test_offsets(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_offsets(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(20, 2))
     start, end = {topic: {"0": 3, "1": -2}}, {topic: {"0": 5, "1": -1}}
     frame = tables.read(topic, startingOffsets=json.dumps(start), endingOffsets=json.dumps(end))
@@ -97,7 +97,7 @@ def test_offsets(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
 
 
 @pytest.mark.partitions(2)
-def test_times(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_times(kafka: RealKafka, topic: str, tables: Tables) -> None:
     now_ms = int(time.time() * 1_000) - 100_000
     kafka.admin.produce(topic, numbered(20, 2, first_ms=now_ms))
     assert tables.read(topic, startingTimestamp=now_ms + 10).count() == 10
@@ -115,14 +115,14 @@ def test_times(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
 
 
 @pytest.mark.partitions(2)
-def test_ranges_are_split(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_ranges_are_split(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(100, 2))
     for options, tasks in (({}, 2), ({"minPartitions": 5}, 6), ({"maxRecordsPerPartition": 20}, 6)):
         frame = tables.read(topic, **options)
         assert (frame.rdd.getNumPartitions(), frame.count()) == (tasks, 100)
 
 
-def test_chosen_columns(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_chosen_columns(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     reader = tables.spark.read.format("tandem_kafka").schema("partition int, value binary")
     frame = tables._options(reader, topic, {}).load()
@@ -136,12 +136,12 @@ def test_chosen_columns(kafka: KafkaCluster, topic: str, tables: Tables) -> None
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_codecs(kafka: KafkaCluster, topic: str, tables: Tables, codec: str) -> None:
+def test_codecs(kafka: RealKafka, topic: str, tables: Tables, codec: str) -> None:
     kafka.admin.produce(topic, numbered(2_000), {"compression.type": codec})
     assert values(tables.read(topic)) == [b"%d" % n for n in range(2_000)]
 
 
-def test_transactions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_transactions(kafka: RealKafka, topic: str, tables: Tables) -> None:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": kafka.bootstrap(), "transactional.id": uuid.uuid4().hex}
     )
@@ -159,7 +159,7 @@ def test_transactions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
     assert tables.read(topic).count() == 60
 
 
-def test_the_brokers_timestamps(kafka: KafkaCluster, tables: Tables) -> None:
+def test_the_brokers_timestamps(kafka: RealKafka, tables: Tables) -> None:
     topic = kafka.admin.create_topic(
         f"appended-{uuid.uuid4().hex[:8]}", config={"message.timestamp.type": "LogAppendTime"}
     )
@@ -168,7 +168,7 @@ def test_the_brokers_timestamps(kafka: KafkaCluster, tables: Tables) -> None:
 
 
 @since(4, 1, "pushed filters")
-def test_filters_reduce_ranges(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_filters_reduce_ranges(kafka: RealKafka, topic: str, tables: Tables) -> None:
     now_ms = int(time.time() * 1_000) - 100_000
     kafka.admin.produce(topic, numbered(100, first_ms=now_ms))
     options = {"tandem.filterPushdown": "true", "maxRecordsPerPartition": "10"}
@@ -181,7 +181,7 @@ def test_filters_reduce_ranges(kafka: KafkaCluster, topic: str, tables: Tables) 
     assert (frame.where(at).rdd.getNumPartitions(), frame.where(at).count()) == (1, 10)
 
 
-def test_deleted_records(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_deleted_records(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(20))
     kafka.admin.delete_records(topic, {0: 15})
     start = json.dumps({topic: {"0": 10}})
@@ -191,7 +191,7 @@ def test_deleted_records(kafka: KafkaCluster, topic: str, tables: Tables) -> Non
     assert values(rest) == [b"%d" % n for n in range(15, 20)]
 
 
-def test_a_limit_ends_the_reading(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_limit_ends_the_reading(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [b"x" * 1_000] * 20_000)
     assert len(tables.read(topic).limit(10).collect()) == 10
     assert tables.read(topic).count() == 20_000

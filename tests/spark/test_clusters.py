@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
 from benchmarks.spark.processes import executor_of
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.cluster_job import ClusterJob
 from tests.spark.jobs import PATIENCE_S, Job, launch, until
 from tests.spark.session import Tables, since
@@ -32,7 +32,7 @@ ROWS = 6_000
 
 
 @pytest.fixture
-def job(kafka: KafkaCluster, topic: str, cluster: StandaloneCluster, tmp_path: Path) -> ClusterJob:
+def job(kafka: RealKafka, topic: str, cluster: StandaloneCluster, tmp_path: Path) -> ClusterJob:
     """A job over a topic with records."""
     records = [Record(b"%0200d" % n, partition=n % 3) for n in range(ROWS)]
     kafka.admin.produce(topic, records)

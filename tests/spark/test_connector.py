@@ -10,8 +10,8 @@ import confluent_kafka
 import pytest
 
 from benchmarks.spark.connector import connector_jars, connector_version
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables
 
 pytestmark = pytest.mark.skipif(
@@ -22,7 +22,7 @@ OURS, THEIRS = "tandem_kafka", "kafka"
 
 
 @pytest.fixture(scope="module")
-def awkward(kafka: KafkaCluster) -> list[str]:
+def awkward(kafka: RealKafka) -> list[str]:
     """Topics with codecs, LogAppendTime, transactions and compaction."""
     mark = uuid.uuid4().hex[:8]
     names = []
@@ -46,7 +46,7 @@ def _record(number: int) -> Record:
     return Record(value, key, number % 2, 0, many if number % 3 == 0 else [])
 
 
-def _transactions(kafka: KafkaCluster, topic: str) -> None:
+def _transactions(kafka: RealKafka, topic: str) -> None:
     config = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": topic}
     producer = confluent_kafka.Producer(config)
     producer.init_transactions(30)
@@ -58,7 +58,7 @@ def _transactions(kafka: KafkaCluster, topic: str) -> None:
         (producer.abort_transaction if number % 3 == 1 else producer.commit_transaction)(30)
 
 
-def _compacted(kafka: KafkaCluster, name: str) -> str:
+def _compacted(kafka: RealKafka, name: str) -> str:
     """Create gaps: wait until the log cleaner has compacted the topic."""
     config = {
         "cleanup.policy": "compact",
@@ -81,7 +81,7 @@ def _compacted(kafka: KafkaCluster, name: str) -> str:
     return name
 
 
-def _count(kafka: KafkaCluster, name: str) -> int:
+def _count(kafka: RealKafka, name: str) -> int:
     config = {
         "bootstrap.servers": kafka.bootstrap(),
         "group.id": "counting",
@@ -123,7 +123,7 @@ def test_all_rows_are_equal(
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize("unfinished", [False, True])
 def test_a_checkpoint_of_the_connector_is_continued(
-    kafka: KafkaCluster, topic: str, tables: Tables, unfinished: bool
+    kafka: RealKafka, topic: str, tables: Tables, unfinished: bool
 ) -> None:
     produced = 0
 
@@ -143,7 +143,7 @@ def test_a_checkpoint_of_the_connector_is_continued(
     assert found == [(partition, at) for partition in (0, 1) for at in range(produced)]
 
 
-def test_sinks_choose_the_same_partitions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_sinks_choose_the_same_partitions(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """A key goes to the same partition with both sinks."""
     frame = tables.spark.range(200).selectExpr("string(id) key", "string(id) value")
     copies = []

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import ROOT, environment
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
@@ -37,7 +37,7 @@ def test_imports_before_a_fork_start_no_threads_and_open_no_sockets() -> None:
     assert done.stdout.split() == ["1", "0"]
 
 
-def test_a_job_reads_with_the_daemon(kafka: KafkaCluster) -> None:
+def test_a_job_reads_with_the_daemon(kafka: RealKafka) -> None:
     kafka.admin.create_topic("daemon", 3)
     kafka.admin.produce("daemon", [Record(b"value", partition=n % 3) for n in range(90)])
     done = subprocess.run(

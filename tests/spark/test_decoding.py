@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.registry import SchemaRegistry
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, by_offset, since
 from tests.spark.test_decoding_bytes import AT, EVERYTHING, ROW
 
@@ -52,7 +52,7 @@ def decoded(tables: Tables, topic: str, column: Any) -> list[Any]:
 @pytest.mark.timeout(400)
 @since(4, 1, "functions on Arrow columns")
 def test_avro_of_two_versions(
-    kafka: KafkaCluster, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
+    kafka: RealKafka, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
 ) -> None:
     old = {
         "type": "record",
@@ -91,7 +91,7 @@ def _local(at: dt.datetime) -> dt.datetime:
 @pytest.mark.timeout(400)
 @since(4, 1, "functions on Arrow columns")
 def test_protobuf(
-    kafka: KafkaCluster, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
+    kafka: RealKafka, topic: str, tables: Tables, registry: SchemaRegistry, client: Any
 ) -> None:
     messages = pytest.importorskip("tests.spark.messages")
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -139,7 +139,7 @@ def test_protobuf(
         from_protobuf("value", registry={"url": registry.url}, message=tree)
 
 
-def test_json(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_json(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [b'{"id": 1, "to": {"city": "Kiel"}}', b'{"id": null}'])
     kafka.admin.produce(topic, [Record(None, b"tombstone")])
     schema = "id long, to struct<city: string>"
@@ -241,7 +241,7 @@ def test_json_is_parsed_once(tables: Tables, mode: str, framed: bool) -> None:
 @filters_once
 @pytest.mark.parametrize("mode", ["failfast", "permissive"])
 def test_a_filter_does_not_parse_again(
-    tables: Tables, topic: str, kafka: KafkaCluster, mode: str
+    tables: Tables, topic: str, kafka: RealKafka, mode: str
 ) -> None:
     value = b'{"id": 1, "cents": 5}'
     kafka.admin.produce(topic, [value] * 3)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import environment
 from tests.spark.session import Tables, since
 from tests.spark.standalone import HOME
@@ -18,7 +18,7 @@ from tests.spark.standalone import HOME
 @pytest.mark.timeout(360)
 @pytest.mark.partitions(4)
 @since(4, 2, "rate limits")
-def test_a_stream_on_two_executors(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_stream_on_two_executors(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 4) for n in range(2_000)])
     command = [sys.executable, "-m", "tests.spark.writer_job", kafka.bootstrap(), topic]
     ran = subprocess.run(

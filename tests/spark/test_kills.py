@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.spark.processes import is_running, runs_tasks, workers
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
 from tests.spark.session import Tables, since
 
@@ -73,7 +73,7 @@ def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
 def test_no_record_is_lost_or_duplicated(
-    kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]
+    kafka: RealKafka, topic: str, tables: Tables, jobs: list[Job]
 ) -> None:
     chance = seeded()
     total = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
 from tests.spark.session import since  # skips all of this without pyspark
@@ -24,7 +24,7 @@ _PAGES = [
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A broker with the topics that the pages name."""
-    with KafkaCluster() as kafka:
+    with RealKafka() as kafka:
         for topic in (*TOPICS, "totals"):
             kafka.admin.create_topic(topic, PARTITIONS)
         with orders_arrive(kafka.bootstrap()):

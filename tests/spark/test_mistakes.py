@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.spark.mistakes import first_line, run_script, without
 from tests.spark.session import SPARK, Tables
 
@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.fixture
-def lost(kafka: KafkaCluster, topic: str) -> str:
+def lost(kafka: RealKafka, topic: str) -> str:
     """A topic with twenty records, of which ten are deleted."""
     kafka.admin.produce(topic, [b"%d" % n for n in range(20)])
     kafka.admin.delete_records(topic, {0: 10})

@@ -9,7 +9,7 @@ import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.types import TopicPartition
 
 import pyarrow as pa  # isort: skip
@@ -131,7 +131,7 @@ def test_the_prefix_of_client_names() -> None:
     assert names(parsed(groupIdPrefix="job", kafka__group__id="group")) == [None, None]
 
 
-def test_a_given_group_is_not_joined(kafka: KafkaCluster, topic: str) -> None:
+def test_a_given_group_is_not_joined(kafka: RealKafka, topic: str) -> None:
     kafka.admin.produce(topic, [b"x"] * 10)
     servers = {"kafka__bootstrap__servers": kafka.bootstrap(), "subscribe": topic}
     options = parsed(**servers, kafka__group__id=f"group-of-{topic}")

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip
@@ -30,12 +30,12 @@ AT_ONCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[KafkaCluster]:
-    with KafkaCluster(authorizer=True) as cluster:
+def guarded() -> Iterator[RealKafka]:
+    with RealKafka(authorizer=True) as cluster:
         yield cluster
 
 
-def allow(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
+def allow(cluster: RealKafka, kind: ResourceType, name: str, operation: AclOperation) -> None:
     right = AclBinding(
         kind,
         name,
@@ -50,7 +50,7 @@ def allow(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOp
 
 
 def test_each_missing_right_is_named_and_the_sink_works_once_all_are_given(
-    guarded: KafkaCluster,
+    guarded: RealKafka,
 ) -> None:
     """No right on the cluster is needed, as since Kafka 2.8."""
     topic = guarded.admin.create_topic(f"sink-{uuid.uuid4().hex[:8]}")

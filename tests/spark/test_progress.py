@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import PATIENCE_S, Tables, since
 
 from tandem_kafka.spark.progress import (  # isort: skip
@@ -25,9 +25,7 @@ LAG = StreamLag("orders", "id", 3, 250, 40, {TopicPartition("t", 0): 5, TopicPar
 
 @pytest.mark.partitions(2)
 @since(4, 2, "latest offsets in the progress")
-def test_a_listener_logs_the_lag(
-    kafka: KafkaCluster, topic: str, tables: Tables, caplog: Any
-) -> None:
+def test_a_listener_logs_the_lag(kafka: RealKafka, topic: str, tables: Tables, caplog: Any) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(100)])
     lags: list[StreamLag] = []
     listener = LagListener(lags.append)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import ROOT, environment
 from tests.spark.mistakes import run_script
 from tests.spark.session import since
@@ -25,7 +25,7 @@ SPARKS = re.compile(
 @pytest.mark.slow
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
-def test_a_stream_of_twenty_batches(kafka: KafkaCluster, topic: str, tmp_path: Path) -> None:
+def test_a_stream_of_twenty_batches(kafka: RealKafka, topic: str, tmp_path: Path) -> None:
     kafka.admin.produce(topic, [Record(b"%d" % n, partition=n % 2) for n in range(10_000)])
     job = ROOT / "tests" / "spark" / "writer_job.py"
     ran = run_script(job, kafka.bootstrap(), topic, str(tmp_path), environment=environment())

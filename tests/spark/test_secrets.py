@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 
 from tandem_kafka.spark.options import SourceOptions  # isort: skip - needs pyspark, see session
@@ -37,7 +37,7 @@ SECRETS = (PASSWORD, KEY_PASSWORD, WRONG)
 
 
 @pytest.fixture
-def secured(kafka: KafkaCluster, tmp_path: Path) -> dict[str, str]:
+def secured(kafka: RealKafka, tmp_path: Path) -> dict[str, str]:
     files = kafka.certificates
     key = load_pem_private_key(files.client_key.read_bytes(), password=None)
     locked = BestAvailableEncryption(KEY_PASSWORD.encode())
@@ -61,7 +61,7 @@ def secured(kafka: KafkaCluster, tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_job_shows_no_secrets(
-    kafka: KafkaCluster, topic: str, secured: dict[str, str], tmp_path: Path
+    kafka: RealKafka, topic: str, secured: dict[str, str], tmp_path: Path
 ) -> None:
     """Checks Spark's log at INFO, plans, progress, checkpoint and web pages."""
     kafka.admin.produce(topic, [b"x"] * 10)
@@ -86,7 +86,7 @@ def test_a_job_shows_no_secrets(
 
 
 def test_our_logs_and_objects_show_no_secrets(
-    kafka: KafkaCluster, topic: str, secured: dict[str, str], caplog: pytest.LogCaptureFixture
+    kafka: RealKafka, topic: str, secured: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Checks the log at DEBUG, and repr() of all objects made from options."""
     caplog.set_level(logging.DEBUG)

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
-from tandem_kafka.testing.kafka.broker import KafkaCluster
+from tandem_kafka.testing.kafka import RealKafka
 from tests.spark.jobs import ROOT
 from tests.spark.mistakes import first_line, without
 from tests.spark.standalone import HOME, QUICK_START, StandaloneCluster
@@ -56,7 +56,7 @@ def copy_package(folder: Path) -> None:
 class Submission:
     """A job for spark-submit on a cluster."""
 
-    def __init__(self, cluster: StandaloneCluster, kafka: KafkaCluster, topic: str) -> None:
+    def __init__(self, cluster: StandaloneCluster, kafka: RealKafka, topic: str) -> None:
         self._cluster = cluster
         target = kafka.admin.create_topic(f"{topic}-copy")
         kafka.admin.produce(topic, [b"%d" % n for n in range(20)])
@@ -97,7 +97,7 @@ class Submission:
 
 
 @pytest.fixture
-def submission(cluster: StandaloneCluster, kafka: KafkaCluster, topic: str) -> Submission:
+def submission(cluster: StandaloneCluster, kafka: RealKafka, topic: str) -> Submission:
     return Submission(cluster, kafka, topic)
 
 

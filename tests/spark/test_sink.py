@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
 
@@ -97,7 +97,7 @@ def test_the_option_topic_overrides_the_column(topic: str, tables: Tables) -> No
     assert {int(r.value) for r in tables.read(topic).collect()} == set(range(1_000))
 
 
-def test_a_stream_from_topic_to_topic(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_stream_from_topic_to_topic(kafka: RealKafka, topic: str, tables: Tables) -> None:
     target = kafka.admin.create_topic(f"{topic}-copy")
     for _ in range(2):
         kafka.admin.produce(topic, [Record(b"%d" % n, b"key") for n in range(50)])
@@ -142,7 +142,7 @@ def _columns(select: str) -> list[str]:
     return select.split(", ")
 
 
-def test_a_secured_cluster(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_secured_cluster(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """Reads and writes with the security options of the Java client."""
     login = f'PlainLoginModule required username="alice" password="{PASSWORD}";'
     secured = {

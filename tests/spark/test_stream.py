@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, since
 
 
@@ -42,7 +42,7 @@ def forget(tables: Tables, kind: str, batch: int, name: str = "out") -> None:
 
 
 @pytest.mark.partitions(2)
-def test_restarts_and_new_partitions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_restarts_and_new_partitions(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(20, 2))
     tables.finish(tables.stream(topic))
     assert offsets_of(tables) == whole(p0=10, p1=10)
@@ -55,7 +55,7 @@ def test_restarts_and_new_partitions(kafka: KafkaCluster, topic: str, tables: Ta
 
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
-def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_rate_limit_and_lag(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(100, 2))
     query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=30))
     assert rows_per_batch(query) == [30, 30, 30, 10]
@@ -68,7 +68,7 @@ def test_a_rate_limit_and_lag(kafka: KafkaCluster, topic: str, tables: Tables) -
 
 
 @since(4, 2, "rate limits")
-def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_repeated_batch_is_the_same(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(50))
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=20))
     kafka.admin.produce(topic, numbered(50))
@@ -83,7 +83,7 @@ def test_a_repeated_batch_is_the_same(kafka: KafkaCluster, topic: str, tables: T
 @pytest.mark.parametrize("starting", ["latest", "earliest"])
 @since(4, 2, "offsets of the batch start")
 def test_a_first_batch_that_never_finished(
-    kafka: KafkaCluster, topic: str, tables: Tables, starting: str
+    kafka: RealKafka, topic: str, tables: Tables, starting: str
 ) -> None:
     """Records that arrive between the first and the second start belong to the stream."""
     kafka.admin.produce(topic, numbered(10))
@@ -102,9 +102,7 @@ def test_a_first_batch_that_never_finished(
 
 
 @since(4, 2, "offsets of the batch start")
-def test_a_repeated_first_batch_starts_where_it_was_planned(
-    kafka: KafkaCluster, topic: str
-) -> None:
+def test_a_repeated_first_batch_starts_where_it_was_planned(kafka: RealKafka, topic: str) -> None:
     """The first batch keeps its range, even though Spark asks for the start again."""
     from tandem_kafka.spark.schema import full_schema
     from tandem_kafka.spark.stream import stream_reader
@@ -133,14 +131,14 @@ def test_a_repeated_first_batch_starts_where_it_was_planned(
     again.stop()
 
 
-def test_a_new_stream_reads_immediately(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_new_stream_reads_immediately(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     query = tables.finish(tables.stream(topic))
     assert [p["numInputRows"] for p in query.recentProgress] == [10]
 
 
 def test_records_that_arrive_while_the_stream_runs(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     stream = tables.stream(topic, startingOffsets="latest", commitOffsetsToGroup=f"lag-{topic}")
     query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
@@ -155,14 +153,14 @@ def test_records_that_arrive_while_the_stream_runs(
     assert _committed(kafka, f"lag-{topic}") >= 10
 
 
-def _committed(kafka: KafkaCluster, group: str) -> int:
+def _committed(kafka: RealKafka, group: str) -> int:
     partitions = [ConsumerGroupTopicPartitions(group)]
     found = kafka.admin.client.list_consumer_group_offsets(partitions)[group].result(30)
     return max(each.offset for each in found.topic_partitions)
 
 
 @since(4, 2, "rate limits")
-def test_a_batch_waits_for_the_minimum(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_batch_waits_for_the_minimum(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     stream = tables.stream(topic, minOffsetsPerTrigger=20, maxTriggerDelay="1h")
     query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
@@ -174,7 +172,7 @@ def test_a_batch_waits_for_the_minimum(kafka: KafkaCluster, topic: str, tables: 
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_records_deleted_after_the_start(
-    kafka: KafkaCluster, topic: str, tables: Tables, fail: bool
+    kafka: RealKafka, topic: str, tables: Tables, fail: bool
 ) -> None:
     kafka.admin.produce(topic, numbered(10))
     tables.finish(tables.stream(topic))
@@ -190,7 +188,7 @@ def test_records_deleted_after_the_start(
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_deleted_topic(kafka: KafkaCluster, topic: str, tables: Tables, fail: bool) -> None:
+def test_a_deleted_topic(kafka: RealKafka, topic: str, tables: Tables, fail: bool) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
     for name in (topic, other):
         kafka.admin.produce(name, numbered(5))
@@ -206,7 +204,7 @@ def test_a_deleted_topic(kafka: KafkaCluster, topic: str, tables: Tables, fail: 
         assert len(tables.written()) == 15
 
 
-def test_explicit_offsets_and_ranges(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_explicit_offsets_and_ranges(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(100))
     start = json.dumps({topic: {"0": 10}})
     stream = tables.stream(topic, startingOffsets=start, maxRecordsPerPartition=20)

@@ -11,8 +11,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.session import Tables, since
 from tests.spark.test_stream import numbered, offsets_of, rows_per_batch, whole
 
@@ -46,9 +46,7 @@ def counts(query: Any) -> list[int]:
 # --- topics and records ------------------------------------------------------------------------
 
 
-def test_new_topics_and_partitions_are_read(
-    kafka: KafkaCluster, topic: str, tables: Tables
-) -> None:
+def test_new_topics_and_partitions_are_read(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """They are added while a query with a pattern runs, and while it does not."""
     kafka.admin.produce(topic, numbered(10))
     names = [topic, f"{topic}-second", f"{topic}-third"]
@@ -78,7 +76,7 @@ def test_new_topics_and_partitions_are_read(
 
 
 @since(4, 2, "rate limits")
-def test_aborted_and_open_transactions(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_aborted_and_open_transactions(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """A batch of aborted records is empty. Reading waits for an open transaction."""
     settings = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": uuid.uuid4().hex}
     producer = confluent_kafka.Producer(settings)
@@ -112,7 +110,7 @@ def test_aborted_and_open_transactions(kafka: KafkaCluster, topic: str, tables: 
 
 
 @pytest.mark.partitions(3)
-def test_assigned_partitions_since_a_time(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_assigned_partitions_since_a_time(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """Reads some columns, with headers, in more tasks than partitions."""
     now_ms = int(time.time() * 1_000) - 100_000
     for partition in range(3):
@@ -140,7 +138,7 @@ def test_assigned_partitions_since_a_time(kafka: KafkaCluster, topic: str, table
 
 
 @pytest.mark.partitions(2)
-def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_time_for_each_partition(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """Without a record at or after the time, the result is an error or the end."""
     now_ms = int(time.time() * 1_000) - 100_000
     for partition in range(2):
@@ -163,7 +161,7 @@ def test_a_time_for_each_partition(kafka: KafkaCluster, topic: str, tables: Tabl
 
 @pytest.mark.parametrize("way", ["latest", "-1 each", "too young", "too far"])
 @since(4, 2, "offsets of the batch start")
-def test_a_start_that_moves_past_the_end(kafka: KafkaCluster, topic: str, way: str) -> None:
+def test_a_start_that_moves_past_the_end(kafka: RealKafka, topic: str, way: str) -> None:
     """Trigger.AvailableNow fixes the end first; records may come before the start is requested."""
     each = {"latest": "latest", "-1 each": json.dumps({topic: {"0": -1}})}
     options = {
@@ -195,9 +193,7 @@ def test_a_start_that_moves_past_the_end(kafka: KafkaCluster, topic: str, way: s
 
 
 @since(4, 2, "rate limits")
-def test_the_wait_for_the_minimum_is_limited(
-    kafka: KafkaCluster, topic: str, tables: Tables
-) -> None:
+def test_the_wait_for_the_minimum_is_limited(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(10))
     stream = tables.stream(topic, minOffsetsPerTrigger=1_000, maxTriggerDelay="2s")
     began = time.monotonic()
@@ -211,7 +207,7 @@ def test_the_wait_for_the_minimum_is_limited(
 
 @since(4, 2, "rate limits")
 def test_records_that_arrive_after_available_now(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     """They belong to the next run, and the run does not wait for a minimum."""
     kafka.admin.produce(topic, numbered(50))
@@ -227,7 +223,7 @@ def test_records_that_arrive_after_available_now(
 
 
 @since(4, 2, "rate limits")
-def test_trigger_once(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_trigger_once(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """One batch reads all existing records, regardless of the limit."""
     kafka.admin.produce(topic, numbered(50))
     stream = tables.stream(topic, maxOffsetsPerTrigger=20)

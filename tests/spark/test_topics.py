@@ -7,26 +7,26 @@ from typing import Any
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.types import TopicPartition
 
 from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip - see session
 from tandem_kafka.spark.options import SourceOptions  # isort: skip
 
 
-def cluster(kafka: KafkaCluster, **options: Any) -> Cluster:
+def cluster(kafka: RealKafka, **options: Any) -> Cluster:
     given = {"kafka.bootstrap.servers": kafka.bootstrap(), **options}
     return Cluster(SourceOptions.parse(given, streaming=True))
 
 
-def until_deleted(kafka: KafkaCluster, topic: str) -> None:
+def until_deleted(kafka: RealKafka, topic: str) -> None:
     while topic in kafka.admin.client.list_topics(timeout=30).topics:
         pass
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
-def test_each_batch_looks_up_topics(kafka: KafkaCluster, topic: str, way: str) -> None:
+def test_each_batch_looks_up_topics(kafka: RealKafka, topic: str, way: str) -> None:
     """Cached metadata may be five minutes old, but new partitions are found immediately."""
     with cluster(kafka, **{way: topic}) as planner:
         first = planner.partitions()
@@ -45,7 +45,7 @@ def test_each_batch_looks_up_topics(kafka: KafkaCluster, topic: str, way: str) -
 
 
 def test_stale_metadata_is_requested_again(
-    monkeypatch: pytest.MonkeyPatch, kafka: KafkaCluster
+    monkeypatch: pytest.MonkeyPatch, kafka: RealKafka
 ) -> None:
     here, there = TopicPartition("a", 0), TopicPartition("a", 1)
     planner = cluster(kafka, subscribe="a")

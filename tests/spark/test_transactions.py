@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
 from tests.spark.session import Tables, since
 
@@ -21,7 +21,7 @@ from tandem_kafka.spark.producing import DeliveryError  # isort: skip
 from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
 
 
-def options(kafka: KafkaCluster, topic: str | None, **more: str) -> SinkOptions:
+def options(kafka: RealKafka, topic: str | None, **more: str) -> SinkOptions:
     given = {"kafka.bootstrap.servers": kafka.bootstrap(), "tandem.transactionalIdPrefix": "p"}
     return SinkOptions.parse(given | ({} if topic is None else {"topic": topic}) | more)
 
@@ -38,9 +38,7 @@ def committed(tables: Tables, topic: str, level: str = "read_committed") -> list
     return sorted(int(row.value) for row in found)
 
 
-def test_a_repeated_task_writes_its_rows_once(
-    kafka: KafkaCluster, topic: str, tables: Tables
-) -> None:
+def test_a_repeated_task_writes_its_rows_once(kafka: RealKafka, topic: str, tables: Tables) -> None:
     write = TaskWrite(f"{topic}-sink", "query q", 7, 0)
     for _ in range(3):
         deliver_once(iter([values(1, 2), values(), values(3)]), options(kafka, topic), write)
@@ -52,7 +50,7 @@ def test_a_repeated_task_writes_its_rows_once(
 
 
 def test_a_repeated_task_may_begin_with_another_topic(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     other = kafka.admin.create_topic(f"{topic}-other")
     write = TaskWrite(f"{topic}-sink", "query q", 0)
@@ -63,7 +61,7 @@ def test_a_repeated_task_may_begin_with_another_topic(
 
 
 def test_a_later_attempt_fences_an_earlier_one(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     """The first attempt is slow and still running, as in speculative execution."""
     write = TaskWrite(f"{topic}-sink", "query q", 0)
@@ -93,7 +91,7 @@ def test_a_later_attempt_fences_an_earlier_one(
 
 
 def test_rows_of_a_failed_attempt_are_not_read(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     write = TaskWrite(f"{topic}-sink", "query q", 0)
 
@@ -109,7 +107,7 @@ def test_rows_of_a_failed_attempt_are_not_read(
     assert committed(tables, topic) == list(range(5))
 
 
-def test_a_task_repeated_with_different_rows_fails(kafka: KafkaCluster, topic: str) -> None:
+def test_a_task_repeated_with_different_rows_fails(kafka: RealKafka, topic: str) -> None:
     write = TaskWrite(f"{topic}-sink", "query q", 0)
     deliver_once(iter([values(1, 2)]), options(kafka, topic), write)
     with pytest.raises(DeliveryError, match=r"repeated with 1 rows, .*has 2 rows"):
@@ -117,7 +115,7 @@ def test_a_task_repeated_with_different_rows_fails(kafka: KafkaCluster, topic: s
 
 
 def test_a_late_attempt_of_an_earlier_batch_writes_nothing(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     """An executor that was cut off may make such an attempt."""
     old, new = (TaskWrite(f"{topic}-sink", "query q", 0, batch) for batch in (9, 10))
@@ -165,7 +163,7 @@ def test_a_batch_query_with_an_epoch_is_written_once(topic: str, tables: Tables)
 class Copying:
     """A stream between two topics whose driver is killed and restarted."""
 
-    def __init__(self, kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]) -> None:
+    def __init__(self, kafka: RealKafka, topic: str, tables: Tables, jobs: list[Job]) -> None:
         self.kafka, self.topic, self.tables, self.jobs = kafka, topic, tables, jobs
         self.target = kafka.admin.create_topic(f"{topic}-copy", 2)
         self.total = 0
@@ -200,7 +198,7 @@ class Copying:
 
 
 @pytest.fixture
-def copying(kafka: KafkaCluster, topic: str, tables: Tables, jobs: list[Job]) -> Copying:
+def copying(kafka: RealKafka, topic: str, tables: Tables, jobs: list[Job]) -> Copying:
     return Copying(kafka, topic, tables, jobs)
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from benchmarks.spark.processes import connections, runs_tasks, workers
+from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.broker import KafkaCluster
 from tandem_kafka.types import TopicPartition
 from tests.spark.session import Tables, since
 
@@ -23,7 +23,7 @@ from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip - needs py
 
 
 @pytest.fixture
-def options(kafka: KafkaCluster) -> dict[str, Any]:
+def options(kafka: RealKafka) -> dict[str, Any]:
     return {"bootstrap_servers": kafka.bootstrap(), "auto_offset_reset": "none"}
 
 
@@ -72,7 +72,7 @@ def test_a_fork_has_no_consumers(options: dict[str, Any]) -> None:
 
 
 def test_no_fetch_goes_beyond_the_range(
-    kafka: KafkaCluster, topic: str, options: dict[str, Any]
+    kafka: RealKafka, topic: str, options: dict[str, Any]
 ) -> None:
     """A parked consumer sends nothing."""
     kafka.admin.produce(topic, [b"x" * 1_000] * 20_000)
@@ -167,7 +167,7 @@ def test_imports_start_nothing() -> None:
 @pytest.mark.partitions(2)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
-def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_batches_share_consumers(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """Thirty batches of two tasks need no more connections than the first ones."""
     port = int(kafka.bootstrap().rpartition(":")[2])
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(60)])
@@ -203,7 +203,7 @@ def test_batches_share_consumers(kafka: KafkaCluster, topic: str, tables: Tables
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
 def test_200_batches_leave_no_more_resources_than_20(
-    kafka: KafkaCluster, topic: str, tables: Tables
+    kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(402)])
     query = (
@@ -230,7 +230,7 @@ def test_200_batches_leave_no_more_resources_than_20(
 
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
-def test_a_killed_worker(kafka: KafkaCluster, topic: str, tables: Tables) -> None:
+def test_a_killed_worker(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """Spark repeats the batch on a new worker."""
     kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(100)])
     tables.finish(tables.stream(topic, maxOffsetsPerTrigger=50))

@@ -9,6 +9,7 @@ import click
 
 from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.testing.cluster.releases import RELEASES
+from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
 
 
 @click.command()
@@ -47,11 +48,15 @@ from tandem_kafka.testing.cluster.releases import RELEASES
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of what the faults leave open."
 )
+@click.option(
+    "--kafka", "real", is_flag=False, flag_value=KAFKA_VERSION, metavar="[VERSION]",
+    help=f"A real Kafka instead, {KAFKA_VERSION} without a version; downloaded once.",
+)  # fmt: skip
 def command(**given: Any) -> None:
     """Run a cluster in this process until Ctrl-C, and print its address.
 
-    It needs no Java. It is the simulated cluster of tandem-kafka's own tests, and serves clients in
-    any language, with the faults of a file if one is given.
+    It is the simulated cluster of tandem-kafka's own tests, and serves clients in any language,
+    with the faults of a file if one is given; with --kafka it is a real Kafka. Neither needs Java.
     """
     from tandem_kafka.testing.fault_plan import FaultPlan
     from tandem_kafka.testing.serving import Served, serve
@@ -67,6 +72,8 @@ def command(**given: Any) -> None:
     given["users"] = {name: password for name, _, password in logins}
     try:
         serve(Served(**given))
+    except (RuntimeError, ValueError) as error:
+        raise CommandError(str(error), usage=isinstance(error, ValueError)) from None
     except OSError as error:
         raise CommandError(
             f"port {given['port']} cannot be used: {os.strerror(error.errno or 0)}"

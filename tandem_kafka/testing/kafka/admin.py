@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -90,6 +92,16 @@ class ClusterAdmin:
             self._finish(self.client.create_partitions([more]))
         self._wait_for_leaders(name, partitions)
         return name
+
+    def new_topic(self, like: str, partitions: int = 1) -> str:
+        """Create a topic with a name that no other has; returns it.
+
+        Args:
+            like: What the name begins with, for example the name of a test.
+            partitions: The number of partitions.
+        """
+        readable = re.sub(r"[^A-Za-z0-9_-]+", "-", like).strip("-")[:80]
+        return self.create_topic(f"{readable}-{uuid.uuid4().hex[:8]}", partitions)
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Increase the number of partitions of a topic."""

@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from tandem_kafka.testing.kafka.admin import ClusterAdmin
+from tandem_kafka.testing.kafka.jars import chosen_version, classpath, release_of
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.process import BrokerProcess
-from tandem_kafka.testing.kafka.security import Certificates
+from tandem_kafka.testing.kafka.security import Certificates, login_options, tls_options
 from tandem_kafka.testing.kafka.settings import (
     LISTENERS,
     BrokerAddress,
@@ -35,43 +36,60 @@ _AUTHORIZER: Final = {
 }
 
 
-class KafkaCluster:
-    """A context manager that starts brokers on free loopback ports, and stops them.
+class RealKafka:
+    """A context manager that starts brokers on free ports of 127.0.0.1, and stops them.
 
     Every broker listens for PLAINTEXT, SASL_PLAINTEXT, SSL and SASL_SSL. The SASL mechanisms are
     PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with the users of `tandem_kafka.testing.kafka.security`.
+    The data is in a temporary folder. No broker outlives the process that started it, even if that
+    is killed.
 
     Args:
         brokers: The number of brokers. Ids begin with 1; broker n is in the rack `rack-<n>`.
-        config: Broker settings that extend or replace `broker_settings`, or a function that returns
-            them, given the certificates.
+        version: The version of Kafka, 3.5.0 or newer; without it that of TANDEM_KAFKA_TEST_VERSION,
+            or KAFKA_VERSION.
+        security: The listener that `bootstrap()` and `options()` are for.
+        properties: Broker settings that extend or replace `broker_settings`, or a function that
+            returns them, given the certificates.
         listeners: The security protocols of additional listeners, by name.
         authorizer: Whether users need permissions (anonymous users and `admin` do not).
         jvm_options: Options of the brokers' JVMs.
         plugins: A folder of Java classes that the settings name.
         advertise: Returns the advertised ports of a broker by listener, if they differ.
+
+    Raises:
+        DownloadError: On entry: Kafka is not in the cache, and cannot be downloaded.
+        RuntimeError: On entry: no Java fits, or a broker does not start.
+        ValueError: The version or the listener is unknown.
     """
 
     def __init__(
         self,
         brokers: int = 1,
         *,
-        config: Mapping[str, str] | Callable[[Certificates], Mapping[str, str]] | None = None,
+        version: str | None = None,
+        security: str = "PLAINTEXT",
+        properties: Mapping[str, str] | Callable[[Certificates], Mapping[str, str]] | None = None,
         listeners: Mapping[str, str] | None = None,
         authorizer: bool = False,
         jvm_options: Sequence[str] = QUICK_START,
         plugins: Path | None = None,
         advertise: Callable[[BrokerAddress], Mapping[str, int]] = lambda _: {},
     ) -> None:
+        self.version = version or chosen_version()
+        release_of(self.version)
+        protocols = {**{name: name for name in LISTENERS}, **(listeners or {})}
+        if security not in protocols:
+            raise ValueError(f"security={security!r} is not a listener; give one of {[*protocols]}")
+        self._security = security
         self._plugins = plugins
         self._folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-"))
         self.certificates = Certificates(self._folder / "certificates")
-        protocols = listeners or {}
         self.addresses = [
             replace(address, advertised=advertise(address), protocols=protocols)
-            for address in _addresses(brokers, (*LISTENERS, *protocols))
+            for address in _addresses(brokers, list(protocols))
         ]
-        given = config(self.certificates) if callable(config) else config
+        given = properties(self.certificates) if callable(properties) else properties
         extra = {**(_AUTHORIZER if authorizer else {}), **(given or {})}
         self._brokers = {
             address.node_id: self._prepare(address, extra, jvm_options)
@@ -86,7 +104,8 @@ class KafkaCluster:
         settings = broker_settings(address, self.addresses, folder / "data", self.certificates)
         properties = folder / "server.properties"
         write_properties(properties, {**settings, **extra})
-        return BrokerProcess(properties, folder / "broker.log", jvm_options, self._plugins)
+        log = folder / "broker.log"
+        return BrokerProcess(properties, log, jvm_options, self._plugins, self.version)
 
     def __enter__(self) -> Self:
         try:
@@ -106,9 +125,28 @@ class KafkaCluster:
 
     # Addresses
 
-    def bootstrap(self, listener: str = "PLAINTEXT") -> str:
-        """The brokers' addresses for clients of a listener, separated by commas."""
-        return ",".join(f"127.0.0.1:{each.ports[listener]}" for each in self.addresses)
+    def bootstrap(self, listener: str | None = None) -> str:
+        """The brokers' addresses for clients of a listener, separated by commas.
+
+        Args:
+            listener: Its name; None for that of `security`.
+        """
+        name = listener or self._security
+        return ",".join(f"127.0.0.1:{each.ports[name]}" for each in self.addresses)
+
+    def options(self, user: str = "admin") -> dict[str, str]:
+        """The options of a KafkaConsumer, and of kafka-python's clients, for `security`.
+
+        Args:
+            user: Who logs in, if the listener wants to know.
+        """
+        protocol = self.addresses[0].protocols[self._security]
+        return {
+            "bootstrap_servers": self.bootstrap(),
+            "security_protocol": protocol,
+            **login_options(protocol, user),
+            **tls_options(protocol, self.certificates),
+        }
 
     @property
     def node_ids(self) -> list[int]:
@@ -118,12 +156,13 @@ class KafkaCluster:
     @cached_property
     def admin(self) -> ClusterAdmin:
         """Creates topics, produces and deletes records."""
-        return ClusterAdmin(self.bootstrap())
+        return ClusterAdmin(self.bootstrap("PLAINTEXT"))
 
     # Start and stop; without `node_id`, of all brokers
 
     def start(self) -> None:
         """Format the storage and start all brokers."""
+        classpath(self.version)
         cluster_id = _new_cluster_id()
         with ThreadPoolExecutor(len(self._brokers)) as pool:
             for _ in pool.map(lambda broker: broker.format(cluster_id), self._brokers.values()):

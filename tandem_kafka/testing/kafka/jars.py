@@ -1,60 +1,67 @@
-"""Kafka's jars, downloaded once with Maven to a cache that all runs share."""
+"""The jars of a release of Kafka, downloaded once to a cache that all projects share."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
+import re
 from pathlib import Path
+from typing import Final
 
-KAFKA_VERSION = "4.3.0"
+from tandem_kafka.testing.kafka.cache import cache, made_once
+from tandem_kafka.testing.kafka.maven import Jars, download
 
-_POM = Path(__file__).with_name("pom.xml")
+__all__ = ["KAFKA_VERSION", "chosen_version", "classpath", "release_of"]
 
+#: The release that runs if none is named.
+KAFKA_VERSION: Final = "4.3.0"
 
-def classpath() -> str:
-    """Return the class path for a broker and Kafka's tools; downloads the jars if necessary."""
-    folder = _folder()
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be downloading
-            if not folder.is_dir():
-                _download(folder)
-    return str(folder / "*")
+#: Brokers before this release have no SCRAM users when they start without ZooKeeper.
+_OLDEST: Final = (3, 5)
+#: From this release on, Kafka logs with log4j 2.
+_LOG4J_2: Final = (4, 0)
 
 
-def _folder() -> Path:
-    chosen = os.environ.get("TANDEM_KAFKA_JARS")
-    if chosen:
-        return Path(chosen)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "tandem-kafka" / f"kafka-{KAFKA_VERSION}"
+def chosen_version() -> str:
+    """Return the release that TANDEM_KAFKA_TEST_VERSION names, or KAFKA_VERSION."""
+    return os.environ.get("TANDEM_KAFKA_TEST_VERSION") or KAFKA_VERSION
 
 
-def _download(folder: Path) -> None:
-    """Download to a temporary folder and rename it, so that an existing folder is complete."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise RuntimeError("Maven (mvn) is needed to download Kafka: install it")
-    print(f"downloading Kafka {KAFKA_VERSION} into {folder}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as scratch:
-        target = Path(scratch) / "jars"
-        done = subprocess.run(
-            [
-                *(maven, "--batch-mode", "--quiet", "--file", str(_POM)),
-                f"-Dkafka.version={KAFKA_VERSION}",
-                f"-DoutputDirectory={target}",
-                "-DincludeScope=runtime",
-                "dependency:copy-dependencies",
-            ],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise RuntimeError(f"Maven could not download Kafka:\n{done.stdout}{done.stderr}")
-        target.rename(folder)
+def release_of(version: str) -> tuple[int, int]:
+    """Return the release of a version: (4, 3) for "4.3.0".
+
+    Raises:
+        ValueError: It is no version, or RealKafka cannot run it.
+    """
+    numbers = re.match(r"(\d+)\.(\d+)\.\d+", version)
+    if numbers is None:
+        raise ValueError(f"version={version!r} is no version of Kafka; one is {KAFKA_VERSION!r}")
+    release = int(numbers[1]), int(numbers[2])
+    if release < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise ValueError(f"version={version!r} is too old; give {oldest}.0 or a newer version")
+    return release
+
+
+def classpath(version: str | None = None) -> str:
+    """Return the class path for a broker and Kafka's tools; downloads the jars if necessary.
+
+    Raises:
+        DownloadError: The jars are not in the cache, and cannot be downloaded.
+    """
+    return str(_jars(version or chosen_version()) / "*")
+
+
+def _jars(version: str) -> Path:
+    # All that the tools depend on would be twice as much; the brokers' jars are enough for some.
+    alone = [f"org.apache.kafka:kafka-tools:{version}", *_logging(version)]
+    broker = f"org.apache.kafka:kafka_2.13:{version}"
+    wanted = Jars(f"Kafka {version}", [broker], alone)
+    return made_once(cache() / f"kafka-{version}", lambda into: download(wanted, into))
+
+
+def _logging(version: str) -> list[str]:
+    """Return what Kafka logs with; its own jars have only a part of it."""
+    if release_of(version) < _LOG4J_2:
+        return ["org.slf4j:slf4j-reload4j:1.7.36", "ch.qos.reload4j:reload4j:1.2.25"]
+    names = ("log4j-api", "log4j-core", "log4j-slf4j-impl")
+    return [f"org.apache.logging.log4j:{name}:2.25.4" for name in names]

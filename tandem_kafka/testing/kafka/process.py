@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tandem_kafka.testing.kafka.jars import classpath
+from tandem_kafka.testing.kafka.java import java_command
 from tandem_kafka.testing.kafka.security import scram_credentials
 
-_LOG4J = Path(__file__).with_name("log4j2.properties")
 _READY = "Kafka Server started"
 _START_S = 180.0
 _STOP_S = 60.0
-
-
-def java_command(
-    main_class: str,
-    *arguments: str,
-    options: Sequence[str] = (),
-    log_level: str = "info",
-    classes: Path | None = None,
-) -> list[str]:
-    """Return the command that runs a class of Kafka; it logs to stdout.
-
-    Args:
-        main_class: The class.
-        *arguments: Its arguments.
-        options: Options of the JVM.
-        log_level: The lowest level to log.
-        classes: A folder of further classes.
-    """
-    java = shutil.which("java")
-    if java is None:
-        raise RuntimeError("Java 17 or newer is needed to run Kafka: no 'java' on the PATH")
-    log = (f"-Dlog4j2.configurationFile={_LOG4J}", f"-Dtests.log.level={log_level}")
-    path = classpath() if classes is None else f"{classpath()}{os.pathsep}{classes}"
-    return [java, *options, *log, "-cp", path, main_class, *arguments]
 
 
 class BrokerProcess:
     """A Kafka broker; its ports and data survive a restart."""
 
     def __init__(
-        self, properties: Path, log: Path, options: Sequence[str], classes: Path | None
+        self,
+        properties: Path,
+        log: Path,
+        options: Sequence[str],
+        classes: Path | None,
+        version: str,
     ) -> None:
+        self._version = version
         self._classes = classes
         self._properties = properties
         self._log = log
@@ -72,6 +52,7 @@ class BrokerProcess:
             *("format", "--cluster-id", cluster_id, "--config", str(self._properties)),
             *users,
             options=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+            version=self._version,
         )
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
@@ -83,7 +64,11 @@ class BrokerProcess:
             raise RuntimeError("the broker is running")
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         command = java_command(
-            "kafka.Kafka", str(self._properties), options=self._options, classes=self._classes
+            "kafka.Kafka",
+            str(self._properties),
+            options=self._options,
+            classes=self._classes,
+            version=self._version,
         )
         with self._log.open("ab") as log:
             # A new process session: Ctrl-C only reaches the tests, which then stop their brokers.
@@ -94,7 +79,7 @@ class BrokerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._watchdog = _watch(self._process.pid)
+        self._watchdog = _watch(self._process.pid, self._properties.parents[1])
 
     def wait_ready(self) -> None:
         """Wait until the broker serves requests; the error has the end of its log."""
@@ -163,10 +148,14 @@ class BrokerProcess:
             return log.read().decode(errors="replace")
 
 
-def _watch(pid: int) -> subprocess.Popen[bytes]:
-    """Start a watchdog that kills a process after this one ends: then the pipe is closed."""
+def _watch(pid: int, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a watchdog for the end of this process, however it ends: then the pipe is closed.
+
+    It kills the broker, and removes the folder of the cluster.
+    """
     return subprocess.Popen(
-        ["sh", "-c", 'cat >/dev/null; kill -9 "$0"', str(pid)],
+        ["sh", "-c", 'cat >/dev/null; kill -9 "$0"; rm -rf "$1"', str(pid), str(folder)],
         stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
     )

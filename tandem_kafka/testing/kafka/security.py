@@ -28,6 +28,17 @@ def scram_credentials() -> list[str]:
     ]
 
 
+def login_options(protocol: str, user: str) -> dict[str, str]:
+    """Return the options of a client that logs in as a user."""
+    if not protocol.startswith("SASL_"):
+        return {}
+    return {
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": user,
+        "sasl_plain_password": PASSWORD,
+    }
+
+
 class Certificates:
     """An authority, a certificate for the brokers on this machine, and one for a client.
 
@@ -54,6 +65,17 @@ class Certificates:
         client = authority.issue_cert("client@test.invalid", common_name="client")
         self.client_certificate.write_bytes(_chain(client))
         self.client_key.write_bytes(_key(client))
+
+
+def tls_options(protocol: str, certificates: Certificates) -> dict[str, str]:
+    """Return the options of a client that trusts the brokers and shows its own certificate."""
+    if not protocol.endswith("SSL"):
+        return {}
+    return {
+        "ssl_cafile": str(certificates.authority),
+        "ssl_certfile": str(certificates.client_certificate),
+        "ssl_keyfile": str(certificates.client_key),
+    }
 
 
 def write_certificate(path: Path, certificate: trustme.LeafCert) -> None:

@@ -24,7 +24,7 @@ class BrokerAddress:
 
     Attributes:
         advertised: The ports to advertise to clients instead, for example of a proxy.
-        protocols: The security protocols of additional listeners, by name.
+        protocols: The security protocol of each listener, by name.
     """
 
     node_id: int
@@ -54,7 +54,7 @@ def broker_settings(
 ) -> dict[str, str]:
     """Return the settings of a combined controller and broker, tuned for fast tests."""
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in cluster)
-    protocols = {"CONTROLLER": "PLAINTEXT", **{name: name for name in LISTENERS}, **me.protocols}
+    protocols = {"CONTROLLER": "PLAINTEXT", **me.protocols}
     replicas = str(min(3, len(cluster)))
     return {
         "node.id": str(me.node_id),
