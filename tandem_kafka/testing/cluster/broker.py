@@ -109,9 +109,7 @@ class SimBroker(BrokerState):
         what = f"{name} v{version} {len(frame)} bytes"
         self._cluster.trace.note(f"#{call.connection.number} broker {self.node_id} < {what}")
         low, high = self.offers(api_key) or (0, -1)
-        if self._cluster.users and api_key not in LOGIN and not self._has_login(call.connection):
-            call.default = lambda: CUT
-        elif api is _PRODUCE and low <= version < _PRODUCE.versions[0]:
+        if api is _PRODUCE and low <= version < _PRODUCE.versions[0]:
             call.default = lambda: CUT  # Kafka 4 has given up these formats
         elif api is not None and low <= version <= high:
             if not api.versions[0] <= version <= api.versions[1]:
@@ -126,8 +124,11 @@ class SimBroker(BrokerState):
         else:
             call.default = lambda: CUT
 
-    def _has_login(self, connection: SimConnection) -> bool:
-        login = self.logins.get(connection.number)
+    def _admits(self, call: Call) -> bool:
+        """Return whether the client may send this request: others need a login."""
+        if not self._cluster.users or call.api_key in LOGIN:
+            return True
+        login = self.logins.get(call.connection.number)
         return login is not None and login.user is not None
 
     def closed(self, connection: SimConnection) -> None:
@@ -186,6 +187,9 @@ class SimBroker(BrokerState):
     def _work(self, queue: list[Call]) -> None:
         while queue and queue[0].connection.number not in self._muted_until_ms:
             call = queue[0]
+            # Invariant: asked when its turn comes, because the login may be in front of it.
+            if not self._admits(call):
+                call.request, call.default = None, lambda: CUT
             understood = call.request is not None
             handler = self._scripts.take(call.api_key) if understood else None
             call.scripted = handler is not None

@@ -28,7 +28,8 @@ class Login(Protocol):
         """Return the answer to a token of the client.
 
         Raises:
-            SaslAuthenticationFailedError: The user or the password is wrong.
+            SaslAuthenticationFailedError: The user or the password is wrong, or the token is not
+                one of the mechanism.
         """
         ...
 
@@ -64,9 +65,11 @@ class _Plain:
 
     def receive(self, token: bytes) -> bytes:
         """Check user and password."""
-        parts = token.decode().split("\0")
+        parts = _text(token).split("\0")
         if len(parts) != 3 or self._users.get(parts[1]) != parts[2]:
             raise _rejected()
+        if parts[0] not in ("", parts[1]):
+            raise _rejected()  # nobody acts for another user
         self.user = parts[1]
         return b""
 
@@ -84,14 +87,18 @@ class _Scram:
 
     def receive(self, token: bytes) -> bytes:
         """Return the challenge for the first token, and the server's own proof for the second."""
-        return self._check(token.decode()) if self._first else self._challenge(token.decode())
+        text = _text(token)
+        return self._check(text) if self._first else self._challenge(text)
 
     def _challenge(self, first: str) -> bytes:
-        bare = first.split(",", 2)[2]
+        binding, _, rest = first.partition(",")
+        authorized, _, bare = rest.partition(",")
         fields = _fields(bare)
-        self._name = fields.get("n", "").replace("=2C", ",").replace("=3D", "=")
-        if self._name not in self._users:
+        self._name = _unescaped(fields.get("n", ""))
+        if binding not in ("n", "y") or self._name not in self._users:
             raise _rejected()
+        if _unescaped(authorized.removeprefix("a=")) not in ("", self._name):
+            raise _rejected()  # nobody acts for another user
         salt = base64.b64encode(self._nonce.encode()).decode()
         challenge = f"r={fields.get('r', '')}{self._nonce},s={salt},i={_ITERATIONS}"
         self._first = f"{bare},{challenge}"
@@ -107,7 +114,7 @@ class _Scram:
         expected = bytes(a ^ b for a, b in zip(key, signature, strict=True))
         # The last of equal fields counts: the nonce of the challenge, which has both parts.
         same_nonce = _fields(without_proof).get("r") == _fields(self._first)["r"]
-        if not same_nonce or not hmac.compare_digest(base64.b64decode(proof), expected):
+        if not same_nonce or not hmac.compare_digest(_decoded(proof), expected):
             raise _rejected()
         self.user = self._name
         verifier = self._hmac(self._hmac(salted, b"Server Key"), message)
@@ -115,6 +122,24 @@ class _Scram:
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.new(key, message, self._algorithm).digest()
+
+
+def _text(token: bytes) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise _rejected() from None
+
+
+def _decoded(proof: str) -> bytes:
+    try:
+        return base64.b64decode(proof)
+    except ValueError:
+        raise _rejected() from None
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.wire.messages import FetchRequest, FetchResponse
 
-__all__ = ["Client", "fetch", "fetched"]
+__all__ = ["Client", "fetch", "fetched", "framed"]
 
 
 class Client:
@@ -24,17 +24,31 @@ class Client:
 
     def say(self, message: Any, version: int) -> bytes | None:
         """Return the frame of the response, None if the broker cuts the connection."""
-        message.with_header(correlation_id=7, client_id="c")
-        encoded = message.encode(version=min(version, message.max_version), header=True)
-        return self.send(encoded[:2] + struct.pack(">h", version) + encoded[4:])
+        return self.send(framed(message, version))
 
     def send(self, frame: bytes) -> bytes | None:
+        """Send a frame; returns that of the response, None if the broker cuts the connection."""
+        self.post(frame)
+        return self.receive()
+
+    def post(self, frame: bytes) -> None:
+        """Send a frame without waiting."""
         self._transport.send(self._number, struct.pack(">i", len(frame)) + frame)
+
+    def receive(self) -> bytes | None:
+        """Return the next frame, None if the broker cuts the connection."""
         (event,) = self._transport.poll(60_000)
         if isinstance(event, ConnectionClosed):
             return None
         assert isinstance(event, FrameReceived)
         return bytes(event.frame)
+
+
+def framed(message: Any, version: int) -> bytes:
+    """Return a request with its header."""
+    message.with_header(correlation_id=7, client_id="c")
+    encoded = message.encode(version=min(version, message.max_version), header=True)
+    return bytes(encoded[:2] + struct.pack(">h", version) + encoded[4:])
 
 
 def fetch(simulation: Simulation, session_id: int = 0, epoch: int = 0) -> Any:

@@ -22,8 +22,8 @@ def _shake_hands(call: Call) -> Any:
     nonce = f"{cluster.random.getrandbits(96):x}" if cluster.users else ""
     login = login_with(call.request.mechanism, cluster.users, nonce) if cluster.users else None
     error = None
-    if not cluster.users:
-        error = errors.IllegalSaslStateError  # a listener without logins
+    if not cluster.users or _is_logged_in(call):
+        error = errors.IllegalSaslStateError  # a listener without logins, or a second login
     elif login is None:
         error = errors.UnsupportedSaslMechanismError
     else:
@@ -33,16 +33,26 @@ def _shake_hands(call: Call) -> Any:
     )
 
 
+def _is_logged_in(call: Call) -> bool:
+    login = call.broker.logins.get(call.connection.number)
+    return login is not None and login.user is not None
+
+
 def _authenticate(call: Call) -> Any:
     login = call.broker.logins.get(call.connection.number)
     answer, code, message = b"", 0, None
+    if login is None or login.user is not None:
+        code = error_code(errors.IllegalSaslStateError)
+        return _authenticated(b"", code, None)
     try:
-        if login is None:
-            raise errors.IllegalSaslStateError
         answer = login.receive(call.request.auth_bytes)
-    except errors.BrokerResponseError as error:
-        call.broker.logins.pop(call.connection.number, None)
+    except errors.SaslAuthenticationFailedError as error:
+        del call.broker.logins[call.connection.number]
         code, message = error_code(error), str(error.args[0]) if error.args else None
+    return _authenticated(answer, code, message)
+
+
+def _authenticated(answer: bytes, code: int, message: str | None) -> Any:
     return SaslAuthenticateResponse(
         error_code=code, error_message=message, auth_bytes=answer, session_lifetime_ms=0
     )
