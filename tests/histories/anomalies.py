@@ -1,4 +1,4 @@
-"""The anomalies of Jepsen's Kafka workload in a history, and two of ours.
+"""The anomalies of Jepsen's Kafka workload in a history, and three of ours.
 
 Values are unique. Reads are those of consumers that see committed records only. Times are compared
 within a consumer, and between consumers only for owners.
@@ -6,6 +6,7 @@ within a consumer, and between consumers only for owners.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,9 @@ class _History:
         self.places: dict[str, dict[tuple[int, int], Operation]] = defaultdict(dict)
         self.read_to: dict[int, int] = defaultdict(lambda: _NOTHING)
         self.read: set[tuple[int, str]] = set()
+        self._unknown: dict[int, int] = defaultdict(int)
         for produced in self.produced:
+            self._unknown[produced.partition] += produced.offset is None
             if produced.offset is not None and produced.outcome != "aborted":
                 self._show(produced.partition, produced.offset, produced.value, produced)
         for polled in self.polled:
@@ -59,6 +62,9 @@ class _History:
                 self._show(partition, offset, value, polled)
                 self.read.add((partition, value))
                 self.read_to[partition] = max(self.read_to[partition], offset)
+        self._offsets: dict[int, list[int]] = defaultdict(list)
+        for partition, offset in sorted(self.seen):
+            self._offsets[partition].append(offset)
 
     def _show(self, partition: int, offset: int, value: str, by: Operation) -> None:
         self.seen[partition, offset].setdefault(value, by)
@@ -66,7 +72,16 @@ class _History:
 
     def between(self, partition: int, first: int, behind: int) -> list[int]:
         """Return the offsets in a range that have a record."""
-        return [offset for offset in range(first, behind) if (partition, offset) in self.seen]
+        offsets = self._offsets[partition]
+        return offsets[bisect_left(offsets, first) : bisect_left(offsets, behind)]
+
+    def end(self, partition: int) -> int:
+        """Return an offset that no commit can pass: behind the last record and its markers.
+
+        Each value that is not known to be stored may have been, and may have ended a transaction.
+        """
+        offsets = self._offsets[partition]
+        return (offsets[-1] if offsets else 0) + 2 * (1 + self._unknown[partition])
 
 
 # --- the log -------------------------------------------------------------------------------------
@@ -106,6 +121,15 @@ def inconsistent_offsets(history: _History) -> Iterator[Anomaly]:
         if len(values) > 1:
             what = f"{partition}/{offset} has {', '.join(sorted(values))}"
             yield Anomaly("inconsistent offsets", what, tuple(values.values()))
+
+
+def phantom_reads(history: _History) -> Iterator[Anomaly]:
+    """A value was read that nobody has produced; only for histories with producers."""
+    produced = {each.value for each in history.produced}
+    for polled in history.polled if produced else ():
+        for partition, offset, value in polled.records:
+            if value not in produced:
+                yield Anomaly("phantom read", f"{value} at {partition}/{offset}", (polled,))
 
 
 def aborted_reads(history: _History) -> Iterator[Anomaly]:
@@ -184,7 +208,8 @@ def commits_ahead(history: _History) -> Iterator[Anomaly]:
         elif isinstance(each, Committed):
             for partition, offset in each.offsets:
                 # Markers of transactions are behind the last record.
-                if history.between(partition, handed_out[partition], offset):
+                ahead = history.between(partition, handed_out[partition], offset)
+                if ahead or offset > history.end(partition):
                     what = f"{partition}/{offset} is committed, {handed_out[partition]} handed out"
                     yield Anomaly("commit ahead", what, (each,))
 
@@ -202,6 +227,7 @@ def _tenures(history: _History) -> dict[int, list[tuple[Assigned, Released]]]:
     """Return the certain tenures of each partition, in the order of their beginnings."""
     begun: dict[tuple[str, int], Assigned] = {}
     tenures: dict[int, list[tuple[Assigned, Released]]] = defaultdict(list)
+    last: dict[str, float] = {}
     for each in history.operations:
         if isinstance(each, Assigned):
             begun.update({(each.consumer, partition): each for partition in each.partitions})
@@ -210,6 +236,12 @@ def _tenures(history: _History) -> dict[int, list[tuple[Assigned, Released]]]:
                 begin = begun.pop((each.consumer, partition), None)
                 if begin is not None and each.certain:
                     tenures[partition].append((begin, each))
+        elif isinstance(each, Polled):
+            last[each.consumer] = each.end
+    # Whoever has never released a partition owned it until its last poll.
+    for (consumer, partition), begin in begun.items():
+        end = Released(consumer, last.get(consumer, begin.at), (partition,))
+        tenures[partition].append((begin, end))
     return {n: sorted(owned, key=lambda tenure: tenure[0].at) for n, owned in tenures.items()}
 
 
@@ -218,6 +250,7 @@ _CHECKS: Final[Sequence[Callable[[_History], Iterable[Anomaly]]]] = (
     unseen,
     duplicates,
     inconsistent_offsets,
+    phantom_reads,
     aborted_reads,
     internal_order,
     order_between_polls,

@@ -1,0 +1,199 @@
+"""A group of verifiable consumers, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+_ROOT = Path(__file__).resolve().parents[2]
+_TIMEOUT_S = 90.0
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = _TIMEOUT_S) -> None:
+    """Wait until a condition holds."""
+    until = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < until, f"not within {timeout_s:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+class Member:
+    """One process, and what its events say.
+
+    Attributes:
+        owned: Its partitions.
+        assignments: How often it was assigned partitions.
+        revocations: How often partitions were revoked.
+        consumed: The number of records that it has read.
+        errors: What it has written to its standard error.
+    """
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.owned: set[int] = set()
+        self.assignments = self.revocations = self.consumed = 0
+        self.positions: dict[int, int] = {}
+        self.committed: dict[int, int] = {}
+        self.events: list[dict[str, Any]] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.verifiable_consumer", *arguments],
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.errors: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._listen, daemon=True),
+            threading.Thread(target=self._listen_to_errors, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            event = json.loads(line)
+            self._note(event)
+            self.events.append(event)
+
+    def _listen_to_errors(self) -> None:
+        assert self._process.stderr is not None
+        self.errors += self._process.stderr
+
+    def _note(self, event: dict[str, Any]) -> None:
+        match event["name"]:
+            case "partitions_assigned":
+                self.assignments += 1
+                self.owned |= {each["partition"] for each in event["partitions"]}
+            case "partitions_revoked":
+                self.revocations += bool(event["partitions"])
+                self.owned -= {each["partition"] for each in event["partitions"]}
+            case "records_consumed":
+                self.consumed += event["count"]
+                for each in event["partitions"]:
+                    self.positions[each["partition"]] = each["maxOffset"] + 1
+            case "offsets_committed" if event["success"]:
+                self.committed.update({e["partition"]: e["offset"] for e in event["offsets"]})
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def stop(self, *, clean: bool = True) -> None:
+        """Let it close its consumer, or kill it; returns when the process has ended."""
+        self._process.send_signal(signal.SIGTERM if clean else signal.SIGKILL)
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the end of the process."""
+        self._process.wait(_TIMEOUT_S)
+        for thread in self._threads:
+            thread.join(_TIMEOUT_S)
+        self.owned.clear()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+class Group:
+    """Members of one group on one topic; as a context manager, it ends them.
+
+    Attributes:
+        members: The present members, and those that have ended by themselves.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *options: str) -> None:
+        self._arguments = ["--bootstrap-server", bootstrap, "--topic", topic]
+        self._arguments += ["--group-id", topic, *options]
+        self._partitions = set(range(partitions))
+        self.members: list[Member] = []
+        self._gone: list[Member] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.alive:
+            member.stop(clean=False)
+
+    def start(self, *options: str) -> Member:
+        """Start a member, with further options."""
+        member = Member([*self._arguments, *options])
+        self.members.append(member)
+        return member
+
+    def stop(self, member: Member, *, clean: bool = True) -> None:
+        """End a member."""
+        member.stop(clean=clean)
+        self.members.remove(member)
+        self._gone.append(member)
+
+    @property
+    def alive(self) -> list[Member]:
+        """The members whose process runs."""
+        return [member for member in self.members if member.alive]
+
+    def await_members(self, count: int) -> None:
+        """Wait until so many members own all partitions, each at least one and each only once."""
+
+        def shared() -> bool:
+            owned = [member.owned for member in self.alive]
+            whole = sum(map(len, owned)) == len(self._partitions)
+            return len(owned) == count and all(owned) and whole
+
+        wait_until(shared, f"{count} members own {sorted(self._partitions)}")
+
+    def await_records(self, count: int = 500) -> None:
+        """Wait until so many further records are read."""
+        begin = self.consumed
+        wait_until(lambda: self.consumed >= begin + count, f"{count} more records")
+
+    @property
+    def everybody(self) -> list[Member]:
+        """All members that there ever were."""
+        return [*self._gone, *self.members]
+
+    @property
+    def consumed(self) -> int:
+        """The number of records that were read."""
+        return sum(member.consumed for member in self.everybody)
+
+    @property
+    def rebalances(self) -> int:
+        """How often members were assigned partitions."""
+        return sum(member.assignments for member in self.everybody)
+
+    def positions(self) -> dict[int, int]:
+        """Return the offsets behind the last records, by partition."""
+        found: dict[int, int] = defaultdict(int)
+        for member in self.everybody:
+            for partition, offset in member.positions.items():
+                found[partition] = max(found[partition], offset)
+        return found
+
+    def commits(self) -> dict[int, int]:
+        """Return the last commits, by partition."""
+        found: dict[int, int] = defaultdict(int)
+        for member in self.everybody:
+            for partition, offset in member.committed.items():
+                found[partition] = max(found[partition], offset)
+        return found
+
+    def end(self) -> None:
+        """Let all members close their consumers."""
+        for member in self.alive:
+            self.stop(member)
+
+    @property
+    def repeated(self) -> int:
+        """The number of records that were read more than once."""
+        return self.consumed - sum(self.positions().values())
