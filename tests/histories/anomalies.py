@@ -238,7 +238,7 @@ def _tenures(history: _History) -> dict[int, list[tuple[Assigned, Released]]]:
                     tenures[partition].append((begin, each))
         elif isinstance(each, Polled):
             last[each.consumer] = each.end
-    # Whoever has never released a partition owned it until its last poll.
+    # A consumer that has never released a partition owned it until its last poll.
     for (consumer, partition), begin in begun.items():
         end = Released(consumer, last.get(consumer, begin.at), (partition,))
         tenures[partition].append((begin, end))
