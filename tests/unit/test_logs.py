@@ -85,4 +85,4 @@ def test_every_module_names_the_consumer() -> None:
         if "logging.getLogger(" in path.read_text(encoding="utf-8")
     }
     plain = {name for name in plain if not name.startswith("spark/")}
-    assert plain == {"cli/flags.py", "logs.py", "runtime/native.py"}
+    assert plain == {"cli/flags.py", "logs.py", "runtime/native.py", "testing/loopback.py"}
