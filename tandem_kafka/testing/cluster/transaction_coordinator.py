@@ -16,6 +16,8 @@ from tandem_kafka.types import TopicPartition
 _FIRST_PRODUCER_ID = 1_000
 #: The default of `transaction.max.timeout.ms`.
 MAX_TIMEOUT_MS = 900_000
+#: The last epoch of a producer id; the producer gets another id instead of it.
+_LAST_EPOCH = 2**15 - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +28,9 @@ class TransactionalProducer:
         begun_ms: When the open transaction began (wall clock); None without one.
         number: The number of its transactions.
         state: The state that administrators see.
+        renewed: The id and the epoch with which the present epoch was asked for.
+        ended: The id, the epoch and the outcome of the request that ended the last transaction and
+            began the present epoch.
     """
 
     transactional_id: str
@@ -37,6 +42,8 @@ class TransactionalProducer:
     begun_ms: int | None = None
     number: int = 0
     state: str = "Empty"
+    renewed: tuple[int, int] | None = None
+    ended: tuple[int, int, bool] | None = None
 
 
 class Cluster(Protocol):
@@ -99,13 +106,22 @@ class TransactionCoordinator:
             producer = TransactionalProducer(transactional_id, self.new_producer_id(), -1, 0)
             self.producers[transactional_id] = producer
         elif producer_id >= 0 and (producer_id, epoch) != (producer.producer_id, producer.epoch):
-            return errors.ProducerFencedError
+            # The request is repeated, because its response was lost.
+            again = producer.renewed == (producer_id, epoch)
+            return producer if again else errors.ProducerFencedError
         producer.epoch += 1
         producer.timeout_ms = timeout_ms
         if producer.begun_ms is not None:
             self._write_markers(producer, "abort")
         producer.state = "Empty"
+        producer.renewed, producer.ended = (producer_id, epoch) if producer_id >= 0 else None, None
+        self._renew_exhausted(producer)
         return producer
+
+    def _renew_exhausted(self, producer: TransactionalProducer) -> None:
+        """Give a producer another id, if its present one has no more epochs."""
+        if producer.epoch >= _LAST_EPOCH:
+            producer.producer_id, producer.epoch = self.new_producer_id(), 0
 
     def find(
         self, transactional_id: str | None, producer_id: int, epoch: int
@@ -127,6 +143,7 @@ class TransactionCoordinator:
             producer.begun_ms = self._wall_ms()
             producer.number += 1
             producer.state = "Ongoing"
+            producer.renewed = producer.ended = None
             number = producer.number
             self._after(producer.timeout_ms, lambda: self._expire(producer, number))
         producer.partitions.update(dict.fromkeys(partitions))
@@ -171,15 +188,30 @@ class TransactionCoordinator:
         if producer.begun_ms is None and not new_epoch:
             # The response to an earlier request was lost, or there is nothing to end.
             return None if producer.state == ended else errors.InvalidTxnStateError
+        producer.ended = (producer.producer_id, producer.epoch, commit) if new_epoch else None
         producer.epoch += new_epoch
         self._write_markers(producer, marker)
         producer.state = ended
+        self._renew_exhausted(producer)
         return None
+
+    def ended_by(
+        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool
+    ) -> TransactionalProducer | None:
+        """Return the producer if this same request has ended its last transaction (v2).
+
+        Invariant: a timeout and a newer producer begin an epoch too, and abort. Their epochs do
+        not show that the request was handled.
+        """
+        producer = self.producers.get(transactional_id)
+        same = producer is not None and producer.ended == (producer_id, epoch, commit)
+        return producer if same else None
 
     def _expire(self, producer: TransactionalProducer, number: int) -> None:
         """Abort a transaction that is open for too long, and fence its producer."""
         if producer.begun_ms is not None and producer.number == number:
             producer.epoch += 1
+            producer.renewed = producer.ended = None
             self._write_markers(producer, "abort")
             producer.state = "CompleteAbort"
 

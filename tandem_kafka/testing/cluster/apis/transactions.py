@@ -207,10 +207,14 @@ def _end(call: Call) -> Any:
     request, transactions = call.request, call.cluster.transactions
     v2 = call.version >= _END_V2
     found = _find(call, request)
-    if found is errors.ProducerFencedError and v2:
-        ended = transactions.producers[request.transactional_id]
-        # The request is repeated, because its response was lost.
-        if ended.epoch == request.producer_epoch + 1 and ended.begun_ms is None:
+    if v2 and found is not errors.NotCoordinatorError:
+        ended = transactions.ended_by(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+        )
+        if ended is not None:  # the request is repeated, because its response was lost
             return _ended(None, ended)
     error = _error(call, found)
     if error is None:
