@@ -119,7 +119,12 @@ class FaultPlan:
             ValueError: The table has something that is not allowed.
         """
         _check_names("the plan", table, ("network", "fault"))
-        faults = [_planned(number, entry) for number, entry in enumerate(table.get("fault", ()), 1)]
+        entries = table.get("fault", [])
+        _check_shape(
+            isinstance(entries, list),
+            "fault: must be an array of tables; write [[fault]], not [fault]",
+        )
+        faults = [_planned(number, entry) for number, entry in enumerate(entries, 1)]
         network = table.get("network")
         return cls(faults, None if network is None else _conditions(network))
 
@@ -139,10 +144,14 @@ class FaultPlan:
                 return
             kind = random.choice(planned.kinds)
             given = "".join(f" {name}={value}" for name, value in planned.arguments.items())
-            note(f"{kind}{given}")
-            KINDS[kind](faults, **planned.arguments)
-            if planned.every_ms is not None:
-                later(planned, when_ms + planned.every_ms)
+            try:
+                note(f"{kind}{given}")
+                KINDS[kind](faults, **planned.arguments)
+            except ValueError as error:  # for example, the topic does not exist yet
+                note(f"{kind} has no effect: {error}")
+            finally:
+                if planned.every_ms is not None:
+                    later(planned, when_ms + planned.every_ms)
 
         def later(planned: PlannedFault, when_ms: int) -> None:
             network.at(begin_ms + when_ms, partial(occur, planned, when_ms))
@@ -161,13 +170,24 @@ def cause(faults: ClusterFaults, kind: str, arguments: Mapping[str, object]) -> 
     KINDS[kind](faults, **arguments)
 
 
-def _planned(number: int, entry: Mapping[str, Any]) -> PlannedFault:
+def _planned(number: int, entry: Any) -> PlannedFault:
+    where = f"fault {number}"
+    _check_shape(isinstance(entry, dict), f"{where}: {entry!r}: must be a table; write [[fault]]")
+    kind = entry.get("kind", [])
+    _check_shape(
+        isinstance(kind, str | list), f"{where}: kind={kind!r}: must be a name, or several"
+    )
     rest = {name: value for name, value in entry.items() if name not in {"kind", *_TIMES}}
     times = {name: entry[name] for name in _TIMES if name in entry}
     try:
-        return PlannedFault(entry.get("kind", ()), **times, arguments=rest)
+        return PlannedFault(kind, **times, arguments=rest)
     except ValueError as error:
-        raise ValueError(f"fault {number}: {error}") from None
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _check_shape(right: bool, otherwise: str) -> None:
+    if not right:
+        raise ValueError(otherwise)
 
 
 def _check_arguments(kind: object, arguments: Mapping[str, object]) -> None:
@@ -189,7 +209,8 @@ def _check_names(where: str, given: Mapping[str, object], allowed: Sequence[str]
             raise ValueError(f"{where}: unknown {name!r}; {choice}")
 
 
-def _conditions(table: Mapping[str, Any]) -> Conditions:
+def _conditions(table: Any) -> Conditions:
+    _check_shape(isinstance(table, dict), f"network={table!r}: must be a table; write [network]")
     fields = {each.name: each for each in dataclasses.fields(Conditions)}
     _check_names("network", table, list(fields))
     values: dict[str, Any] = {}

@@ -93,7 +93,7 @@ class SimConnection:
 
     def send(self, frame: bytes) -> None:
         """Client: send a frame (without its length)."""
-        self._carry("to server", self._at_server, frame)
+        self._carry("to server", self.handle, frame)
 
     def reply(self, frame: bytes, delay_ms: int = 0) -> None:
         """Server: send a frame (without its length)."""
@@ -119,7 +119,8 @@ class SimConnection:
             if self.server is not None:
                 self.server.closed(self)
 
-    def _at_server(self, frame: bytes) -> None:
+    def handle(self, frame: bytes) -> None:
+        """Server: handle a frame that has arrived; an invalid one concerns its client only."""
         if self.server is None:
             return
         try:

@@ -6,6 +6,8 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
 from tandem_kafka.testing.cluster import SimCluster
@@ -160,13 +162,26 @@ class _Thread:
         self.loopback = loopback
         self._loop = asyncio.new_event_loop()
         self._ready, self._end = threading.Event(), asyncio.Event()
+        #: Actions that wait for the thread. Writers: `perform` in any thread, each with its own.
+        self._waiting: set[Future[Any]] = set()
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="served-kafka", daemon=True)
         self._thread.start()
         self._ready.wait(_TIMEOUT_S)
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
+        except Exception as error:  # noqa: BLE001 - raised where the thread was started
+            self._error = error
+        finally:
+            self._ready.set()
+            # Invariant: the event loop is closed, so it takes no action behind these.
+            for done in tuple(self._waiting):
+                done.set_exception(_closed())
 
     async def _serve(self) -> None:
         async with self.loopback:
@@ -175,16 +190,33 @@ class _Thread:
 
     def perform(self, action: Callable[[SimCluster], T]) -> T:
         """Call `action` on the thread of the cluster."""
-        if not self._thread.is_alive():
-            raise RuntimeError("the cluster is closed")
+        if threading.current_thread() is self._thread:
+            return action(self.loopback.cluster)  # within `on_fault`, or within another action
+        done: Future[T] = Future()
 
-        async def run() -> T:
-            return self.loopback.perform(lambda: action(self.loopback.cluster))
+        def run() -> None:
+            self._waiting.discard(done)
+            try:
+                done.set_result(self.loopback.perform(lambda: action(self.loopback.cluster)))
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+                done.set_exception(error)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_TIMEOUT_S)
+        self._waiting.add(done)
+        try:
+            self._loop.call_soon_threadsafe(run)
+        except RuntimeError:  # the event loop is closed
+            self._waiting.discard(done)
+            raise _closed() from None
+        return done.result(_TIMEOUT_S)
 
     def end(self) -> None:
         """Close the ports and end the thread; a second call has no effect."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join(_TIMEOUT_S)
+            with suppress(RuntimeError):  # another call has just ended it
+                self._loop.call_soon_threadsafe(self._end.set)
+            if threading.current_thread() is not self._thread:
+                self._thread.join(_TIMEOUT_S)
+
+
+def _closed() -> RuntimeError:
+    return RuntimeError("the cluster is closed")

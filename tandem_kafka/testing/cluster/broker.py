@@ -88,7 +88,7 @@ class SimBroker(BrokerState):
     def receive(self, connection: SimConnection, frame: bytes) -> None:
         """Queue a request behind the unanswered ones of its connection."""
         if self.paused:
-            self._postponed.append(partial(self.receive, connection, frame))
+            self._postponed.append(partial(connection.handle, frame))
             return
         header = read_header(frame)
         call = Call(self._cluster, self, connection, *header[:3])

@@ -99,3 +99,17 @@ def test_each_fault_can_be_drawn_and_ends(kind: str) -> None:
 def test_what_is_not_allowed_is_named(text: str, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         FaultPlan.from_table(tomllib.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[fault]\nkind = "cut"\nat_ms = 1', r"write \[\[fault\]\], not \[fault\]"),
+        ("fault = [1]", r"fault 1: 1: must be a table"),
+        ("[[fault]]\nkind = 3\nat_ms = 1", r"fault 1: kind=3: must be a name, or several"),
+        ("network = 3", r"network=3: must be a table"),
+    ],
+)
+def test_a_file_of_another_shape_is_rejected(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FaultPlan.from_table(tomllib.loads(text))
