@@ -28,6 +28,8 @@ _CHOICES: Final = {
     "compression.type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
 }
 
+_UNLIMITED: Final = ("retention.bytes", "retention.ms")
+
 
 def check_config(name: str, value: str | None) -> None:
     """Check a setting of a topic.
@@ -39,10 +41,16 @@ def check_config(name: str, value: str | None) -> None:
         raise errors.InvalidConfigurationError(f"Unknown topic config name: {name}")
     allowed = _CHOICES.get(name)
     valid = value is not None and (
-        value in allowed if allowed is not None else value.removeprefix("-").isdigit()
+        value in allowed if allowed is not None else _is_integer(name, value)
     )
     if not valid:
         raise errors.InvalidConfigurationError(
             f"Invalid value {value} for configuration {name}"
             + (f": must be one of {', '.join(allowed)}" if allowed is not None else "")
         )
+
+
+def _is_integer(name: str, value: str) -> bool:
+    """Return whether a value is an integer that Kafka allows; -1 is for no limit."""
+    digits = value.removeprefix("-") if name in _UNLIMITED else value
+    return digits.isascii() and digits.isdigit() and int(digits) < 2**63

@@ -7,7 +7,7 @@ from typing import Any
 from kafka import errors
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
-from tandem_kafka.testing.cluster.call import NO_RESPONSE, Call
+from tandem_kafka.testing.cluster.call import CUT, NO_RESPONSE, Call
 from tandem_kafka.testing.cluster.messages import ProduceRequest, ProduceResponse
 from tandem_kafka.testing.cluster.produced import (
     MAX_BYTES,
@@ -38,7 +38,9 @@ def _handle(call: Call) -> Any:
         )
     call.cluster.changed()
     if request.acks == 0:
-        return NO_RESPONSE
+        # As a broker does: this is how the client learns of an error, and looks for the leader.
+        failed = any(each.error_code for topic in topics for each in topic.partition_responses)
+        return CUT if failed else NO_RESPONSE
     return ProduceResponse(responses=topics, throttle_time_ms=0, node_endpoints=[])
 
 

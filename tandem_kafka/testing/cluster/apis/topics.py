@@ -32,6 +32,8 @@ _GROWN = CreatePartitionsResponse.CreatePartitionsTopicResult
 _EMPTIED = DeleteRecordsResponse.DeleteRecordsTopicResult
 _TO_THE_END = -1
 _FIRST_BY_ID = 6
+#: The limit of real controllers for one request.
+_MAX_PARTITIONS = 10_000
 
 
 def _create(call: Call) -> Any:
@@ -76,6 +78,8 @@ def _checked(call: Call, wanted: Any) -> tuple[int, int]:
         raise errors.TopicAlreadyExistsError(f"Topic '{wanted.name}' already exists.")
     if partitions < 1:
         raise errors.InvalidPartitionsError("Number of partitions must be larger than 0.")
+    if partitions > _MAX_PARTITIONS:
+        raise errors.PolicyViolationError("Excessively large number of partitions per request.")
     if not 1 <= replicas <= brokers:
         raise errors.InvalidReplicationFactorError(
             f"Unable to replicate the partition {replicas} time(s): there are {brokers} brokers"
@@ -125,6 +129,8 @@ def _add_partitions(call: Call) -> Any:
 def _growth_error(topic: SimTopic | None, count: int) -> Any:
     if topic is None:
         return errors.UnknownTopicOrPartitionError
+    if count - len(topic.partitions) > _MAX_PARTITIONS:
+        return errors.PolicyViolationError
     return None if count > len(topic.partitions) else errors.InvalidPartitionsError
 
 
