@@ -25,6 +25,7 @@ from tandem_kafka.network.transport import (
 from tandem_kafka.runtime import MonotonicClock, Random
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.cluster import SimCluster
+from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.fault_plan import FaultPlan, cause
 from tandem_kafka.testing.faults import ClusterFaults
 from tandem_kafka.testing.network import NEVER_MS, Address, Conditions, SimConnection, SimNetwork
@@ -32,6 +33,7 @@ from tandem_kafka.testing.trace import Trace
 
 _HOST: Final = "127.0.0.1"
 _LENGTH_BYTES: Final = 4
+_LAST_PORT: Final = 65_535
 #: The limit of real brokers for a request (`socket.request.max.bytes`).
 _MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 
@@ -62,6 +64,7 @@ class LoopbackCluster:
 
     Raises:
         OSError: A port is in use.
+        ValueError: A number of brokers, a port or a release is not allowed.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class LoopbackCluster:
         faults: FaultPlan | None = None,
         on_fault: Callable[[str], None] | None = None,
     ) -> None:
+        _check(brokers, port, kafka)
         with ExitStack() as opened:
             self._sockets = [
                 opened.enter_context(_listening(port + number if port else 0))
@@ -267,6 +271,18 @@ class _Link(asyncio.Protocol):
         """Close the TCP connection without sending the rest."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _check(brokers: int, port: int, kafka: str | None) -> None:
+    """Check what would fail behind the first open port."""
+    if brokers < 1:
+        raise ValueError(f"brokers={brokers}: must be at least 1")
+    if not 0 <= port <= _LAST_PORT - (brokers - 1):
+        raise ValueError(
+            f"port={port}: with brokers={brokers}, must be 0 to {_LAST_PORT + 1 - brokers}"
+        )
+    if kafka is not None:
+        release_named(kafka)
 
 
 def _listening(port: int) -> socket.socket:

@@ -52,6 +52,7 @@ class ServedKafka:
 
     Raises:
         OSError: A port is in use.
+        ValueError: A number of brokers, a port or a release is not allowed.
     """
 
     def __init__(
@@ -120,9 +121,14 @@ class ServedKafka:
         self._simulated.perform(lambda _: loopback.cause(kind, **arguments))
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
-        """Create a topic; returns its name."""
+        """Create a topic; returns its name.
+
+        Raises:
+            TopicAlreadyExistsError: There is a topic with that name, which keeps its records.
+            InvalidPartitionsError: The number of partitions is less than 1.
+        """
         if self._simulated is not None:
-            self.perform(lambda cluster: cluster.create_topic(name, partitions))
+            self.perform(lambda cluster: _create_topic(cluster, name, partitions))
             return name
         from kafka.admin import KafkaAdminClient, NewTopic
 
@@ -153,6 +159,16 @@ class ServedKafka:
             sent.append(self._producer.send(topic, value, key=key, partition=partition))
         for each in sent:
             each.get(_TIMEOUT_S)
+
+
+def _create_topic(cluster: SimCluster, name: str, partitions: int) -> None:
+    from kafka import errors
+
+    if name in cluster.topics:
+        raise errors.TopicAlreadyExistsError(f"Topic {name!r} already exists.")
+    if partitions < 1:
+        raise errors.InvalidPartitionsError(f"partitions={partitions}: must be at least 1")
+    cluster.create_topic(name, partitions)
 
 
 class _Thread:

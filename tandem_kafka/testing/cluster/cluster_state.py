@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 from zlib import crc32
@@ -361,14 +361,15 @@ class ClusterState(ABC):
         self,
         group_id: str,
         producer_id: int,
-        offsets: dict[TopicPartition, int],
+        offsets: Mapping[TopicPartition, int | Commit],
         member_id: str = "",
         generation: int = -1,
         instance_id: str | None = None,
     ) -> Any:
         """Commit in a transaction of a producer; applied when the transaction is committed.
 
-        Member id, generation (or epoch) and instance id identify the member, if they are given.
+        An offset may have a leader epoch and metadata with it. Member id, generation (or epoch) and
+        instance id identify the member, if they are given.
 
         Returns:
             The class of the error, None if the commit was accepted.
@@ -378,7 +379,7 @@ class ClusterState(ABC):
             instance_id=instance_id,
             generation=generation,
             producer_id=producer_id,
-            offsets={tp: (offset, -1, "") for tp, offset in offsets.items()},
+            offsets={tp: (it, -1, "") if isinstance(it, int) else it for tp, it in offsets.items()},
         )
         error = self.coordination.execute(group_id, request)
         if error is None:
@@ -388,11 +389,11 @@ class ClusterState(ABC):
     def end_transaction(self, group_id: str, producer_id: int, *, commit: bool = True) -> None:
         """End a transaction for a group: its commits are applied or dropped."""
         request = EndTransaction(producer_id=producer_id, committed=commit)
-        counts = self.coordination.execute(group_id, request)
+        applied = self.coordination.execute(group_id, request)
         member_id = self._committed_for.pop((group_id, producer_id), "")
-        for tp, offset in counts.items():
-            self.commit_log.append((tp, (offset, -1, ""), member_id))
-            self.trace.note(f"committed {tp.topic}-{tp.partition} at {offset} in a transaction")
+        for tp, stored in applied.items():
+            self.commit_log.append((tp, stored, member_id))
+            self.trace.note(f"committed {tp.topic}-{tp.partition} at {stored[0]} in a transaction")
 
     def committed(self, group_id: str, tp: TopicPartition) -> int | None:
         """Return the committed offset, None without a commit."""

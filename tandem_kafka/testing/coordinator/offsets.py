@@ -13,6 +13,7 @@ from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.records import OffsetCommit, PendingOffsetCommit
 from tandem_kafka.testing.coordinator.requests import (
+    Commit,
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
@@ -109,7 +110,7 @@ class GroupOffsets:
     def handle_end(self, request: EndTransaction) -> None:
         """Handle the end of a transaction: apply or drop its offsets."""
         log = self._context.log
-        counts: dict[TopicPartition, int] = {}
+        applied: dict[TopicPartition, Commit] = {}
         for tp, commit in self.pending.pop(request.producer_id, {}).items():
             pending = (PendingOffsetCommit, (request.producer_id, tp))
             # A later commit outside the transaction is newer.
@@ -117,8 +118,8 @@ class GroupOffsets:
             log.forget((request.producer_id, tp))
             if request.committed and newest:
                 self._store(tp, commit)
-                counts[tp] = commit.offset
-        self._step.respond(request, counts)
+                applied[tp] = commit.offset, commit.leader_epoch, commit.metadata
+        self._step.respond(request, applied)
 
     # --- fetching ------------------------------------------------------------------------------
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
 
-from tandem_kafka import KafkaConsumer
+from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing.served import ServedKafka
 
 
@@ -87,3 +89,31 @@ def test_an_invalid_request_ends_its_connection_only(frame: bytes) -> None:
         kafka.create_topic("orders")
         with KafkaConsumer(bootstrap_servers=kafka.bootstrap) as consumer:
             assert consumer.topics() == {"orders"}
+
+
+def test_a_topic_that_exists_keeps_its_records() -> None:
+    """As on a real cluster."""
+    with ServedKafka() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", b"1")
+        with pytest.raises(TopicAlreadyExistsError, match="'orders' already exists"):
+            kafka.create_topic("orders")
+        with pytest.raises(InvalidPartitionsError, match="partitions=0: must be at least 1"):
+            kafka.create_topic("empty", 0)
+        assert kafka.perform(lambda cluster: cluster.at(TopicPartition("orders", 0)).log.end_offset)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"brokers": 0}, "brokers=0: must be at least 1"),
+        ({"port": 65_535, "brokers": 2}, "port=65535: with brokers=2, must be 0 to 65534"),
+        ({"port": -1}, "port=-1: with brokers=1, must be 0 to 65535"),
+        ({"kafka": "9.9"}, "'9.9' is not simulated"),
+    ],
+)
+def test_a_cluster_that_cannot_be_served_is_rejected(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        ServedKafka(**arguments)

@@ -15,6 +15,7 @@ from tandem_kafka.testing.cluster.messages import (
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    TxnOffsetCommitRequest,
 )
 from tests.unit.testing.bare_client import Client
 
@@ -142,3 +143,33 @@ def test_a_timeout_in_the_last_epoch_leaves_no_open_transaction(
     log = simulation.cluster.at(TP).log
     assert log.last_stable_offset == log.end_offset == 2
     assert initialize(client).producer_epoch == 0
+
+
+def test_a_commit_in_a_transaction_keeps_leader_epoch_and_metadata(
+    simulation: Simulation, client: Client
+) -> None:
+    producer = initialize(client)
+    partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.TxnOffsetCommitRequestPartition
+    wanted = partition(
+        partition_index=0,
+        committed_offset=3,
+        committed_leader_epoch=2,
+        committed_metadata="row 7",
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="readers",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        generation_id=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="orders", partitions=[wanted])
+        ],
+    )
+    assert client.say(request, 5) is not None
+    assert end(client, producer).error_code == 0
+    stored = simulation.cluster.coordination.of("readers").offsets.committed[TP]
+    assert (stored.offset, stored.leader_epoch, stored.metadata) == (3, 2, "row 7")
+    assert simulation.cluster.commit_log == [(TP, (3, 2, "row 7"), "")]

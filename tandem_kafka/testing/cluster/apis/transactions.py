@@ -27,6 +27,7 @@ from tandem_kafka.testing.cluster.messages import (
     TxnOffsetCommitResponse,
 )
 from tandem_kafka.testing.cluster.transaction_coordinator import TransactionalProducer
+from tandem_kafka.testing.coordinator.requests import Commit
 from tandem_kafka.types import TopicPartition
 
 #: From these versions on, clients use transactions v2 (KIP-890).
@@ -151,6 +152,11 @@ def _add_offsets(call: Call) -> Any:
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error_code(error))
 
 
+def _commit(wanted: Any) -> Commit:
+    epoch = -1 if wanted.committed_leader_epoch is None else wanted.committed_leader_epoch
+    return wanted.committed_offset, epoch, wanted.committed_metadata or ""
+
+
 def _commit_offsets(call: Call) -> Any:
     request, cluster = call.request, call.cluster
     error = coordinator_error(call)
@@ -164,7 +170,7 @@ def _commit_offsets(call: Call) -> Any:
     if error is None and request.group_id not in found.groups:
         error = errors.InvalidTxnStateError
     offsets = {
-        TopicPartition(topic.name, p.partition_index): p.committed_offset
+        TopicPartition(topic.name, p.partition_index): _commit(p)
         for topic in request.topics
         for p in topic.partitions
     }
