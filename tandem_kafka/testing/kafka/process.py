@@ -86,7 +86,7 @@ class BrokerProcess:
         deadline = time.monotonic() + _START_S
         while _READY not in self._log_since_launch():
             if not self.running:
-                raise RuntimeError(f"the broker ended while starting:\n{self.log_tail()}")
+                raise RuntimeError(f"the broker ended while starting:\n{self._causes()}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"not started after {_START_S:.0f} s:\n{self.log_tail()}")
             time.sleep(0.05)
@@ -141,6 +141,12 @@ class BrokerProcess:
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines of the log."""
         return "\n".join(self._log_since_launch().splitlines()[-lines:])
+
+    def _causes(self) -> str:
+        """Return the errors in the log, and its end."""
+        lines = self._log_since_launch().splitlines()
+        errors = [line for line in lines if "ERROR" in line or "Exception" in line]
+        return "\n".join([*errors[:20], "...", self.log_tail()])
 
     def _log_since_launch(self) -> str:
         with self._log.open("rb") as log:
