@@ -75,7 +75,8 @@ def _exact(group: Group) -> str:
     """End the group; every record was read once, and everything that was read is committed."""
     group.end()
     assert group.repeated == 0, f"{group.repeated} records were read again"
-    assert group.commits() == group.positions()
+    commits, positions = group.commits(), group.positions()
+    assert commits == positions, f"commits {dict(commits)}, positions {dict(positions)}"
     return f"{group.consumed:,} records, each once; commits equal positions"
 
 
@@ -90,7 +91,7 @@ def broker_rolling_bounce(kafka: RealKafka, protocol: str) -> str:
         for node_id in kafka.node_ids:
             kafka.restart(node_id)
             group.await_records()
-        assert group.rebalances == before
+        assert group.rebalances == before, f"{group.rebalances - before} rebalances"
         return f"no rebalance; {_exact(group)}"
 
 
@@ -125,7 +126,8 @@ def static_bounce(kafka: RealKafka, protocol: str) -> str:
             group.start("--group-instance-id", name)
             group.await_members(MEMBERS)
             group.await_records()
-        assert stays.revocations == before
+        revoked = stays.revocations - before
+        assert not revoked, f"{revoked} revocations"
         return f"no revocation; {_exact(group)}"
 
 
@@ -172,7 +174,7 @@ def broker_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic: b
         (kafka.stop if clean else kafka.kill)(node_id)
         try:
             group.await_records(1_000)
-            assert group.rebalances == before
+            assert group.rebalances == before, f"{group.rebalances - before} rebalances"
         finally:
             kafka.start_again(node_id)
         if not automatic:
