@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -174,19 +174,11 @@ class Group:
 
     def positions(self) -> dict[int, int]:
         """Return the offsets behind the last records, by partition."""
-        found: dict[int, int] = defaultdict(int)
-        for member in self.everybody:
-            for partition, offset in member.positions.items():
-                found[partition] = max(found[partition], offset)
-        return found
+        return _highest(member.positions for member in self.everybody)
 
     def commits(self) -> dict[int, int]:
         """Return the last commits, by partition."""
-        found: dict[int, int] = defaultdict(int)
-        for member in self.everybody:
-            for partition, offset in member.committed.items():
-                found[partition] = max(found[partition], offset)
-        return found
+        return _highest(member.committed for member in self.everybody)
 
     def end(self) -> None:
         """Let all members close their consumers."""
@@ -197,3 +189,12 @@ class Group:
     def repeated(self) -> int:
         """The number of records that were read more than once."""
         return self.consumed - sum(self.positions().values())
+
+
+def _highest(each_members: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """Return the highest offset of each partition."""
+    found: dict[int, int] = defaultdict(int)
+    for offsets in each_members:
+        for partition, offset in offsets.items():
+            found[partition] = max(found[partition], offset)
+    return found

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kafka import errors
+from kafka.protocol.producer import ProduceRequest
 
 from tandem_kafka.testing.cluster.apis import APIS, LOGIN, TELEMETRY
 from tandem_kafka.testing.cluster.apis.api import error_code
@@ -14,7 +15,6 @@ from tandem_kafka.testing.cluster.apis.fetch import emptied, size_of
 from tandem_kafka.testing.cluster.broker_state import BrokerState
 from tandem_kafka.testing.cluster.call import CUT, DROP, NO_RESPONSE, Call
 from tandem_kafka.testing.cluster.cluster_state import ClusterState
-from tandem_kafka.testing.cluster.messages import ProduceRequest
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.cluster.requests import Header, read_body, read_header
 from tandem_kafka.testing.cluster.scripts import Scripts

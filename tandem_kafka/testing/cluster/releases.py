@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest
-from kafka.protocol.consumer import OffsetDeleteRequest
-
-from tandem_kafka.testing.cluster.messages import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
+from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteGroupsRequest,
@@ -20,14 +15,21 @@ from tandem_kafka.testing.cluster.messages import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeTransactionsRequest,
-    EndTxnRequest,
     IncrementalAlterConfigsRequest,
-    InitProducerIdRequest,
     ListGroupsRequest,
     ListTransactionsRequest,
+)
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.consumer import OffsetDeleteRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
+
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,

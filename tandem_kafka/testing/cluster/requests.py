@@ -6,8 +6,9 @@ import struct
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from kafka.protocol.producer import ProduceRequest
+
 from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.testing.cluster.messages import ProduceRequest
 from tandem_kafka.wire.framing import decode_message
 
 #: API key, version, correlation id, length of the client id.

@@ -143,7 +143,7 @@ class BrokerProcess:
         return "\n".join(self._log_since_launch().splitlines()[-lines:])
 
     def _causes(self) -> str:
-        """Return the errors in the log, and its end."""
+        """Return the errors in the log, and its last lines."""
         lines = self._log_since_launch().splitlines()
         errors = [line for line in lines if "ERROR" in line or "Exception" in line]
         return "\n".join([*errors[:20], "...", self.log_tail()])

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 from kafka import errors
-
-from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.messages import (
+from kafka.protocol.producer import (
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     TxnOffsetCommitRequest,
 )
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.testing import Simulation
 from tests.unit.testing.bare_client import Client
 
 TP = TopicPartition("orders", 0)

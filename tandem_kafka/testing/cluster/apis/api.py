@@ -31,3 +31,8 @@ class Api:
 def error_code(error: Any) -> int:
     """Return the code of an error class, 0 for None."""
     return 0 if error is None else int(error.errno)
+
+
+def error_text(error: Exception) -> str | None:
+    """Return what an error says beside its code, None for nothing."""
+    return str(error.args[0]) if error.args else None

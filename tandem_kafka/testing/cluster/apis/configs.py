@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kafka import errors
-
-from tandem_kafka.testing.cluster.apis.api import Api, error_code
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.messages import (
+from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code, error_text
+from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topic_configs import DEFAULTS, check_config
 from tandem_kafka.testing.cluster.topics import SimTopic
 
@@ -68,7 +68,7 @@ def _alter(call: Call) -> Any:
         try:
             _altered(call, wanted)
         except errors.BrokerResponseError as error:
-            code, message = error_code(error), str(error.args[0]) if error.args else None
+            code, message = error_code(error), error_text(error)
         responses.append(
             _ALTERED(
                 error_code=code,

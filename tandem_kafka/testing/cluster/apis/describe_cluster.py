@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
 from tandem_kafka.testing.cluster.apis.api import Api
 from tandem_kafka.testing.cluster.apis.metadata import CLUSTER_ID
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.messages import DescribeClusterRequest, DescribeClusterResponse
 
 _BROKER: Final = DescribeClusterResponse.DescribeClusterBroker
 #: No permissions are asked for.

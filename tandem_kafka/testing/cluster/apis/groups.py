@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
@@ -11,12 +17,6 @@ from tandem_kafka.testing.cluster.apis.consumer_group_describe import state_of
 from tandem_kafka.testing.cluster.apis.describe_groups import STATES
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.messages import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.requests import DeleteGroup, DeleteOffsets
 from tandem_kafka.types import TopicPartition

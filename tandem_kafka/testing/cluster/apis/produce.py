@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kafka import errors
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.call import CUT, NO_RESPONSE, Call
-from tandem_kafka.testing.cluster.messages import ProduceRequest, ProduceResponse
 from tandem_kafka.testing.cluster.produced import (
     MAX_BYTES,
     Produced,

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka import errors
 
-from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.api import Api, error_code, error_text
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.logins import MECHANISMS, login_with
 from tandem_kafka.wire.messages import (
@@ -48,7 +48,7 @@ def _authenticate(call: Call) -> Any:
         answer = login.receive(call.request.auth_bytes)
     except errors.SaslAuthenticationFailedError as error:
         del call.broker.logins[call.connection.number]
-        code, message = error_code(error), str(error.args[0]) if error.args else None
+        code, message = error_code(error), error_text(error)
     return _authenticated(answer, code, message)
 
 

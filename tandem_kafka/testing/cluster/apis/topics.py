@@ -7,11 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kafka import errors
-
-from tandem_kafka.testing.cluster.apis.api import Api, error_code
-from tandem_kafka.testing.cluster.apis.leadership import leadership_error
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.messages import (
+from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -21,6 +17,10 @@ from tandem_kafka.testing.cluster.messages import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code, error_text
+from tandem_kafka.testing.cluster.apis.leadership import leadership_error
+from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topic_configs import check_config
 from tandem_kafka.testing.cluster.topics import SimTopic
 from tandem_kafka.types import TopicPartition
@@ -51,7 +51,7 @@ def _created(call: Call, wanted: Any) -> Any:
             topic.configs.update({config.name: config.value for config in wanted.configs})
     except errors.BrokerResponseError as error:
         partitions = replicas = -1
-        code, message = error_code(error), _text(error)
+        code, message = error_code(error), error_text(error)
     return _CREATED(
         name=wanted.name,
         topic_id=topic.topic_id if topic is not None else UUID(int=0),
@@ -87,10 +87,6 @@ def _checked(call: Call, wanted: Any) -> tuple[int, int]:
     for config in wanted.configs:
         check_config(config.name, config.value)
     return partitions, replicas
-
-
-def _text(error: Exception) -> str | None:
-    return str(error.args[0]) if error.args else None
 
 
 def _delete(call: Call) -> Any:

@@ -6,26 +6,28 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka import errors
-
-from tandem_kafka.testing.cluster.apis.api import Api, error_code
-from tandem_kafka.testing.cluster.apis.membership import coordinator_error
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.messages import (
+from kafka.protocol.admin import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+
+from tandem_kafka.testing.cluster.apis.api import Api, error_code
+from tandem_kafka.testing.cluster.apis.membership import coordinator_error
+from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.transaction_coordinator import TransactionalProducer
 from tandem_kafka.testing.coordinator.requests import Commit
 from tandem_kafka.types import TopicPartition
