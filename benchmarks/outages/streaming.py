@@ -21,6 +21,8 @@ _TIMEOUT_S = 90.0
 class Stream:
     """Produces 0, 1, 2, ... to each partition of a topic, exactly once, until stopped.
 
+    The value is the partition, a hyphen and the number, which is the offset.
+
     Args:
         pause_s: The pause after each number.
         padding: The bytes after each number.
@@ -74,7 +76,7 @@ class Stream:
     def _run(self) -> None:
         while not self._stopped.is_set():
             for partition in range(self._partitions):
-                value = b"%d" % self.sent + self._padding
+                value = b"%d-%d" % (partition, self.sent) + self._padding
                 self._producer.produce(
                     self._topic, value, partition=partition, on_delivery=self._note
                 )

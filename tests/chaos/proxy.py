@@ -6,12 +6,11 @@ import time
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.kafka.proxy import Proxy
+from tests.histories.members import FILLER
 
-__all__ = ["FILLER", "HarmfulProxy"]
+__all__ = ["HarmfulProxy"]
 
-#: Values consist of a number and this padding, which the checksum of a batch covers.
-FILLER = b"x"
-
+#: What is changed: padding of a value, which the checksum of a batch covers.
 _RUN = FILLER * 32
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
@@ -16,13 +18,16 @@ from tests.chaos.faults import Fault, World, draw
 from tests.chaos.ledger import Ledger
 from tests.chaos.member import PROTOCOLS
 from tests.chaos.members import MemberProcess
-from tests.chaos.proxy import FILLER, HarmfulProxy
+from tests.chaos.proxy import HarmfulProxy
+from tests.histories.anomalies import anomalies
+from tests.histories.members import FILLER, KINDS
+from tests.histories.operations import to_lines
 
 __all__ = ["Chaos"]
 
 _PARTITIONS = 6
-#: The modules of members; each group has them in turn.
-_KINDS = ("member", "confluent_member", "aio_member", "worker_member")
+#: Each group has members of these kinds in turn.
+_KINDS = tuple(KINDS)
 _PATIENCE_S = 150.0
 _LISTENER = "SASL_PLAINTEXT"
 
@@ -125,11 +130,7 @@ class Chaos:
             member.ask_to_end()
         for member in self._running:
             member.wait_ended()
-        for protocol, ledger in self._ledgers.items():
-            for number, offsets in ledger.read().items():
-                missing = set(range(sent)) - offsets
-                assert not missing, f"{protocol}, partition {number}: {sorted(missing)[:5]} missing"
-        self._check()
+        self._check(sent)
 
     @property
     def repeated(self) -> int:
@@ -147,9 +148,10 @@ class Chaos:
         ledger = self._ledgers[protocol]
         bootstrap = ",".join(proxy.address for proxy in self._proxies.values())
         commits = self._random.choice(["automatic", "by hand"])
-        module = _KINDS[(len(ledger.members) + self._first_kind) % len(_KINDS)]
-        name = f"{protocol} {module} {len(ledger.members) + 1}"
-        member = MemberProcess(name, module, [bootstrap, self._topic, protocol, commits])
+        kind = _KINDS[(len(ledger.members) + self._first_kind) % len(_KINDS)]
+        name = f"{protocol} {kind} {len(ledger.members) + 1}"
+        arguments = [kind, name, bootstrap, self._topic, protocol, commits]
+        member = MemberProcess(name, protocol, arguments)
         ledger.members.append(member)
         self._running.append(member)
 
@@ -175,27 +177,18 @@ class Chaos:
                 time.sleep(0.05)
         return last
 
-    def _check(self) -> None:
+    def _check(self, sent: int = 0) -> None:
+        """Check the histories so far, and that everything `sent` is in them."""
         for protocol, ledger in self._ledgers.items():
-            try:
-                self._check_commits(protocol)
-                ledger.check_order()
-                ledger.check_owners()
-            except AssertionError as error:
-                error.add_note(f"in the group of {protocol} members")
-                raise
-
-    def _check_commits(self, protocol: str) -> None:
-        committed, end = self._committed(protocol), time.monotonic() + 10.0
-        while True:
-            try:
-                self._ledgers[protocol].check_commits(committed)
-            except AssertionError:  # the report of a read may still be in transit
+            committed, end = self._committed(protocol), time.monotonic() + 10.0
+            while found := anomalies(history := ledger.history(committed, sent)):
+                # The report of a read may still be in transit.
                 if time.monotonic() > end:
-                    raise
+                    path = Path(tempfile.mkdtemp("chaos")) / f"{protocol}.jsonl"
+                    path.write_text("\n".join(to_lines(history)), encoding="utf-8")
+                    what = f"{len(found)} anomalies in {path}, the first: {found[0]}"
+                    raise AssertionError(what)
                 time.sleep(0.1)
-            else:
-                return
 
     def _committed(self, protocol: str) -> dict[int, int]:
         """Return the commits of a group, without a proxy; empty without a coordinator."""

@@ -2,5 +2,6 @@
 
 operations.py   the operations, and their lines of JSON
 anomalies.py    the checks, one for each kind of anomaly
-recorder.py     records a workload of several clients
+members.py      members of a group, of each kind of consumer, that record what they do
+recorder.py     records a workload of such members and a transactional producer
 """

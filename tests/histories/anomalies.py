@@ -1,4 +1,4 @@
-"""The anomalies of Jepsen's Kafka workload in a history, and three of ours.
+"""The anomalies of Jepsen's Kafka workload in a history, and some of ours.
 
 Values are unique. Reads are those of consumers that see committed records only. Times are compared
 within a consumer, and between consumers only for owners.
@@ -23,6 +23,8 @@ from tests.histories.operations import (
     Sought,
 )
 
+#: As many transactions may be open at once; their markers may be the last offsets of a partition.
+_OPEN: Final = 3
 #: Behind each partition that was not read.
 _NOTHING: Final = -1
 
@@ -52,11 +54,19 @@ class _History:
         self.places: dict[str, dict[tuple[int, int], Operation]] = defaultdict(dict)
         self.read_to: dict[int, int] = defaultdict(lambda: _NOTHING)
         self.read: set[tuple[int, str]] = set()
+        self.sought_to: dict[int, int] = defaultdict(int)
+        for sought in (each for each in operations if isinstance(each, Sought)):
+            partition = sought.partition
+            self.sought_to[partition] = max(self.sought_to[partition], sought.offset)
         self._unknown: dict[int, int] = defaultdict(int)
+        self._written_to: dict[int, int] = defaultdict(int)
         for produced in self.produced:
-            self._unknown[produced.partition] += produced.offset is None
-            if produced.offset is not None and produced.outcome != "aborted":
-                self._show(produced.partition, produced.offset, produced.value, produced)
+            partition, offset = produced.partition, produced.offset
+            self._unknown[partition] += offset is None
+            at = _NOTHING if offset is None else offset
+            self._written_to[partition] = max(self._written_to[partition], at)
+            if offset is not None and produced.outcome != "aborted":
+                self._show(partition, offset, produced.value, produced)
         for polled in self.polled:
             for partition, offset, value in polled.records:
                 self._show(partition, offset, value, polled)
@@ -76,21 +86,23 @@ class _History:
         return offsets[bisect_left(offsets, first) : bisect_left(offsets, behind)]
 
     def end(self, partition: int) -> int:
-        """Return an offset that no commit can pass: behind the last record and its markers.
+        """Return an offset that no commit can pass: behind the last record and the markers.
 
         Each value that is not known to be stored may have been, and may have ended a transaction.
         """
-        offsets = self._offsets[partition]
-        return (offsets[-1] if offsets else 0) + 2 * (1 + self._unknown[partition])
+        last = max([self._written_to[partition], *self._offsets[partition][-1:]])
+        return last + 1 + _OPEN + 2 * self._unknown[partition]
 
 
 # --- the log -------------------------------------------------------------------------------------
 
 
 def lost_writes(history: _History) -> Iterator[Anomaly]:
-    """An acknowledged record was never read, although one behind it was."""
+    """An acknowledged record was never read, although one behind it was; seeks may skip it."""
     for each in history.produced:
         if each.outcome != "acknowledged" or each.offset is None:
+            continue
+        if each.offset < history.sought_to[each.partition]:
             continue
         unread = (each.partition, each.value) not in history.read
         if unread and each.offset < history.read_to[each.partition]:
@@ -99,8 +111,10 @@ def lost_writes(history: _History) -> Iterator[Anomaly]:
 
 
 def unseen(history: _History) -> Iterator[Anomaly]:
-    """An acknowledged record at the end of a partition was never read."""
+    """An acknowledged record at the end of a partition was never read; seeks may skip it."""
     for each in history.produced:
+        if each.offset is not None and each.offset < history.sought_to[each.partition]:
+            continue
         if each.outcome != "acknowledged" or (each.partition, each.value) in history.read:
             continue
         if each.offset is None or each.offset > history.read_to[each.partition]:
@@ -199,12 +213,14 @@ def _order(
 
 
 def commits_ahead(history: _History) -> Iterator[Anomaly]:
-    """A consumer has committed more than any call had handed out to anybody."""
+    """A consumer has committed more than any call had handed out to anybody, or a seek named."""
     handed_out: dict[int, int] = defaultdict(int)
     for each in history.operations:
         if isinstance(each, Polled):
             for partition, offset, _ in each.records:
                 handed_out[partition] = max(handed_out[partition], offset + 1)
+        elif isinstance(each, Sought):
+            handed_out[each.partition] = max(handed_out[each.partition], each.offset)
         elif isinstance(each, Committed):
             for partition, offset in each.offsets:
                 # Markers of transactions are behind the last record.
@@ -212,6 +228,22 @@ def commits_ahead(history: _History) -> Iterator[Anomaly]:
                 if ahead or offset > history.end(partition):
                     what = f"{partition}/{offset} is committed, {handed_out[partition]} handed out"
                     yield Anomaly("commit ahead", what, (each,))
+
+
+def unpaired_calls(history: _History) -> Iterator[Anomaly]:
+    """A consumer is given a partition that it owns, or gives up one that it does not own."""
+    owned: dict[tuple[str, int], Operation] = {}
+    for each in history.operations:
+        if not isinstance(each, Assigned | Released):
+            continue
+        for partition in each.partitions:
+            before = owned.pop((each.consumer, partition), None)
+            if isinstance(each, Assigned):
+                owned[each.consumer, partition] = each
+            if isinstance(each, Assigned) != (before is None):
+                what = f"{each.consumer}: partition {partition}"
+                proof = (each,) if before is None else (before, each)
+                yield Anomaly("unpaired calls", what, proof)
 
 
 def two_owners(history: _History) -> Iterator[Anomaly]:
@@ -255,6 +287,7 @@ _CHECKS: Final[Sequence[Callable[[_History], Iterable[Anomaly]]]] = (
     internal_order,
     order_between_polls,
     commits_ahead,
+    unpaired_calls,
     two_owners,
 )
 

@@ -85,6 +85,16 @@ class Committed:
 
 Operation: TypeAlias = Produced | Polled | Assigned | Released | Sought | Committed
 
+
+def moment(operation: Operation) -> float:
+    """Return when an operation has ended."""
+    match operation:
+        case Assigned(at=at) | Released(at=at) | Sought(at=at):
+            return at
+        case Produced(end=end) | Polled(end=end) | Committed(end=end):
+            return end
+
+
 _KINDS: Final = {
     kind.__name__: kind for kind in (Produced, Polled, Assigned, Released, Sought, Committed)
 }

@@ -1,35 +1,21 @@
 """A workload on a served cluster under faults, recorded as a history.
 
 A transactional producer writes values that no other record has. The members of one group, of all
-kinds that this package has, read and commit them in threads of their own.
+kinds, read and commit them in threads of their own.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Collection, Iterable
 from typing import Any
 
 import confluent_kafka
 
-from tandem_kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.confluent import Consumer as ConfluentConsumer
-from tandem_kafka.errors import KafkaError
-from tests.histories.operations import (
-    Assigned,
-    Committed,
-    Operation,
-    Outcome,
-    Polled,
-    Produced,
-    Released,
-)
+from tests.histories.members import KINDS, Member
+from tests.histories.operations import Operation, Outcome, Polled, Produced
 
 _TIMEOUT_S = 60.0
-_POLL_MS = 100
 
 
 class Recorder:
@@ -56,31 +42,6 @@ class Recorder:
         return written - self._read
 
 
-class Listener(ConsumerRebalanceListener):
-    """Records the callbacks of a member."""
-
-    def __init__(self, recorder: Recorder, name: str) -> None:
-        self._recorder = recorder
-        self._name = name
-
-    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Record them."""
-        self._recorder.add(Assigned(self._name, time.monotonic(), _numbers(assigned)))
-
-    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Record them: they are owned until the end of this call."""
-        self._recorder.add(Released(self._name, time.monotonic(), _numbers(revoked)))
-
-    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Record them: another member may have owned them before."""
-        now = time.monotonic()
-        self._recorder.add(Released(self._name, now, _numbers(lost), certain=False))
-
-
-def _numbers(partitions: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(sorted(each.partition for each in partitions))
-
-
 class Workload:
     """A producer and the members of one group."""
 
@@ -103,10 +64,9 @@ class Workload:
 
     def run(self, duration_s: float) -> list[Operation]:
         """Produce for some time, let the members read everything, and return the history."""
-        members = (self._read, self._read, self._read_confluent, self._read_async)
         threads = [
-            threading.Thread(target=self._guarded, args=(member, f"member {number}"), daemon=True)
-            for number, member in enumerate(members, 1)
+            threading.Thread(target=self._guarded, args=(kind, f"{kind} {number}"), daemon=True)
+            for number, kind in enumerate(["plain", *KINDS])
         ]
         for thread in threads:
             thread.start()
@@ -122,9 +82,10 @@ class Workload:
         assert not self.errors, self.errors
         return self.recorder.history
 
-    def _guarded(self, member: Any, name: str) -> None:
+    def _guarded(self, kind: str, name: str) -> None:
+        member = Member(name, self._topic, self._options, self.recorder.add, self.ending)
         try:
-            member(name)
+            KINDS[kind](member)
         except BaseException as error:  # noqa: BLE001 - the test raises it
             self.errors.append(error)
 
@@ -192,100 +153,3 @@ class Workload:
         except confluent_kafka.KafkaException:
             return "unknown"
         return "acknowledged"
-
-    # --- the members ---------------------------------------------------------------------------
-
-    def _read(self, name: str) -> None:
-        listener = Listener(self.recorder, name)
-        with KafkaConsumer(**self._options) as consumer:
-            consumer.subscribe([self._topic], listener=listener)
-            while not self.ending.is_set():
-                begin = time.monotonic()
-                batch = consumer.poll(timeout_ms=_POLL_MS)
-                self._polled(name, begin, (record for some in batch.values() for record in some))
-                positions = {tp: consumer.position(tp) for tp in batch}
-                begin = time.monotonic()
-                try:
-                    if positions:
-                        consumer.commit(
-                            {tp: OffsetAndMetadata(at, "", -1) for tp, at in positions.items()}
-                        )
-                except KafkaError:
-                    continue
-                self._committed(name, begin, positions)
-
-    def _read_async(self, name: str) -> None:
-        async def read() -> None:
-            listener = Listener(self.recorder, name)
-            async with AsyncKafkaConsumer(**self._options) as consumer:
-                await consumer.subscribe([self._topic], listener=listener)
-                while not self.ending.is_set():
-                    begin = time.monotonic()
-                    batch = await consumer.poll(timeout_ms=_POLL_MS)
-                    records = (record for some in batch.values() for record in some)
-                    self._polled(name, begin, records)
-                    positions = {tp: await consumer.position(tp) for tp in batch}
-                    begin = time.monotonic()
-                    try:
-                        if positions:
-                            await consumer.commit(
-                                {tp: OffsetAndMetadata(at, "", -1) for tp, at in positions.items()}
-                            )
-                    except KafkaError:
-                        continue
-                    self._committed(name, begin, positions)
-
-        asyncio.run(read())
-
-    def _read_confluent(self, name: str) -> None:
-        listener = Listener(self.recorder, name)
-        options = {
-            "bootstrap.servers": self._options["bootstrap_servers"],
-            "group.id": self._options["group_id"],
-            "group.protocol": self._options["group_protocol"],
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-        }
-        consumer = ConfluentConsumer(options)
-        consumer.subscribe(
-            [self._topic],
-            on_assign=lambda _, partitions: listener.on_partitions_assigned(partitions),
-            on_revoke=lambda _, partitions: listener.on_partitions_revoked(partitions),
-            on_lost=lambda _, partitions: listener.on_partitions_lost(partitions),
-        )
-        try:
-            while not self.ending.is_set():
-                begin = time.monotonic()
-                messages = [m for m in consumer.consume(50, _POLL_MS / 1_000) if m.error() is None]
-                records = tuple((m.partition(), m.offset(), m.value().decode()) for m in messages)
-                if records:
-                    self.recorder.add(Polled(name, begin, time.monotonic(), records))
-                positions = {partition: offset + 1 for partition, offset, _ in records}
-                begin = time.monotonic()
-                try:
-                    if positions:
-                        consumer.commit(
-                            offsets=[
-                                confluent_kafka.TopicPartition(self._topic, partition, offset)
-                                for partition, offset in positions.items()
-                            ],
-                            asynchronous=False,
-                        )
-                except confluent_kafka.KafkaException:
-                    continue
-                if positions:
-                    committed = tuple(positions.items())
-                    self.recorder.add(Committed(name, begin, time.monotonic(), committed))
-        finally:
-            consumer.close()
-
-    def _polled(self, name: str, begin: float, records: Iterable[Any]) -> None:
-        found = tuple((each.partition, each.offset, each.value.decode()) for each in records)
-        if found:
-            self.recorder.add(Polled(name, begin, time.monotonic(), found))
-
-    def _committed(self, name: str, begin: float, positions: dict[TopicPartition, int]) -> None:
-        if positions:
-            offsets = tuple((tp.partition, offset) for tp, offset in positions.items())
-            self.recorder.add(Committed(name, begin, time.monotonic(), offsets))

@@ -74,6 +74,7 @@ PLANTED: dict[str, list[Operation]] = {
     "poll skip": [polled(1.0, 0), polled(2.0, 2), polled(1.0, 1, by="b")],
     "commit ahead": [produced(0), produced(1), polled(1.0, 0), committed(2.0, 2), polled(3.0, 1)],
     "phantom read": [produced(0), polled(1.0, 0, (1, "other"))],
+    "unpaired calls": [assigned(1.0), assigned(2.0)],
     "two owners": [assigned(1.0), assigned(2.0, by="b"), released(3.0), released(4.0, by="b")],
 }
 
@@ -87,18 +88,28 @@ def test_each_kind_is_found(kind: str) -> None:
 
 
 def test_owners_that_never_release_a_partition_are_found() -> None:
-    both = [assigned(1.0), assigned(2.0, by="b"), polled(3.0, 0), polled(3.5, 1, by="b")]
+    both: list[Operation] = [
+        assigned(1.0),
+        assigned(2.0, by="b"),
+        polled(3.0, 0),
+        polled(3.5, 1, by="b"),
+    ]
     assert [each.kind for each in anomalies(both)] == ["two owners"]
     assert anomalies([assigned(1.0), polled(1.5, 0), assigned(2.0, by="b")]) == []
 
 
 def test_a_commit_behind_the_end_of_the_log_is_found() -> None:
-    history = [produced(0), polled(1.0, 0), committed(2.0, 2), committed(3.0, 2**40)]
+    history: list[Operation] = [
+        produced(0),
+        polled(1.0, 0),
+        committed(2.0, 2),
+        committed(3.0, 2**40),
+    ]
     assert [each.kind for each in anomalies(history)] == ["commit ahead"]
 
 
 def test_what_is_not_certain_is_no_anomaly() -> None:
-    expelled = [assigned(1.0), assigned(2.0, by="b"), released(3.0, certain=False)]
+    expelled: list[Operation] = [assigned(1.0), assigned(2.0, by="b"), released(3.0, certain=False)]
     assert anomalies([*expelled, released(4.0, by="b")]) == []
 
 

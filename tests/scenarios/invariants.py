@@ -97,6 +97,7 @@ class Invariants:
         if tp in owner.being_revoked:
             raise Violation(f"records of {tp} after its revocation began")
         self._members.steering.check_not_paused(owner, tp)
+        self._members.history.polled(owner.number, tp, records)
         expected = self._next.get((owner.number, tp))
         for record in records:
             if self.old_records.is_old(owner.number, tp, record):
@@ -182,6 +183,7 @@ class Invariants:
     def sought(self, owner: CheckingListener, tp: TopicPartition, offset: int) -> None:
         """Note a seek: the owner continues there, and may skip records before it."""
         key = owner.number, tp
+        self._members.history.sought(*key, offset)
         self._starts.pop(key, None)
         self._next[key] = offset
         # The member may commit this offset: it is its position.
@@ -321,6 +323,7 @@ class Invariants:
             if offset > self.ledger.last_due(tp, max(read, self._highest.get(tp, 0))):
                 raise Violation(f"{tp}: {offset} committed, {read} read")
             self._highest[tp] = max(self._highest.get(tp, 0), offset)
+            self._members.history.committed(member_id, tp, offset)
         self._commits_seen = len(log)
 
     def _check_target(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tandem_kafka.testing.cluster.transactions import Transaction
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
-from tests.scenarios.numbered_records import next_values
+from tests.histories.operations import Outcome
+from tests.scenarios.history import History
+from tests.scenarios.numbered_records import next_values, value_of
 
 __all__ = ["Ledger", "OpenTransaction"]
 
@@ -28,7 +30,8 @@ class Ledger:
         open: Transactions that are not yet committed or aborted.
     """
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, history: History) -> None:
+        self._history = history
         self._cluster = simulation.cluster
         self._simulation = simulation
         self._gaps: dict[TopicPartition, set[int]] = {}
@@ -74,8 +77,10 @@ class Ledger:
     ) -> None:
         """Append records whose values name their offsets, if given as a part of a transaction."""
         if opened is None:
-            incarnation = self.incarnation_of(tp.topic)
-            self._cluster.produce(tp, *next_values(self._simulation, tp, count, incarnation))
+            first = self._cluster.at(tp).log.end_offset
+            values = next_values(self._simulation, tp, count, self.incarnation_of(tp.topic))
+            self._cluster.produce(tp, *values)
+            self._history.produced(tp, first, values, "acknowledged")
             return
         first = opened.transaction.produce(tp, *next_values(self._simulation, tp, count))
         opened.offsets.setdefault(tp, set()).update(range(first, first + count))
@@ -84,6 +89,9 @@ class Ledger:
         """Commit or abort a transaction; its markers and aborted records are not due."""
         self.open.remove(opened)
         for tp, offsets in opened.offsets.items():
+            for offset in offsets:
+                outcome: Outcome = "acknowledged" if commit else "aborted"
+                self._history.produced(tp, offset, [value_of(tp, offset)], outcome)
             gaps = self._gaps.setdefault(tp, set())
             gaps.add(self._cluster.at(tp).log.end_offset)
             if not commit:

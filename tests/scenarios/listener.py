@@ -53,6 +53,7 @@ class CheckingListener:
         self.being_revoked -= assigned
         self._work("assigned", assigned)
         self.owned |= assigned
+        self._members.history.assigned(self.number, assigned)
         self._to_repeat = None
 
     def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
@@ -62,7 +63,7 @@ class CheckingListener:
         self._members.invariants.check_committed(self, revoked)
         self.being_revoked |= revoked
         self._work("revoked", revoked)
-        self.owned -= revoked
+        self._release(revoked)
         self._members.invariants.revoked(self, revoked)
         self._to_repeat = None
 
@@ -71,7 +72,7 @@ class CheckingListener:
         lost = self._note_call("lost", partitions)
         self._check_owned(lost)
         self.being_revoked |= lost
-        self.owned -= lost
+        self._release(lost, lost=True)
         self._members.invariants.revoked(self, lost)
         self._to_repeat = None
         self._work("lost", lost)
@@ -79,8 +80,16 @@ class CheckingListener:
 
     def failed_while_leaving(self) -> None:
         """Note that a call failed while the member left; the member left all the same."""
-        self.owned.clear()
+        self._release(frozenset(self.owned), lost=True)
         self._to_repeat = None
+
+    def _release(self, partitions: Partitions, *, lost: bool = False) -> None:
+        members = self._members
+        # Else another member may own them already; with members of both protocols, always.
+        known = members.id_of(self) in members.invariants.member_ids()
+        certain = known and not lost and members.scenario.others is None
+        members.history.released(self.number, partitions & self.owned, certain=certain)
+        self.owned -= partitions
 
     def _check_owned(self, revoked: Partitions) -> None:
         if not revoked:

@@ -16,10 +16,12 @@ from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.scenarios.async_members import async_member
 from tests.scenarios.catalogue import MAX_POLL_INTERVAL_MS, Scenario
+from tests.scenarios.history import History
 from tests.scenarios.invariants import LATE_MS, Invariants
 from tests.scenarios.ledger import Ledger
 from tests.scenarios.listener import CheckingListener, DeliberateError, format_partitions
 from tests.scenarios.local_assignors import draw_assignors
+from tests.scenarios.numbered_records import value_of
 from tests.scenarios.steering import Steering
 from tests.scenarios.violation import Violation
 
@@ -46,6 +48,7 @@ class Members:
         expects_errors: Whether poll() may raise because of faults.
         concluding: Whether the faults are over and commits are answered. A member then commits
             before its partitions are revoked.
+        history: What everybody did.
         ledger: What was produced, and which records are due.
         steering: How applications pause, resume and seek.
     """
@@ -69,7 +72,12 @@ class Members:
         self.slow = self.failing = 0.0
         self.expects_errors = True
         self.concluding = False
-        self.ledger = Ledger(simulation)
+        vanishing = scenario.retention or scenario.recreated
+        self.history = History(simulation.clock, judged=not vanishing)
+        self.ledger = Ledger(simulation, self.history)
+        for tp in partitions:
+            values = [value_of(tp, n) for n in range(simulation.cluster.at(tp).log.end_offset)]
+            self.history.produced(tp, 0, values, "acknowledged")
         self.steering = Steering(self)
         self.invariants = Invariants(self)
         self._instances: dict[KafkaConsumer, str] = {}

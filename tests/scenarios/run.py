@@ -99,6 +99,7 @@ def run_scenario(
     applications.conclude(SETTLE_MS)
     for member in list(members.listeners):
         applications.close(member, "leave")
+    members.history.check()
     return settled_ms, faults.counts
 
 
