@@ -22,8 +22,10 @@ __all__ = ["CASES"]
 
 PARTITIONS = 6
 MEMBERS = 3
-_STATIC = ("--session-timeout", "60000")
 _BROKERS = 3
+#: A killed member is removed after a short session. A static member that restarts needs a long one,
+#: because a busy machine takes seconds to start its process.
+_SHORT_MS, _LONG_MS = 6_000, 60_000
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,18 @@ class Case:
 
 
 class Setting:
-    """A topic that grows, and a group that reads it."""
+    """A topic that grows, and a group that reads it.
 
-    def __init__(self, kafka: RealKafka, *options: str) -> None:
+    The session timeout is an option of classic members, and a setting of a KIP-848 group.
+    """
+
+    def __init__(self, kafka: RealKafka, *options: str, session_ms: int = 30_000) -> None:
         self.topic = f"system-{uuid.uuid4().hex[:8]}"
         kafka.admin.create_topic(self.topic, PARTITIONS, replicas=_BROKERS)
+        kafka.admin.configure_group(self.topic, {"consumer.session.timeout.ms": str(session_ms)})
         self._stream = Stream(kafka.bootstrap(), self.topic, PARTITIONS, pause_s=0.02)
-        self.group = Group(kafka.bootstrap(), self.topic, PARTITIONS, *options)
+        timeout = ("--session-timeout", str(session_ms))
+        self.group = Group(kafka.bootstrap(), self.topic, PARTITIONS, *timeout, *options)
 
     def __enter__(self) -> Group:
         self._stream.__enter__()
@@ -97,7 +104,7 @@ def broker_rolling_bounce(kafka: RealKafka, protocol: str) -> str:
 
 def consumer_bounce(kafka: RealKafka, protocol: str, *, clean: bool, rolling: bool) -> str:
     """Members are stopped or killed and started again, one by one or all at once."""
-    with Setting(kafka, *_protocol(protocol), "--session-timeout", "6000") as group:
+    with Setting(kafka, *_protocol(protocol), session_ms=_SHORT_MS) as group:
         members = _started(group)
         for some in [[each] for each in members] if rolling else [members]:
             for member in some:
@@ -115,7 +122,7 @@ def consumer_bounce(kafka: RealKafka, protocol: str, *, clean: bool, rolling: bo
 
 def static_bounce(kafka: RealKafka, protocol: str) -> str:
     """Static members are restarted, and the one that stays keeps its partitions."""
-    with Setting(kafka, *_protocol(protocol), *_STATIC) as group:
+    with Setting(kafka, *_protocol(protocol), session_ms=_LONG_MS) as group:
         names = [f"static-{number}" for number in range(MEMBERS)]
         members = [group.start("--group-instance-id", name) for name in names]
         group.await_members(MEMBERS)
@@ -133,7 +140,7 @@ def static_bounce(kafka: RealKafka, protocol: str) -> str:
 
 def fencing_static(kafka: RealKafka, protocol: str) -> str:
     """A second member with the same instance id: one of the two ends with an error."""
-    with Setting(kafka, *_protocol(protocol), *_STATIC) as group:
+    with Setting(kafka, *_protocol(protocol), session_ms=_LONG_MS) as group:
         names = [f"static-{number}" for number in range(MEMBERS)]
         members = [group.start("--group-instance-id", name) for name in names]
         group.await_members(MEMBERS)
@@ -152,7 +159,7 @@ def fencing_static(kafka: RealKafka, protocol: str) -> str:
 def consumer_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic: bool) -> str:
     """A member is stopped or killed; the others take over its partitions."""
     options = ("--enable-autocommit",) if automatic else ()
-    with Setting(kafka, *_protocol(protocol), "--session-timeout", "6000", *options) as group:
+    with Setting(kafka, *_protocol(protocol), *options, session_ms=_SHORT_MS) as group:
         members = _started(group)
         group.stop(members[0], clean=clean)
         group.await_members(MEMBERS - 1)
@@ -167,7 +174,7 @@ def consumer_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic:
 def broker_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic: bool) -> str:
     """A broker is stopped or killed, and nobody rebalances."""
     options = ("--enable-autocommit",) if automatic else ()
-    with Setting(kafka, *_protocol(protocol), "--session-timeout", "60000", *options) as group:
+    with Setting(kafka, *_protocol(protocol), *options, session_ms=_LONG_MS) as group:
         _started(group)
         before = group.rebalances
         node_id = kafka.node_ids[0]
