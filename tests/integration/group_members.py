@@ -183,7 +183,11 @@ def check_pairs(listener: Listener) -> None:
 
 
 def settled(members: Iterable[Member], count: int) -> bool:
-    """Wait until the members own all `count` partitions, each member at least one, none twice."""
+    """Wait until the members own all `count` partitions, none twice, in shares of one size.
+
+    While partitions still move, each may have an owner too, but one member has two more than
+    another. The sizes may differ by one.
+    """
     members = list(members)
 
     def fully_assigned() -> bool:
@@ -191,7 +195,9 @@ def settled(members: Iterable[Member], count: int) -> bool:
             if member.error is not None:
                 raise member.error
         shares = [owned(member) for member in members]
-        return all(shares) and sum(map(len, shares)) == count == len(set.union(*shares))
+        sizes = sorted(map(len, shares))
+        even = sizes[0] > 0 and sizes[-1] - sizes[0] <= 1
+        return even and sum(sizes) == count == len(set.union(*shares))
 
     wait_until(fully_assigned)
     return True

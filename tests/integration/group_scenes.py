@@ -136,10 +136,19 @@ class Group(World):
 
     @property
     def fully_assigned(self) -> bool:
-        """Whether each partition has one owner, and each member a partition."""
+        """Whether each partition has one owner, in shares of one size, and all are in one epoch.
+
+        While partitions still move, each may have an owner too.
+        """
         shares = [member.consumer.assignment() for member in self.members]
         held = Counter(tp for share in shares for tp in share)
-        return all(shares) and held == Counter(self.partitions)
+        sizes = sorted(map(len, shares))
+        return (
+            sizes[0] > 0
+            and sizes[-1] - sizes[0] <= 1
+            and held == Counter(self.partitions)
+            and len({member.membership[1] for member in self.members}) == 1
+        )
 
     @property
     def read_counts(self) -> Counter[tuple[TopicPartition, int]]:

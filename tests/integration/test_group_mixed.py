@@ -173,8 +173,8 @@ def test_the_sticky_assignor_keeps_partitions_in_place(topic: str, consume: Cons
 
     members = [join(), join()]
     settled(members, 4)
+    before = [owned(member) for member in members]
     members.append(join())
-    before = [owned(member) for member in members[:2]]
     settled(members, 4)
     kept = [
         len(owned(member) & former_assignment)
