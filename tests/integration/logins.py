@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -16,9 +17,19 @@ from confluent_kafka.admin import (
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
+from tests.integration.polling import wait_until
 from tests.kafka.tokens import TokenIssuer
 
-__all__ = ["Options", "Provider", "allow_all", "failed_connections", "sasl", "tls", "with_token"]
+__all__ = [
+    "Options",
+    "Provider",
+    "allow",
+    "allow_all",
+    "failed_connections",
+    "sasl",
+    "tls",
+    "with_token",
+]
 
 Options = dict[str, Any]
 
@@ -64,22 +75,33 @@ def with_token(kafka: RealKafka, listener: str, provider: Any) -> Options:
     return sasl(kafka, listener, "OAUTHBEARER", sasl_oauth_token_provider=provider)
 
 
-def allow_all(kafka: RealKafka, name: str) -> None:
-    """Let every user read the topic and use the group of that name."""
+def allow(
+    kafka: RealKafka, kind: ResourceType, name: str, *operations: AclOperation, user: str = "alice"
+) -> None:
+    """Give rights to a user; returns when the broker knows them, after the controller."""
+    client = kafka.admin.client
     rights = [
-        AclBinding(
+        (
             kind,
             name,
             ResourcePatternType.LITERAL,
-            "User:*",
+            f"User:{user}",
             "*",
-            AclOperation.READ,
+            each,
             AclPermissionType.ALLOW,
         )
-        for kind in (ResourceType.TOPIC, ResourceType.GROUP)
+        for each in operations
     ]
-    for future in kafka.admin.client.create_acls(rights).values():
+    for future in client.create_acls([AclBinding(*right) for right in rights]).values():
         future.result(20)
+    filters = [AclBindingFilter(*right) for right in rights]
+    wait_until(lambda: all(client.describe_acls(each).result(20) for each in filters), "the rights")
+
+
+def allow_all(kafka: RealKafka, name: str) -> None:
+    """Let every user read the topic and use the group of that name."""
+    for kind in (ResourceType.TOPIC, ResourceType.GROUP):
+        allow(kafka, kind, name, AclOperation.READ, user="*")
 
 
 def failed_connections(consumer: KafkaConsumer) -> int:

@@ -9,19 +9,13 @@ from typing import Any
 
 import pytest
 import trustme
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.commands import Run, runner
-from tests.integration.polling import wait_until
+from tests.integration.logins import allow
 
 Examine = Callable[..., list[dict[str, Any]]]
 
@@ -38,7 +32,7 @@ def examine(run: Run) -> Examine:
 
     def examined(servers: str, *arguments: str, **properties: str) -> list[dict[str, Any]]:
         options = [f"-X{name.replace('_', '.')}={value}" for name, value in properties.items()]
-        ran = run("doctor", "-b", servers, "--timeout", "4s", "--json", *arguments, *options)
+        ran = run("doctor", "-b", servers, "--timeout", "20s", "--json", *arguments, *options)
         assert ran.code == any(each["verdict"] == "failed" for each in ran.rows)
         assert all(each["advice"] for each in ran.rows if each["verdict"] == "failed")
         return ran.rows
@@ -110,7 +104,8 @@ def test_tls_to_a_port_without(kafka: RealKafka, examine: Examine) -> None:
 
 
 def test_no_tls_to_a_port_with(kafka: RealKafka, examine: Examine) -> None:
-    assert "the port speaks TLS" in failure(examine(kafka.bootstrap("SSL")), "tls")
+    found = examine(kafka.bootstrap("SSL"), "--timeout", "4s")
+    assert "the port speaks TLS" in failure(found, "tls")
 
 
 def test_an_unknown_authority(kafka: RealKafka, examine: Examine, tmp_path: Any) -> None:
@@ -147,30 +142,20 @@ def test_a_mistyped_topic(kafka: RealKafka, topic: str, examine: Examine) -> Non
     assert f"did you mean {topic!r}?" in found[-1]["advice"]
 
 
-def allow(cluster: RealKafka, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    binding = AclBinding(
-        kind, name, ResourcePatternType.LITERAL, "User:alice", "*",
-        operation, AclPermissionType.ALLOW,
-    )  # fmt: skip
-    for future in cluster.admin.client.create_acls([binding]).values():
-        future.result(10)
-
-
 def test_missing_permissions(guarded: RealKafka, examine: Examine) -> None:
     topic, servers = "examined-by-doctor", guarded.bootstrap("SASL_PLAINTEXT")
     guarded.admin.create_topic(topic, 1)
 
-    def until(text: str, *arguments: str) -> None:
-        """Examine until the broker knows the new right: the controller has accepted it before."""
-        wait_until(lambda: text in json.dumps(examine(servers, *arguments, **login())))
+    def examined(*arguments: str) -> str:
+        return json.dumps(examine(servers, *arguments, **login()))
 
     allow(guarded, ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
-    until("not read it", "-t", topic)
-    until("may not describe the group", "-g", topic)
+    assert "not read it" in examined("-t", topic)
+    assert "may not describe the group" in examined("-g", topic)
     allow(guarded, ResourceType.GROUP, topic, AclOperation.DESCRIBE)
-    until("may not read (join)", "-g", topic)
+    assert "may not read (join)" in examined("-g", topic)
     allow(guarded, ResourceType.GROUP, topic, AclOperation.READ)
-    until("may join and commit", "-g", topic)
+    assert "may join and commit" in examined("-g", topic)
 
 
 def test_people_read_the_same(kafka: RealKafka, run: Run) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -20,6 +19,7 @@ from tandem_kafka.errors import TopicAuthorizationFailedError
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tandem_kafka.wire.fetch_request import ConsumerFetch
+from tests.integration.logins import allow
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.watching import Sent
 
@@ -29,20 +29,6 @@ ALICE: dict[str, Any] = {
     "sasl_plain_username": "alice",
     "sasl_plain_password": PASSWORD,
 }
-
-
-def allow(cluster: RealKafka, topic: str, operation: AclOperation) -> None:
-    binding = AclBinding(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        "User:alice",
-        "*",
-        operation,
-        AclPermissionType.ALLOW,
-    )
-    for future in cluster.admin.client.create_acls([binding]).values():
-        future.result(30.0)
 
 
 def forbid(cluster: RealKafka, topic: str, operation: AclOperation) -> None:
@@ -88,8 +74,8 @@ def test_an_unauthorized_topic_raises_and_other_topics_are_read(
 ) -> None:
     name = request.node.name
     allowed, forbidden = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
-    allow(guarded, allowed, AclOperation.READ)
-    allow(guarded, forbidden, AclOperation.DESCRIBE)
+    allow(guarded, ResourceType.TOPIC, allowed, AclOperation.READ)
+    allow(guarded, ResourceType.TOPIC, forbidden, AclOperation.DESCRIBE)
     guarded.admin.produce(allowed, [b"1"] * 5)
     guarded.admin.produce(forbidden, [b"2"] * 5)
     consumer = consume(bootstrap_servers=guarded.bootstrap("SASL_PLAINTEXT"), **ALICE)
@@ -102,7 +88,7 @@ def test_an_unauthorized_topic_raises_and_other_topics_are_read(
     while len(values) < 10:
         values += poll_until_rejected(consumer, forbidden)
     assert values == [b"1"] * 5 + [b"3"] * 5
-    allow(guarded, forbidden, AclOperation.READ)
+    allow(guarded, ResourceType.TOPIC, forbidden, AclOperation.READ)
     got: list[bytes] = []
 
     def all_read() -> bool:
@@ -124,8 +110,8 @@ def test_a_slow_application_finds_one_error(
     name = request.node.name[:80]
     allowed, forbidden = (guarded.admin.create_topic(f"{name}-{part}") for part in ("free", "shut"))
     for topic in (allowed, forbidden):
-        allow(guarded, topic, AclOperation.READ)
-        allow(guarded, topic, AclOperation.DESCRIBE)
+        allow(guarded, ResourceType.TOPIC, topic, AclOperation.READ)
+        allow(guarded, ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
         guarded.admin.produce(topic, [b"1"] * 5)
     bootstrap = guarded.bootstrap("SASL_PLAINTEXT")
     consumer = consume(bootstrap_servers=bootstrap, fetch_max_wait_ms=50, **ALICE)

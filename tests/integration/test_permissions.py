@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -26,6 +25,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.integration.group_members import rebalance_calls
+from tests.integration.logins import allow
 from tests.integration.polling import (
     Consume,
     Listener,
@@ -38,8 +38,6 @@ from tests.integration.polling import (
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
-
-A = TypeVar("A", AclBinding, AclBindingFilter)
 
 
 @pytest.fixture
@@ -61,33 +59,18 @@ def alice(guarded: RealKafka) -> dict[str, Any]:
     }
 
 
-def allow(cluster: RealKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-    acls = _acls(AclBinding, kind, name, operations)
-    for future in cluster.admin.client.create_acls(acls).values():
-        future.result(20)
-
-
-def take_back(cluster: RealKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-    acls = _acls(AclBindingFilter, kind, name, operations)
-    for future in cluster.admin.client.delete_acls(acls).values():
+def take_back(cluster: RealKafka, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    right = AclBindingFilter(
+        kind,
+        name,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    for future in cluster.admin.client.delete_acls([right]).values():
         assert len(future.result(20)) == 1
-
-
-def _acls(
-    made: type[A], kind: ResourceType, name: str, operations: tuple[AclOperation, ...]
-) -> list[A]:
-    return [
-        made(
-            kind,
-            name,
-            ResourcePatternType.LITERAL,
-            "User:alice",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in operations
-    ]
 
 
 def raises_until(consumer: KafkaConsumer, error: type[KafkaError], ready: Any) -> list[Any]:
