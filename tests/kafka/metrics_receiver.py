@@ -27,8 +27,9 @@ def receiver_settings(file: Path) -> Mapping[str, str]:
 
 def received(file: Path, client: str) -> list[dict[str, Any]]:
     """Return what a client has pushed so far."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [push for push in map(json.loads, lines) if push["client"] == client]
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    whole, _, _ = text.rpartition("\n")  # the broker writes a long line in several pieces
+    return [push for push in map(json.loads, whole.splitlines()) if push["client"] == client]
 
 
 def subscribe(bootstrap: str, interval_ms: int, prefixes: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import trustme
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from tandem_kafka.testing.kafka.ports import free_ports
 from tests.kafka.tokens import TokenIssuer
 
 __all__ = ["CLIENT", "SECRET", "TokenServer"]
@@ -44,7 +45,8 @@ class TokenServer:
         self.released = threading.Event()
         self.released.set()
         self._authority = authority
-        self.port = 0
+        # No other process takes it while the server is stopped.
+        (self.port,) = free_ports(1)
         self._server: ThreadingHTTPServer | None = None
         self.start()
 
@@ -60,7 +62,6 @@ class TokenServer:
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )
-        self.port = server.server_address[1]
         self._server = server
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 
