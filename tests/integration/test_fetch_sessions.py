@@ -79,6 +79,9 @@ def test_a_session_forgets_partitions_that_are_not_fetched(
     sent = Sent(consumer)
 
     def check_fetches_from_now_on(numbers: set[int]) -> None:
+        begun = len(sent.asked())
+        # The network thread may be about to send one for each of the two slots.
+        wait_until(lambda: len(sent.asked()) >= begun + 2, "fetches after the change")
         before = len(sent.asked())
         wait_until(lambda: len(sent.asked()) >= before + 6, "six fetches")
         wait_until(lambda: set[int]().union(*sent.asked()[before:]) >= numbers, "each is asked for")
