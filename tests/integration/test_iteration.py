@@ -8,7 +8,14 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tests.integration.polling import Clock, Consume, partitions_of, read_all, when_blocked
+from tests.integration.polling import (
+    Clock,
+    Consume,
+    partitions_of,
+    read_all,
+    wait_until,
+    when_blocked,
+)
 
 
 @pytest.fixture
@@ -22,7 +29,15 @@ def ten(kafka: RealKafka, consume: Consume, tp: TopicPartition) -> KafkaConsumer
     kafka.admin.produce(tp.topic, [b"%d" % number for number in range(10)])
     consumer = consume(consumer_timeout_ms=1_000)
     consumer.assign([tp])
+    wait_for_data(consumer)
     return consumer
+
+
+def wait_for_data(consumer: KafkaConsumer, chunks: int = 1) -> None:
+    """Wait until data of so many fetches has arrived: a loop waits for a second only."""
+    for tp in consumer.assignment():
+        consumer.position(tp)
+    wait_until(lambda: consumer._core.engine.buffer.added >= chunks, "the data")
 
 
 def test_the_position_moves_with_each_record(tp: TopicPartition, ten: KafkaConsumer) -> None:
@@ -41,7 +56,9 @@ def test_a_loop_ends_after_the_timeout_and_can_continue(
     clock = Clock()
     assert list(ten) == []
     assert 0.9 < clock.seconds < 10
+    before = ten._core.engine.buffer.added
     kafka.admin.produce(tp.topic, [b"more"])
+    wait_for_data(ten, before + 1)
     assert [record.value for record in ten] == [b"more"]
 
 
@@ -112,6 +129,7 @@ def test_a_loop_continues_with_the_partitions_that_are_not_paused(
     first, second = partitions_of(topic, 2)
     consumer = consume(consumer_timeout_ms=1_000)
     consumer.assign([first, second])
+    wait_for_data(consumer, 2)
     begun = next(consumer).partition
     other = 1 - begun
     consumer.pause(TopicPartition(topic, begun))
