@@ -12,7 +12,8 @@ from tandem_kafka.testing import Simulation
 
 __all__ = ["Connection", "RealConnection", "SimulatedConnection"]
 
-_TIMEOUT_S = 10.0
+#: Long enough for a slow machine; a passing test never waits that long.
+_TIMEOUT_S = 60.0
 
 
 class Connection(ABC):

@@ -61,7 +61,7 @@ class Commands:
             assert process.stdout is not None
             yield process.stdout
             process.terminate()
-            assert process.wait(10) == 130
+            assert process.wait(60) == 130
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_the_lag_is_watched_on_a_terminal(commands: Commands, group: KafkaConsum
         while shown.count("total 4") < 4 and time.monotonic() < deadline:
             shown += os.read(ours, 4096).decode(errors="replace")
         process.terminate()
-        assert process.wait(10) == 130
+        assert process.wait(60) == 130
         shown += os.read(ours, 4096).decode(errors="replace")
     os.close(theirs)
     os.close(ours)

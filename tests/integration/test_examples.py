@@ -161,7 +161,7 @@ def test_dead_letters_name_their_origin(
 ) -> None:
     options = [*options_of(kafka.bootstrap(), numbers, new_group()), "--stop-after", str(COUNT)]
     assert "dead letters 2\n" in run(tmp_path, "dead_letters.py", options)  # 0 and 250
-    consumer = consume(f"{numbers}.dead", consumer_timeout_ms=10_000)
+    consumer = consume(f"{numbers}.dead", consumer_timeout_ms=60_000)
     records = [next(consumer), next(consumer)]
     found = {record.value: dict(record.headers)["dead-letter-source"] for record in records}
     assert found == {b"0": f"{numbers}-0@0".encode(), b"250": f"{numbers}-2@62".encode()}

@@ -167,7 +167,7 @@ def test_logins_are_renewed_while_records_flow(
     for each in reading:
         assert len(each.offsets) > 20
         assert each.offsets == list(range(len(each.offsets)))
-        assert each.longest_ms < 1_000
+        assert each.longest_ms < 10_000
         assert failed_connections(each.consumer) == 0, "the broker has ended no connection"
         each.consumer.commit()
     assert provider.calls >= 3, "at least two renewals"

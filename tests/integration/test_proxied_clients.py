@@ -17,7 +17,8 @@ from tests.integration.polling import Consume, read_all
 from tests.unit.network.proxy_server import ProxyServer
 
 LOGIN = ("alice", "s3cret")
-TIMEOUT_MS = 500
+#: Long enough for a refusal on a busy machine: the constructor repeats attempts until then.
+TIMEOUT_MS = 2_000
 
 Serve = Callable[..., ProxyServer]
 

@@ -105,7 +105,7 @@ def test_a_slow_handler_misses_no_record(consume: Consume, flood: str) -> None:
 
 @pytest.mark.slow
 def test_iteration_returns_the_same_records(consume: Consume, flood: str) -> None:
-    consumer = consume(consumer_timeout_ms=5_000)
+    consumer = consume(consumer_timeout_ms=60_000)
     consumer.assign(partitions_of(flood, 4))
     next_offsets = [0] * 4
     for record in itertools.islice(consumer, 40_000):

@@ -201,7 +201,7 @@ def test_plain_text_to_a_port_that_speaks_tls(
 ) -> None:
     servers = kafka.bootstrap("SSL")
     with pytest.raises(KafkaTimeoutError, match=servers):
-        KafkaConsumer(bootstrap_servers=servers, bootstrap_timeout_ms=1_000)
+        KafkaConsumer(bootstrap_servers=servers, bootstrap_timeout_ms=3_000)
     assert "this port requires TLS" in caplog.text
     assert network_threads() == []
     consumer = consume(bootstrap_servers=servers, bootstrap_timeout_ms=0)

@@ -56,7 +56,7 @@ def both(
     theirs: list[Any] = []
 
     def make(**options: Any) -> tuple[Any, Any]:
-        options = {"consumer_timeout_ms": 5_000, **options}
+        options = {"consumer_timeout_ms": 60_000, **options}
         ours = consume(**options)
         other = kafka_python.KafkaConsumer(
             bootstrap_servers=kafka.bootstrap(),

@@ -17,7 +17,7 @@ __all__ = ["CLIENT", "REALM", "SERVICE", "Kdc"]
 REALM: Final = "TESTS.INVALID"
 CLIENT: Final = f"alice@{REALM}"
 SERVICE: Final = f"kafka/localhost@{REALM}"
-_START_S: Final = 10.0
+_START_S: Final = 60.0
 
 
 class Kdc:
