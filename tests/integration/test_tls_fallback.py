@@ -62,5 +62,6 @@ def test_a_group_reads_and_commits(
         record
         for record in caplog.records
         if record.name.startswith("tandem_kafka") and record.levelno >= logging.WARNING
+        if record.name != "tandem_kafka.network.node_state"  # a busy machine has slow brokers
     ]
     assert len(warnings_logged) == (1 if native_available else 0)
