@@ -143,18 +143,19 @@ class Group:
         return [member for member in self.members if member.alive]
 
     def await_members(self, count: int) -> None:
-        """Wait until so many members own equal shares of all partitions.
+        """Wait until so many members own equal shares of all partitions."""
+        what = f"{count} members own equal shares of {sorted(self._partitions)}"
+        wait_until(lambda: self.is_shared_by(count), what)
+
+    def is_shared_by(self, count: int) -> bool:
+        """Tell whether so many members own equal shares of all partitions.
 
         While partitions still move, each may have an owner too, but the shares are not equal.
         """
-
-        def shared() -> bool:
-            owned = [set(member.owned) for member in self.alive]
-            share = len(self._partitions) // count
-            whole = set[int]().union(*owned) == self._partitions
-            return [len(each) for each in owned] == [share] * count and whole
-
-        wait_until(shared, f"{count} members own equal shares of {sorted(self._partitions)}")
+        owned = [set(member.owned) for member in self.alive]
+        share = len(self._partitions) // count
+        whole = set[int]().union(*owned) == self._partitions
+        return [len(each) for each in owned] == [share] * count and whole
 
     def await_records(self, count: int = 500) -> None:
         """Wait until so many further records are read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,6 +59,18 @@ def test_members_come_and_go(kafka: ServedKafka, protocol: str) -> None:
         wait_until(lambda: group.consumed == 11, "the last record")
         group.end()
     assert group.repeated == 0
+
+
+def test_shares_are_not_equal_while_a_partition_moves() -> None:
+    """The first of three members has yet to revoke what the last one gets."""
+    group = Group("nowhere:9092", "orders", 6)
+    for owned in ({0, 1, 2}, {3, 4}, {5}):
+        group.members.append(SimpleNamespace(alive=True, owned=owned))
+    assert not group.is_shared_by(3)
+    group.members[0].owned.remove(2)
+    assert not group.is_shared_by(3)
+    group.members[2].owned.add(2)
+    assert group.is_shared_by(3)
 
 
 def test_each_case_has_a_name_of_its_own() -> None:
