@@ -20,7 +20,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S + 10,
+        timeout=LIMIT_S + 45,  # a busy machine starts it slowly
         check=False,
     )
 
