@@ -6,6 +6,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient, OffsetAndMetadata
 from kafka.admin import NewTopic as KafkaPythonNewTopic
 from kafka.errors import KafkaError as KafkaPythonError
+from kafka.errors import OffsetMetadataTooLargeError
 
 from tandem_kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from tandem_kafka.testing.served import ServedKafka
@@ -61,6 +63,44 @@ def test_each_transactional_producer(cluster: ServedKafka, topic: str, producer:
     TRANSACTIONAL[producer](cluster.bootstrap, topic, numbers(COUNT), numbers(2_000))
     read = CONSUMERS["tandem-kafka, kip-848"](cluster.bootstrap, topic, topic, 2 * COUNT)
     assert sorted(read, key=int) == numbers(0, 2 * COUNT)
+
+
+def test_all_offsets_of_a_group(cluster: ServedKafka, topic: str) -> None:
+    """A request without partitions is answered with those that have a commit."""
+    cluster.produce(topic, *numbers(0), partition=1)
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=topic) as consumer:
+        consumer.commit({TopicPartition(topic, 1): OffsetAndMetadata(7, "seven", -1)})
+    kafka_python = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    try:
+        (offsets,) = kafka_python.list_group_offsets([topic]).values()
+        assert {tp: (at.offset, at.metadata) for tp, at in offsets.items()} == {
+            TopicPartition(topic, 1): (7, "seven")
+        }
+    finally:
+        kafka_python.close()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic]
+    (found,) = future.result(TIMEOUT_S).topic_partitions
+    assert (found.topic, found.partition, found.offset) == (topic, 1, 7)
+
+
+def test_metadata_that_is_too_long_is_not_committed(cluster: ServedKafka, topic: str) -> None:
+    tps = [TopicPartition(topic, number) for number in range(2)]
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=topic) as consumer:
+        commits = {tps[0]: OffsetAndMetadata(1, "m" * 4_097, -1), tps[1]: OffsetAndMetadata(1)}
+        with pytest.raises(OffsetMetadataTooLargeError):
+            consumer.commit(commits)
+        assert [consumer.committed(tp) for tp in tps] == [None, 1]
+        consumer.commit({tps[0]: OffsetAndMetadata(1, "m" * 4_096, -1)})
+        assert consumer.committed(tps[0]) == 1
+
+
+@pytest.mark.parametrize("name", ["a b", "..", "n" * 250])
+def test_a_topic_that_cannot_exist(cluster: ServedKafka, name: str) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    described = client.list_topics(name, TIMEOUT_S).topics[name]
+    assert described.error is not None
+    assert described.error.code() == confluent_kafka.KafkaError.TOPIC_EXCEPTION
 
 
 def test_offsets_in_a_transaction(cluster: ServedKafka, topic: str) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from tandem_kafka.testing.cluster.log import PartitionLog
+
+_VALID_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+
+def is_valid_name(name: str) -> bool:
+    """Return whether a topic may have this name."""
+    return _VALID_NAME.fullmatch(name) is not None
 
 
 @dataclass(slots=True, eq=False)

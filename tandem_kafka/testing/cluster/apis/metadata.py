@@ -11,7 +11,7 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.plain import Cached
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic
+from tandem_kafka.testing.cluster.topics import SimPartition, SimTopic, is_valid_name
 from tandem_kafka.wire.messages import MetadataRequest, MetadataResponse
 
 CLUSTER_ID = "simulated"
@@ -109,6 +109,8 @@ def _wanted(call: Call, wanted: Any) -> _Topic:
 
 def _named(call: Call, name: str) -> _Topic:
     topic = call.cluster.topics.get(name)
+    if topic is None and not is_valid_name(name):
+        return _Topic(error_code(errors.InvalidTopicError), name, UUID(int=0))
     if topic is None and call.cluster.auto_create and call.request.allow_auto_topic_creation:
         topic = call.cluster.create_topic(name)
     if topic is not None:

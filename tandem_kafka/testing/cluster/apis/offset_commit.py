@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kafka import errors
 
@@ -16,6 +16,14 @@ from tandem_kafka.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 _TOPIC = OffsetCommitResponse.OffsetCommitResponseTopic
 _FIRST_BY_ID = 10
 _FIRST_OF_EITHER_PROTOCOL = 9
+#: The broker's offset.metadata.max.bytes.
+_MAX_METADATA: Final = 4_096
+
+
+def metadata_error(entry: Any) -> type[errors.BrokerResponseError] | None:
+    """Return an error if the metadata of a committed offset is too long."""
+    too_long = len((entry.committed_metadata or "").encode()) > _MAX_METADATA
+    return errors.OffsetMetadataTooLargeError if too_long else None
 
 
 def _handle(call: Call) -> Any:
@@ -35,13 +43,15 @@ def _handle(call: Call) -> Any:
 
 
 def _offsets(call: Call) -> dict[TopicPartition, Commit]:
-    """Return the offsets for existing topics."""
+    """Return the offsets for existing topics, without those whose metadata is too long."""
     offsets: dict[TopicPartition, Commit] = {}
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
         if found is None:
             continue
         for entry in topic.partitions:
+            if metadata_error(entry) is not None:
+                continue
             epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
             commit = (entry.committed_offset, epoch, entry.committed_metadata or "")
             offsets[TopicPartition(found.name, entry.partition_index)] = commit
@@ -64,10 +74,14 @@ def _response(call: Call, error: Any) -> OffsetCommitResponse:
     topics = []
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
-        code = error_code(error or (unknown if found is None else None))
+        unknown_topic = unknown if found is None else None
         entry = _TOPIC.OffsetCommitResponsePartition
         partitions = [
-            entry(partition_index=p.partition_index, error_code=code) for p in topic.partitions
+            entry(
+                partition_index=p.partition_index,
+                error_code=error_code(error or unknown_topic or metadata_error(p)),
+            )
+            for p in topic.partitions
         ]
         topics.append(_TOPIC(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return OffsetCommitResponse(throttle_time_ms=0, topics=topics)

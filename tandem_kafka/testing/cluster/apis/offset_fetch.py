@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from kafka import errors
 
@@ -57,7 +58,7 @@ def _respond(
     if fetched.error is not None:
         return error_code(fetched.error), []
     found_topics = []
-    for topic in group.topics or ():
+    for topic in _all(call, fetched) if group.topics is None else group.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id if call.version >= 10 else None)
         entries = []
         for number in topic.partition_indexes:
@@ -81,6 +82,25 @@ def _respond(
         identity = {"topic_id": topic.topic_id} if call.version >= 10 else {"name": topic.name}
         found_topics.append(topic_entry(partitions=entries, **identity))
     return 0, found_topics
+
+
+class _Wanted(NamedTuple):
+    """A topic as a request names it."""
+
+    name: str
+    topic_id: UUID
+    partition_indexes: list[int]
+
+
+def _all(call: Call, fetched: FetchedOffsets) -> list[_Wanted]:
+    """Return the topics with commits, for a request without topics: it asks for all of them."""
+    wanted: dict[str, _Wanted] = {}
+    for tp in sorted({*fetched.offsets, *fetched.unstable}):
+        topic = call.cluster.topics.get(tp.topic)
+        if topic is not None:
+            asked = wanted.setdefault(tp.topic, _Wanted(tp.topic, topic.topic_id, []))
+            asked.partition_indexes.append(tp.partition)
+    return list(wanted.values())
 
 
 API = Api(OffsetFetchRequest, (1, 10), _handle)

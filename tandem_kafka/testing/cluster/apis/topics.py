@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from kafka import errors
@@ -22,10 +21,9 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code, error_text
 from tandem_kafka.testing.cluster.apis.leadership import leadership_error
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.topic_configs import check_config
-from tandem_kafka.testing.cluster.topics import SimTopic
+from tandem_kafka.testing.cluster.topics import SimTopic, is_valid_name
 from tandem_kafka.types import TopicPartition
 
-_VALID_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _CREATED = CreateTopicsResponse.CreatableTopicResult
 _DELETED = DeleteTopicsResponse.DeletableTopicResult
 _GROWN = CreatePartitionsResponse.CreatePartitionsTopicResult
@@ -72,7 +70,7 @@ def _checked(call: Call, wanted: Any) -> tuple[int, int]:
         partitions, replicas = len(wanted.assignments), len(wanted.assignments[0].broker_ids)
     partitions = 1 if partitions == -1 else partitions
     replicas = 1 if replicas == -1 else replicas
-    if not _VALID_NAME.fullmatch(wanted.name):
+    if not is_valid_name(wanted.name):
         raise errors.InvalidTopicError(f"Topic name is invalid: {wanted.name!r}")
     if wanted.name in call.cluster.topics:
         raise errors.TopicAlreadyExistsError(f"Topic '{wanted.name}' already exists.")

@@ -27,6 +27,7 @@ from kafka.protocol.producer import (
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
+from tandem_kafka.testing.cluster.apis.offset_commit import metadata_error
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.transaction_coordinator import TransactionalProducer
 from tandem_kafka.testing.coordinator.requests import Commit
@@ -176,13 +177,20 @@ def _commit_offsets(call: Call) -> Any:
         for topic in request.topics
         for p in topic.partitions
     }
+    too_long = {
+        TopicPartition(topic.name, p.partition_index)
+        for topic in request.topics
+        for p in topic.partitions
+        if metadata_error(p) is not None
+    }
     known = {tp: offset for tp, offset in offsets.items() if cluster.partition(tp) is not None}
-    if error is None and known:
+    accepted = {tp: offset for tp, offset in known.items() if tp not in too_long}
+    if error is None and accepted:
         member = call.version >= 3
         error = cluster.commit_in_transaction(
             request.group_id,
             request.producer_id,
-            known,
+            accepted,
             request.member_id if member else "",
             request.generation_id if member else -1,
             request.group_instance_id if member else None,
@@ -190,7 +198,8 @@ def _commit_offsets(call: Call) -> Any:
 
     def code(tp: TopicPartition) -> int:
         unknown = None if tp in known else errors.UnknownTopicOrPartitionError
-        return error_code(error or unknown)
+        long = errors.OffsetMetadataTooLargeError if tp in too_long else None
+        return error_code(error or unknown or long)
 
     entry = _COMMITTED.TxnOffsetCommitResponsePartition
     return TxnOffsetCommitResponse(
