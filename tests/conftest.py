@@ -45,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
             item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
+        parameters = getattr(item, "callspec", None)
+        if parameters is not None and parameters.params.get("kafka") == "simulated":
+            continue
         if any(folder in item.path.parents for folder in _WITH_BROKER):
             item.add_marker(pytest.mark.broker)
 

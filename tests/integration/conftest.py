@@ -13,6 +13,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka.testing.served import ServedKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.group_members import stop_all
@@ -23,8 +24,29 @@ from tests.integration.raw_worlds import (
     real_world,
     simulated_world,
 )
+from tests.integration.simulated_cluster import Cluster, SimulatedCluster, choose_clusters
 from tests.kafka.listeners import secured_cluster
 from tests.kafka.tokens import TokenIssuer
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests on the simulated cluster too, where they are marked so."""
+    choose_clusters(metafunc)
+
+
+@pytest.fixture(scope="session")
+def simulated() -> Iterator[Cluster]:
+    """A simulated cluster, for all tests that are marked `both_clusters`."""
+    with ServedKafka() as served:
+        yield SimulatedCluster(served)
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Cluster:
+    """The real cluster of all tests, or the simulated one."""
+    simulated = getattr(request, "param", "real") == "simulated"
+    cluster: Cluster = request.getfixturevalue("simulated" if simulated else "kafka")
+    return cluster
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from tests.integration.polling import (
     wait_until,
 )
 
+pytestmark = pytest.mark.both_clusters
+
 TOO_LONG = OffsetAndMetadata(1, "x" * 5_000, -1)
 
 

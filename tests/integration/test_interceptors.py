@@ -11,6 +11,8 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
 
+pytestmark = pytest.mark.both_clusters
+
 
 class Audit:
     def __init__(self) -> None:

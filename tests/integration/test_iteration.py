@@ -17,6 +17,8 @@ from tests.integration.polling import (
     when_blocked,
 )
 
+pytestmark = pytest.mark.both_clusters
+
 
 @pytest.fixture
 def tp(topic: str) -> TopicPartition:

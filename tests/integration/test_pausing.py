@@ -20,6 +20,8 @@ from tests.integration.polling import (
 )
 from tests.integration.watching import Sent
 
+pytestmark = pytest.mark.both_clusters
+
 
 def half_read(consumer: KafkaConsumer, tp: TopicPartition) -> Sent:
     """Take some of a partition's 100 records, with all of them fetched; then pause it."""
@@ -45,6 +47,7 @@ def test_a_poll_with_all_partitions_paused_uses_no_cpu(
     assert consumer.position(tp) == 10
 
 
+@pytest.mark.real_cluster("it pauses the broker's process")
 @pytest.mark.behaviour(156)
 def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
     kafka: RealKafka, topic: str, consume: Consume

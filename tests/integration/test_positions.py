@@ -27,6 +27,8 @@ from tests.integration.polling import (
 )
 from tests.integration.watching import Sent
 
+pytestmark = pytest.mark.both_clusters
+
 HOUR_MS = 3_600_000
 
 
@@ -80,6 +82,7 @@ def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
     return consumer
 
 
+@pytest.mark.real_cluster("it pauses the broker's process")
 @pytest.mark.behaviour(139)
 def test_a_seek_wins_over_a_lookup_of_committed_offsets(
     kafka: RealKafka, topic: str, consume: Consume
@@ -97,6 +100,7 @@ def test_a_seek_wins_over_a_lookup_of_committed_offsets(
     assert len(sent.of(OffsetFetchRequest)) == 1
 
 
+@pytest.mark.real_cluster("it pauses the broker's process")
 @pytest.mark.behaviour(140)
 @pytest.mark.partitions(2)
 def test_an_added_partition_is_looked_up_before_it_is_reset(
@@ -116,6 +120,7 @@ def test_an_added_partition_is_looked_up_before_it_is_reset(
     assert sent.of(ListOffsetsRequest) == []
 
 
+@pytest.mark.real_cluster("it pauses the broker's process")
 @pytest.mark.behaviour(141)
 def test_short_polls_share_one_lookup(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))
@@ -316,6 +321,7 @@ def test_a_seek_drops_records_that_were_fetched_before(
     assert offsets == list(range(200 - len(offsets), 200))
 
 
+@pytest.mark.real_cluster("it pauses the broker's process")
 @pytest.mark.behaviour(34)
 @pytest.mark.parametrize("timeout_ms", [0, 300])
 def test_position_keeps_to_its_timeout(
@@ -332,6 +338,7 @@ def test_position_keeps_to_its_timeout(
     assert consumer.position(tp) == 0
 
 
+@pytest.mark.real_cluster("it pauses the broker's process")
 @pytest.mark.behaviour(149)
 def test_the_lag_is_looked_up_once(kafka: RealKafka, topic: str, consume: Consume) -> None:
     kafka.admin.produce(topic, numbers(0, 10))

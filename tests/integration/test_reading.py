@@ -23,6 +23,8 @@ from tests.integration.polling import (
 )
 from tests.integration.watching import Sent
 
+pytestmark = pytest.mark.both_clusters
+
 FLOOD = 200_000
 
 

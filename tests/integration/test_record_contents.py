@@ -15,6 +15,8 @@ from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 
+pytestmark = pytest.mark.both_clusters
+
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 

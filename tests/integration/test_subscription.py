@@ -22,6 +22,8 @@ from tests.integration.polling import (
     when_blocked,
 )
 
+pytestmark = pytest.mark.both_clusters
+
 #: The metadata refresh interval, short enough to see new topics soon.
 SOON = {"metadata_max_age_ms": 100}
 
@@ -162,6 +164,7 @@ def test_a_second_pattern_replaces_the_first(
     assert consumer.subscription() == {other}
 
 
+@pytest.mark.real_cluster("the simulated one has no topic of its own")
 @pytest.mark.behaviour(48)
 def test_internal_topics_need_their_name_or_the_option(
     topic: str, consume: Consume, group: str

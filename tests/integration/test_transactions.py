@@ -15,6 +15,8 @@ from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent
 
+pytestmark = pytest.mark.both_clusters
+
 
 class Writer:
     """A transactional producer, which writes to partition 0 of a topic."""

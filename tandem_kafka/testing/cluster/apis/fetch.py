@@ -103,10 +103,12 @@ def _named(call: Call) -> dict[tuple[str, int], Wanted]:
 def _look(call: Call, wanted: dict[tuple[str, int], Wanted]) -> list[_Fetched]:
     most = call.broker.quotas.most_fetched(call.client_id)
     left = call.request.max_bytes if most is None else min(call.request.max_bytes, most)
-    found = []
+    found: list[_Fetched] = []
+    size = 0
     for each in wanted.values():
-        fetched = _look_into(call, each, left)
-        left -= len(fetched.records)
+        # Whatever the limits, a response has one batch if there is one (KIP-74).
+        fetched = _look_into(call, each, left - size if size else max(left, 1))
+        size += len(fetched.records)
         found.append(fetched)
     return found
 

@@ -9,6 +9,7 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.topics import SimTopic
 from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest, OffsetCommitResponse
@@ -20,7 +21,7 @@ _FIRST_OF_EITHER_PROTOCOL = 9
 _MAX_METADATA: Final = 4_096
 
 
-def metadata_error(entry: Any) -> type[errors.BrokerResponseError] | None:
+def metadata_error(entry: Any) -> Any:
     """Return an error if the metadata of a committed offset is too long."""
     too_long = len((entry.committed_metadata or "").encode()) > _MAX_METADATA
     return errors.OffsetMetadataTooLargeError if too_long else None
@@ -43,19 +44,24 @@ def _handle(call: Call) -> Any:
 
 
 def _offsets(call: Call) -> dict[TopicPartition, Commit]:
-    """Return the offsets for existing topics, without those whose metadata is too long."""
+    """Return the offsets for existing partitions, without those whose metadata is too long."""
     offsets: dict[TopicPartition, Commit] = {}
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
         if found is None:
             continue
         for entry in topic.partitions:
-            if metadata_error(entry) is not None:
+            if not _exists(found, entry) or metadata_error(entry) is not None:
                 continue
             epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
             commit = (entry.committed_offset, epoch, entry.committed_metadata or "")
             offsets[TopicPartition(found.name, entry.partition_index)] = commit
     return offsets
+
+
+def _exists(topic: SimTopic, entry: Any) -> bool:
+    number: int = entry.partition_index
+    return 0 <= number < len(topic.partitions)
 
 
 def _accepted(call: Call, forwarded: CommitOffsets, error: Any) -> OffsetCommitResponse:
@@ -71,15 +77,22 @@ def _accepted(call: Call, forwarded: CommitOffsets, error: Any) -> OffsetCommitR
 def _response(call: Call, error: Any) -> OffsetCommitResponse:
     by_id = call.version >= _FIRST_BY_ID
     unknown = errors.UnknownTopicIdError if by_id else errors.UnknownTopicOrPartitionError
+
+    def wrong(topic: SimTopic | None, entry: Any) -> Any:
+        if topic is None:
+            return unknown
+        if not _exists(topic, entry):
+            return errors.UnknownTopicOrPartitionError
+        return metadata_error(entry)
+
     topics = []
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
-        unknown_topic = unknown if found is None else None
         entry = _TOPIC.OffsetCommitResponsePartition
         partitions = [
             entry(
                 partition_index=p.partition_index,
-                error_code=error_code(error or unknown_topic or metadata_error(p)),
+                error_code=error_code(error or wrong(found, p)),
             )
             for p in topic.partitions
         ]

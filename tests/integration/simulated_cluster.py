@@ -1,0 +1,47 @@
+"""A simulated cluster for tests that hold on a real one too.
+
+A test marked `both_clusters` runs on the simulated cluster, then on the real one. What only a real
+one has (processes that are paused, compaction) is marked `real_cluster` with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pytest
+
+from tandem_kafka.testing.kafka.admin import ClusterAdmin
+from tandem_kafka.testing.served import ServedKafka
+
+__all__ = ["Cluster", "SimulatedCluster", "choose_clusters"]
+
+
+class Cluster(Protocol):
+    """What such a test uses of `RealKafka`."""
+
+    admin: ClusterAdmin
+
+    def bootstrap(self) -> str:
+        """Return the value for `bootstrap_servers`."""
+
+
+class SimulatedCluster:
+    """A served simulated cluster, with the settings of the real one of these tests."""
+
+    def __init__(self, served: ServedKafka) -> None:
+        self._served = served
+        self.admin = ClusterAdmin(served.bootstrap)
+        served.perform(lambda cluster: setattr(cluster, "auto_create", False))
+
+    def bootstrap(self) -> str:
+        """Return the value for `bootstrap_servers`."""
+        return self._served.bootstrap
+
+
+def choose_clusters(metafunc: pytest.Metafunc) -> None:
+    """Let a test run on both clusters if it is marked so."""
+    markers = {marker.name for marker in metafunc.definition.iter_markers()}
+    if "both_clusters" in markers and "kafka" in metafunc.fixturenames:
+        alone = "real_cluster" in markers
+        where = ["real"] if alone else ["simulated", "real"]
+        metafunc.parametrize("kafka", where, indirect=True, scope="session")
