@@ -14,7 +14,7 @@ from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 
-pytestmark = pytest.mark.partitions(2)
+pytestmark = [pytest.mark.both_clusters, pytest.mark.partitions(2)]
 
 SHORT_SESSION_MS = 1_000
 #: Longer than the session of a classic member here.
@@ -36,6 +36,7 @@ class Slow(Listener):
         super()._note(what, partitions)
 
 
+@pytest.mark.real_cluster("it allows a session of a second")
 @pytest.mark.behaviour(74, 80, 88)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_slow_listener_keeps_its_membership_and_can_commit(

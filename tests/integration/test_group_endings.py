@@ -19,7 +19,11 @@ from tests.integration.polling import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(4)]
+pytestmark = [
+    pytest.mark.both_clusters,
+    pytest.mark.parametrize("protocol", PROTOCOLS),
+    pytest.mark.partitions(4),
+]
 
 
 @pytest.mark.behaviour(75)
@@ -50,6 +54,7 @@ def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     assert {consumer.position(tp) for tp in stayed} <= {7}
 
 
+@pytest.mark.real_cluster("tests/simulation has no need to wait")
 @pytest.mark.behaviour(87)
 def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protocol: str) -> None:
     # Long enough for a machine that stands still now and then.

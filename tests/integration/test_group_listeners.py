@@ -11,7 +11,11 @@ from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.group_members import PROTOCOLS, Member, options_of, owned, rebalance_calls
 from tests.integration.polling import Consume, Listener, poll_until, wait_until
 
-pytestmark = [pytest.mark.parametrize("protocol", PROTOCOLS), pytest.mark.partitions(2)]
+pytestmark = [
+    pytest.mark.both_clusters,
+    pytest.mark.parametrize("protocol", PROTOCOLS),
+    pytest.mark.partitions(2),
+]
 
 
 class Raising(Listener):
@@ -146,6 +150,7 @@ def test_close_with_a_timeout_of_0_still_leaves(
     wait_until(lambda: kafka.admin.members(f"group-{topic}") == 0)
 
 
+@pytest.mark.real_cluster("tests/simulation has no need to wait")
 @pytest.mark.behaviour(109)
 def test_remain_keeps_a_dynamic_member_until_its_session_ends(
     kafka: RealKafka, topic: str, consume: Consume, protocol: str

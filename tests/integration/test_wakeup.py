@@ -25,7 +25,7 @@ from tests.integration.polling import (
     when_blocked,
 )
 
-pytestmark = pytest.mark.usefixtures("ctrl_c")
+pytestmark = [pytest.mark.both_clusters, pytest.mark.usefixtures("ctrl_c")]
 
 
 @pytest.fixture
