@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
+import os
 import shutil
 import tempfile
 import uuid
@@ -60,7 +62,7 @@ class RealKafka:
     Raises:
         DownloadError: On entry: Kafka is not in the cache, and cannot be downloaded.
         RuntimeError: On entry: no Java fits, or a broker does not start.
-        ValueError: The version or the listener is unknown.
+        ValueError: The version or the listener is unknown, or there is no broker.
     """
 
     def __init__(
@@ -83,7 +85,12 @@ class RealKafka:
             raise ValueError(f"security={security!r} is not a listener; give one of {[*protocols]}")
         self._security = security
         self._plugins = plugins
+        if brokers < 1:
+            raise ValueError(f"brokers={brokers}: a cluster has at least one broker")
         self._folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-"))
+        self._owner = os.getpid()
+        self._brokers: dict[int, BrokerProcess] = {}
+        atexit.register(self.close)
         self.certificates = Certificates(self._folder / "certificates")
         self.addresses = [
             replace(address, advertised=advertise(address), protocols=protocols)
@@ -162,6 +169,8 @@ class RealKafka:
 
     def start(self) -> None:
         """Format the storage and start all brokers."""
+        if not self._folder.exists():
+            raise RuntimeError("the cluster is closed; make a new RealKafka")
         classpath(self.version)
         cluster_id = _new_cluster_id()
         with ThreadPoolExecutor(len(self._brokers)) as pool:
@@ -218,9 +227,12 @@ class RealKafka:
         return self._brokers[node_id].log_tail(lines)
 
     def close(self) -> None:
-        """Kill all brokers and remove their data."""
+        """Kill all brokers and remove their data; a process forked from their owner may not."""
+        if os.getpid() != self._owner:
+            return
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
+        atexit.unregister(self.close)
 
     def _chosen(self, node_id: int | None) -> list[BrokerProcess]:
         return list(self._brokers.values()) if node_id is None else [self._brokers[node_id]]

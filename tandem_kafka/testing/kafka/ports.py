@@ -18,6 +18,8 @@ _LOWEST, _HIGHEST = 15_000, 32_000
 _BLOCK = 100
 #: The locks of this process, which are released when it ends.
 _held: list[int] = []
+_ports: Iterator[int]
+_choosing: threading.Lock
 
 
 def free_ports(count: int) -> list[int]:
@@ -63,5 +65,12 @@ def _is_free(port: int) -> bool:
         return True
 
 
-_ports = _candidates()
-_choosing = threading.Lock()
+def _begin() -> None:
+    """Choose from other ports than before: in a forked process, those are its parent's."""
+    global _ports, _choosing
+    _ports, _choosing = _candidates(), threading.Lock()
+
+
+_begin()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_begin)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+from weakref import WeakSet
 
 from tandem_kafka.testing.kafka.java import java_command
 from tandem_kafka.testing.kafka.security import scram_credentials
@@ -16,6 +17,12 @@ from tandem_kafka.testing.kafka.security import scram_credentials
 _READY = "Kafka Server started"
 _START_S = 180.0
 _STOP_S = 60.0
+
+#: Starts a broker after its process id is in a folder, where the watchdog finds it.
+_LAUNCH: Final = 'echo $$ >"$0/id" && [ -e "$0/id" ] && exec "$@"'
+#: When its input ends: takes that folder away, so that no broker starts any more, kills the one
+#: that has started, and removes all of the cluster.
+_WATCH: Final = 'cat >/dev/null; mv "$0" "$0-taken"; kill -9 "$(cat "$0-taken/id")"; rm -rf "$1"'
 
 
 class BrokerProcess:
@@ -33,11 +40,12 @@ class BrokerProcess:
         self._classes = classes
         self._properties = properties
         self._log = log
+        self._gate = properties.with_name("process")
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._log_start = 0
-        atexit.register(self.kill)
+        _all.add(self)
 
     @property
     def running(self) -> bool:
@@ -46,6 +54,7 @@ class BrokerProcess:
 
     def format(self, cluster_id: str) -> None:
         """Prepare the storage and create the SCRAM users."""
+        self._watchdog = self._watch()
         users = [part for user in scram_credentials() for part in ("--add-scram", user)]
         command = java_command(
             "kafka.tools.StorageTool",
@@ -70,16 +79,20 @@ class BrokerProcess:
             classes=self._classes,
             version=self._version,
         )
+        # Invariant: the watchdog comes first. If this process is killed or interrupted afterwards,
+        # the watchdog finds a process id, or the broker does not start.
+        self._gate.mkdir(exist_ok=True)
+        (self._gate / "id").unlink(missing_ok=True)
+        self._watchdog = self._watchdog or self._watch()
         with self._log.open("ab") as log:
             # A new process session: Ctrl-C only reaches the tests, which then stop their brokers.
             self._process = subprocess.Popen(
-                command,
+                ["sh", "-c", _LAUNCH, str(self._gate), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._watchdog = _watch(self._process.pid, self._properties.parents[1])
 
     def wait_ready(self) -> None:
         """Wait until the broker serves requests; the error has the end of its log."""
@@ -100,24 +113,28 @@ class BrokerProcess:
         """Wait until the process has ended; kill it after a timeout."""
         if self._process is None:
             return
-        self._dismiss_watchdog()
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self._process.kill()
+        self._dismiss_watchdog()
+        self._process.wait()
         self._process = None
 
     def kill(self) -> None:
         """Kill the process, like a crash."""
         if self._process is None:
+            if self._watchdog is not None:  # it was formatted, or `launch` was interrupted
+                self._watchdog.communicate()
+                self._watchdog = None
             return
-        self._dismiss_watchdog()
         self._process.kill()
+        self._dismiss_watchdog()  # before the process id can be used again
         self._process.wait()
         self._process = None
 
     def _dismiss_watchdog(self) -> None:
-        """End the watchdog before the broker's process id can be reused."""
+        """End the watchdog."""
         if self._watchdog is not None:
             self._watchdog.kill()
             self._watchdog.communicate()
@@ -153,15 +170,28 @@ class BrokerProcess:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
+    def _watch(self) -> subprocess.Popen[bytes]:
+        """Start a watchdog for the end of this process, whose pipe closes however it ends."""
+        return subprocess.Popen(
+            ["sh", "-c", _WATCH, str(self._gate), str(self._properties.parents[1])],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
-def _watch(pid: int, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a watchdog for the end of this process, however it ends: then the pipe is closed.
+    def let_go(self) -> None:
+        """Leave the broker to the process that has started it: this one was forked from that."""
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()
 
-    It kills the broker, and removes the folder of the cluster.
-    """
-    return subprocess.Popen(
-        ["sh", "-c", 'cat >/dev/null; kill -9 "$0"; rm -rf "$1"', str(pid), str(folder)],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+
+#: The brokers of this process.
+_all: Final = WeakSet[BrokerProcess]()
+
+
+def _let_all_go() -> None:
+    for broker in tuple(_all):
+        broker.let_go()
+
+
+os.register_at_fork(after_in_child=_let_all_go)

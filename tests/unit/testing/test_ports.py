@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+
+from tandem_kafka.testing.kafka.ports import free_ports
 
 #: Each process keeps its ports until it is told to end.
 PROGRAM = """
@@ -26,3 +29,18 @@ def test_processes_choose_different_ports() -> None:
             each.communicate("\n", timeout=20)
     ports = [int(port) for line in lines for port in line.split()]
     assert len(ports) == 6 * 150 == len(set(ports))
+
+
+def test_a_forked_process_chooses_others_than_its_parent() -> None:
+    free_ports(1)
+    receive, send = os.pipe()
+    forked = os.fork()
+    if not forked:
+        os.write(send, " ".join(map(str, free_ports(5))).encode())
+        os._exit(0)
+    os.waitpid(forked, 0)
+    theirs = {int(port) for port in os.read(receive, 1_000).split()}
+    os.close(receive)
+    os.close(send)
+    assert len(theirs) == 5
+    assert not theirs & set(free_ports(5))
