@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tandem_kafka.testing.kafka.cache import cache, made_once
-from tandem_kafka.testing.kafka.maven import Jars, download
+from tandem_kafka.testing.kafka.maven import DownloadError, Jars, download
 
 __all__ = ["KAFKA_VERSION", "chosen_version", "classpath", "release_of"]
 
@@ -32,7 +32,7 @@ def release_of(version: str) -> tuple[int, int]:
     Raises:
         ValueError: It is no version, or RealKafka cannot run it.
     """
-    numbers = re.match(r"(\d+)\.(\d+)\.\d+", version)
+    numbers = re.fullmatch(r"(\d+)\.(\d+)\.\d+(-[\w.-]+)?", version, re.ASCII)
     if numbers is None:
         raise ValueError(f"version={version!r} is no version of Kafka; one is {KAFKA_VERSION!r}")
     release = int(numbers[1]), int(numbers[2])
@@ -46,7 +46,7 @@ def classpath(version: str | None = None) -> str:
     """Return the class path for a broker and Kafka's tools; downloads the jars if necessary.
 
     Raises:
-        DownloadError: The jars are not in the cache, and cannot be downloaded.
+        DownloadError: The jars are not in the cache, and cannot be downloaded or kept there.
     """
     return str(_jars(version or chosen_version()) / "*")
 
@@ -56,7 +56,10 @@ def _jars(version: str) -> Path:
     alone = [f"org.apache.kafka:kafka-tools:{version}", *_logging(version)]
     broker = f"org.apache.kafka:kafka_2.13:{version}"
     wanted = Jars(f"Kafka {version}", [broker], alone)
-    return made_once(cache() / f"kafka-{version}", lambda into: download(wanted, into))
+    try:
+        return made_once(cache() / f"kafka-{version}", lambda into: download(wanted, into))
+    except OSError as error:
+        raise DownloadError(f"{wanted.name} cannot be kept in {cache()}: {error}") from error
 
 
 def _logging(version: str) -> list[str]:

@@ -66,8 +66,11 @@ def _candidates() -> Iterator[str]:
 @functools.cache
 def _major(path: str) -> int:
     """Return the major version of a runtime; 0 if it does not tell."""
-    said = subprocess.run([path, "-version"], check=False, capture_output=True, text=True).stderr
-    version = re.search(r'version "(\d+)', said)
+    try:
+        said = subprocess.run([path, "-version"], check=False, capture_output=True).stderr
+    except OSError:  # for another machine, for example
+        return 0
+    version = re.search(rb'version "(\d+)', said)
     return int(version[1]) if version else 0
 
 

