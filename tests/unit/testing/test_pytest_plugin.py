@@ -133,3 +133,31 @@ def test_an_unknown_release_in_the_marker_is_rejected(pytester: pytest.Pytester)
     result = pytester.runpytest_inprocess("-p", PLUGIN, "-p", "no:cacheprovider")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*kafka: '1.0' is not simulated; there are '0.11', '2.8', *"])
+
+
+def test_the_marker_of_a_topic_takes_its_argument_by_name(pytester: pytest.Pytester) -> None:
+    passes(
+        pytester,
+        """
+        import types
+
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka():
+            made = types.SimpleNamespace(new_topic=lambda name, partitions=1: (name, partitions))
+            return types.SimpleNamespace(admin=made)
+
+        @pytest.mark.kafka_topic(partitions=4)
+        def test_by_name(kafka_topic):
+            assert kafka_topic == ("test_by_name", 4)
+
+        @pytest.mark.kafka_topic(4)
+        def test_by_position(kafka_topic):
+            assert kafka_topic == ("test_by_position", 4)
+
+        def test_none(kafka_topic):
+            assert kafka_topic == ("test_none", 1)
+        """,
+        3,
+    )
