@@ -293,6 +293,36 @@ def test_events_of_closed_connections_are_ignored() -> None:
     assert network.client.counters.responses_received == 0
 
 
+def test_the_end_of_a_former_connection_leaves_the_present_one() -> None:
+    network = Network()
+    network.request()
+    network.iterate()
+    network.make_ready(1)
+    network.client.disconnect(1)
+    late = network.request()
+    network.iterate()
+    (sent,) = network.make_ready(2)
+    network.cut(1)
+    assert not late.future.done
+    network.request()
+    network.iterate()
+    assert [each.connection for each in network.transport.take_sent()] == [2]
+    network.respond(sent, metadata_response())
+    assert late.future.error is None
+
+
+def test_the_request_with_the_earliest_deadline_times_out_first() -> None:
+    network = Network()
+    network.request(timeout_ms=20_000)
+    hurried = network.request(timeout_ms=2_000)
+    network.iterate()
+    network.make_ready(1)
+    network.iterate(after_ms=1_999)
+    assert not hurried.future.done
+    network.iterate(after_ms=1)
+    assert "within 2000 ms" in str(error_of(hurried))
+
+
 def test_a_callback_may_add_and_disconnect() -> None:
     network = Network()
     first = network.request()
