@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 
 from benchmarks.outages.streaming import Stream
-from tandem_kafka.testing.kafka import KAFKA_VERSION, RealKafka
+from tandem_kafka.testing.kafka import RealKafka
 from tests.verifiable_consumer.group import Group, Member, wait_until
 
 __all__ = ["CASES"]
@@ -78,12 +78,22 @@ def _started(group: Group, *options: str, count: int = MEMBERS) -> list[Member]:
     return members
 
 
-def _exact(group: Group) -> str:
-    """End the group; every record was read once, and everything that was read is committed."""
+def _end(group: Group) -> None:
+    """End the group; no record was skipped."""
     group.end()
+    assert group.skipped == 0, f"{group.skipped} records were skipped"
+    assert group.repeated >= 0, f"{-group.repeated} records are missing within batches"
+
+
+def _exact(kafka: RealKafka, group: Group, *, automatic: bool = False) -> str:
+    """End the group; every record was read once, and everything that was read is committed."""
+    _end(group)
     assert group.repeated == 0, f"{group.repeated} records were read again"
     commits, positions = group.commits(), group.positions()
-    assert commits == positions, f"commits {dict(commits)}, positions {dict(positions)}"
+    if not automatic:  # no event says what is committed automatically
+        assert commits == positions, f"commits {dict(commits)}, positions {dict(positions)}"
+    stored = kafka.admin.committed(group.name, group.name)
+    assert stored == group.consumed, f"{stored} of {group.consumed} are committed at the broker"
     return f"{group.consumed:,} records, each once; commits equal positions"
 
 
@@ -99,7 +109,7 @@ def broker_rolling_bounce(kafka: RealKafka, protocol: str) -> str:
             kafka.restart(node_id)
             group.await_records()
         assert group.rebalances == before, f"{group.rebalances - before} rebalances"
-        return f"no rebalance; {_exact(group)}"
+        return f"no rebalance; {_exact(kafka, group)}"
 
 
 def consumer_bounce(kafka: RealKafka, protocol: str, *, clean: bool, rolling: bool) -> str:
@@ -114,9 +124,8 @@ def consumer_bounce(kafka: RealKafka, protocol: str, *, clean: bool, rolling: bo
             group.await_members(MEMBERS)
             group.await_records()
         if clean:
-            return _exact(group)
-        group.end()
-        assert group.repeated >= 0
+            return _exact(kafka, group)
+        _end(group)
         return f"{group.consumed:,} records, {group.repeated:,} of them again after kills"
 
 
@@ -135,7 +144,7 @@ def static_bounce(kafka: RealKafka, protocol: str) -> str:
             group.await_records()
         revoked = stays.revocations - before
         assert not revoked, f"{revoked} revocations"
-        return f"no revocation; {_exact(group)}"
+        return f"no revocation; {_exact(kafka, group)}"
 
 
 def fencing_static(kafka: RealKafka, protocol: str) -> str:
@@ -164,10 +173,9 @@ def consumer_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic:
         group.stop(members[0], clean=clean)
         group.await_members(MEMBERS - 1)
         group.await_records(1_000)
-        if clean and not automatic:
-            return _exact(group)
-        group.end()
-        assert not clean or group.repeated == 0
+        if clean:
+            return _exact(kafka, group, automatic=automatic)
+        _end(group)
         return f"{group.consumed:,} records, {group.repeated:,} of them again"
 
 
@@ -184,11 +192,7 @@ def broker_failure(kafka: RealKafka, protocol: str, *, clean: bool, automatic: b
             assert group.rebalances == before, f"{group.rebalances - before} rebalances"
         finally:
             kafka.start_again(node_id)
-        if not automatic:
-            return f"no rebalance; {_exact(group)}"
-        group.end()
-        assert group.repeated == 0
-        return f"no rebalance; {group.consumed:,} records, each once"
+        return f"no rebalance; {_exact(kafka, group, automatic=automatic)}"
 
 
 def group_consumption(kafka: RealKafka, protocol: str) -> str:
@@ -202,7 +206,7 @@ def group_consumption(kafka: RealKafka, protocol: str) -> str:
             group.stop(group.members[0])
             group.await_members(count)
             group.await_records()
-        return _exact(group)
+        return _exact(kafka, group)
 
 
 def valid_assignment(kafka: RealKafka, options: Sequence[str]) -> str:
@@ -228,7 +232,7 @@ def rolling_upgrade(kafka: RealKafka) -> str:
                 group.await_members(MEMBERS)
                 group.await_records()
             members = list(group.members)
-        return _exact(group)
+        return _exact(kafka, group)
 
 
 def migration(kafka: RealKafka, begin: str, end: str) -> str:
@@ -240,7 +244,7 @@ def migration(kafka: RealKafka, begin: str, end: str) -> str:
             group.start(*_protocol(end))
             group.await_members(MEMBERS)
             group.await_records()
-        return _exact(group)
+        return _exact(kafka, group)
 
 
 _TEST = "consumer_test.py"
@@ -316,9 +320,10 @@ def main() -> int:
     """Run all cases whose names have the first argument, and print the table."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     failed = 0
-    print(f"Apache Kafka {KAFKA_VERSION}, {_BROKERS} brokers, {MEMBERS} members\n")
+    kafka = RealKafka(_BROKERS)
+    print(f"Apache Kafka {kafka.version}, {_BROKERS} brokers, {MEMBERS} members\n")
     print("| file | case | verdict | seconds | figures |\n|---|---|---|---:|---|")
-    with RealKafka(_BROKERS) as kafka:
+    with kafka:
         for case in CASES:
             if wanted not in case.name:
                 continue

@@ -33,6 +33,7 @@ class Member:
         assignments: How often it was assigned partitions.
         revocations: How often partitions were revoked.
         consumed: The number of records that it has read.
+        read: The first and the last offset of each batch, by partition.
         errors: What it has written to its standard error.
     """
 
@@ -41,6 +42,7 @@ class Member:
         self.assignments = self.revocations = self.consumed = 0
         self.positions: dict[int, int] = {}
         self.committed: dict[int, int] = {}
+        self.read: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.events: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.verifiable_consumer", *arguments],
@@ -80,6 +82,7 @@ class Member:
                 self.consumed += event["count"]
                 for each in event["partitions"]:
                     self.positions[each["partition"]] = each["maxOffset"] + 1
+                    self.read[each["partition"]].append((each["minOffset"], each["maxOffset"]))
             case "offsets_committed" if event["success"]:
                 self.committed.update({e["partition"]: e["offset"] for e in event["offsets"]})
 
@@ -108,10 +111,12 @@ class Group:
     """Members of one group on one topic; as a context manager, it ends them.
 
     Attributes:
+        name: The name of the group and of its topic.
         members: The present members, and those that have ended by themselves.
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, *options: str) -> None:
+        self.name = topic
         self._arguments = ["--bootstrap-server", bootstrap, "--topic", topic]
         self._arguments += ["--group-id", topic, *options]
         self._partitions = set(range(partitions))
@@ -193,7 +198,22 @@ class Group:
     @property
     def repeated(self) -> int:
         """The number of records that were read more than once."""
-        return self.consumed - sum(self.positions().values())
+        return self.consumed - sum(map(len, self._offsets().values()))
+
+    @property
+    def skipped(self) -> int:
+        """The number of records before a position that nobody has read."""
+        offsets = self._offsets()
+        return sum(at - len(offsets[partition]) for partition, at in self.positions().items())
+
+    def _offsets(self) -> dict[int, set[int]]:
+        """Return all offsets that were read, by partition."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for member in self.everybody:
+            for partition, batches in member.read.items():
+                for first, last in batches:
+                    found[partition].update(range(first, last + 1))
+        return found
 
 
 def _highest(each_members: Iterable[Mapping[int, int]]) -> dict[int, int]:

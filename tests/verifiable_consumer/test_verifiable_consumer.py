@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -61,17 +62,40 @@ def test_members_come_and_go(kafka: ServedKafka, protocol: str) -> None:
     assert group.repeated == 0
 
 
-def test_shares_are_not_equal_while_a_partition_moves() -> None:
-    """The first of three members has yet to revoke what the last one gets."""
-    group = Group("nowhere:9092", "orders", 6)
-    for owned in ({0, 1, 2}, {3, 4}, {5}):
-        group.members.append(SimpleNamespace(alive=True, owned=owned))
-    assert not group.is_shared_by(3)
-    group.members[0].owned.remove(2)
-    assert not group.is_shared_by(3)
-    group.members[2].owned.add(2)
-    assert group.is_shared_by(3)
-
-
 def test_each_case_has_a_name_of_its_own() -> None:
     assert len({case.name for case in CASES}) == len(CASES) > 30
+
+
+def member(owned: set[int], *batches: tuple[int, int]) -> Any:
+    """Return a member that has read batches of partition 0: first and last offsets."""
+    return SimpleNamespace(
+        alive=True,
+        owned=owned,
+        consumed=sum(last - first + 1 for first, last in batches),
+        positions={0: max((last + 1 for _, last in batches), default=0)},
+        read={0: list(batches)},
+    )
+
+
+def group_of(*members: Any) -> Group:
+    made = Group("nowhere", "orders", 4)
+    made.members = list(members)
+    return made
+
+
+def test_partitions_with_two_owners_are_not_shared() -> None:
+    assert group_of(member({0, 1}), member({2, 3})).is_shared_by(2)
+    assert not group_of(member({0, 1}), member({0, 1})).is_shared_by(2)
+    assert not group_of(member({0, 1}), member({2})).is_shared_by(2)
+
+
+def test_shares_are_not_equal_while_a_partition_moves() -> None:
+    """The first member has yet to revoke what the second one gets."""
+    assert not group_of(member({0, 1, 2}), member({3})).is_shared_by(2)
+
+
+def test_what_is_read_again_does_not_hide_what_is_skipped() -> None:
+    exact = group_of(member({0}, (0, 9)), member({1}, (10, 19)))
+    assert (exact.skipped, exact.repeated) == (0, 0)
+    both = group_of(member({0}, (0, 9)), member({1}, (5, 9), (15, 19)))
+    assert (both.skipped, both.repeated) == (5, 5)
