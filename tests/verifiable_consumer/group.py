@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
-_ROOT = Path(__file__).resolve().parents[2]
+from tests.reporting_process import ReportingProcess
+
 _TIMEOUT_S = 90.0
 
 
@@ -34,7 +31,6 @@ class Member:
         revocations: How often partitions were revoked.
         consumed: The number of records that it has read.
         read: The first and the last offset of each batch, by partition.
-        errors: What it has written to its standard error.
     """
 
     def __init__(self, arguments: list[str]) -> None:
@@ -44,31 +40,17 @@ class Member:
         self.committed: dict[int, int] = {}
         self.read: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.events: list[dict[str, Any]] = []
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.verifiable_consumer", *arguments],
-            cwd=_ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.errors: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._listen, daemon=True),
-            threading.Thread(target=self._listen_to_errors, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._process = ReportingProcess("tests.verifiable_consumer", arguments, self._listen)
 
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            event = json.loads(line)
-            self._note(event)
-            self.events.append(event)
+    def _listen(self, line: str) -> None:
+        event = json.loads(line)
+        self._note(event)
+        self.events.append(event)
 
-    def _listen_to_errors(self) -> None:
-        assert self._process.stderr is not None
-        self.errors += self._process.stderr
+    @property
+    def errors(self) -> list[str]:
+        """What it has written to its standard error."""
+        return self._process.errors
 
     def _note(self, event: dict[str, Any]) -> None:
         match event["name"]:
@@ -89,22 +71,17 @@ class Member:
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return self._process.status is None
 
     def stop(self, *, clean: bool = True) -> None:
         """Let it close its consumer, or kill it; returns when the process has ended."""
-        self._process.send_signal(signal.SIGTERM if clean else signal.SIGKILL)
+        self._process.send(signal.SIGTERM if clean else signal.SIGKILL)
         self.join()
 
     def join(self) -> None:
         """Wait for the end of the process."""
-        self._process.wait(_TIMEOUT_S)
-        for thread in self._threads:
-            thread.join(_TIMEOUT_S)
+        self._process.join(_TIMEOUT_S)
         self.owned.clear()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
 
 
 class Group:
