@@ -76,6 +76,9 @@ class PlannedFault:
                 raise ValueError(f"{name}={given!r}: must be an integer of at least {lowest}")
         if self.at_ms is None and self.every_ms is None:
             raise ValueError("give at_ms for a single fault, or every_ms for a repeated one")
+        first = self.every_ms if self.at_ms is None else self.at_ms
+        if self.until_ms is not None and first is not None and first > self.until_ms:
+            raise ValueError(f"until_ms={self.until_ms}: it would first occur at {first} ms")
         for kind in self.kinds:
             _check_arguments(kind, self.arguments)
 
@@ -200,6 +203,8 @@ def _check_arguments(kind: object, arguments: Mapping[str, object]) -> None:
         expected = next(each for each in (bool, int, str) if each in hints[name].__args__)
         if type(value) is not expected:
             raise ValueError(f"{kind}: {name}={value!r}: must be of type {expected.__name__}")
+        if name.endswith("_ms") and isinstance(value, int) and value < 0:
+            raise ValueError(f"{kind}: {name}={value}: must not be negative")
 
 
 def _check_names(where: str, given: Mapping[str, object], allowed: Sequence[str]) -> None:

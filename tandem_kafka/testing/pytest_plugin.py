@@ -58,14 +58,18 @@ def why_no_kafka() -> str:
 
     Raises:
         DownloadError: It cannot be had, and TANDEM_KAFKA_TEST_KAFKA is `require`.
+        pytest.UsageError: TANDEM_KAFKA_TEST_KAFKA has another value.
     """
     from tandem_kafka.testing.kafka import DownloadError
     from tandem_kafka.testing.kafka.jars import classpath
 
+    wanted = os.environ.get("TANDEM_KAFKA_TEST_KAFKA", "")
+    if wanted not in {"", "require"}:
+        raise pytest.UsageError(f"TANDEM_KAFKA_TEST_KAFKA={wanted!r}: may only be 'require'")
     try:
         classpath()
     except DownloadError as error:
-        if os.environ.get("TANDEM_KAFKA_TEST_KAFKA") == "require":
+        if wanted:
             raise
         return str(error)
     return ""

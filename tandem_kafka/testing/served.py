@@ -70,14 +70,12 @@ class ServedKafka:
         self.real = bootstrap is not None
         self._simulated = None
         if bootstrap is None:
-            self._simulated = _Thread(
-                LoopbackCluster(
-                    seed, brokers=brokers, kafka=kafka, port=port, faults=faults, on_fault=on_fault
-                )
+            loopback = LoopbackCluster(
+                seed, brokers=brokers, kafka=kafka, port=port, faults=faults, on_fault=on_fault
             )
-            bootstrap = self._simulated.loopback.bootstrap
-            if users:
-                self.perform(lambda cluster: cluster.users.update(users))
+            loopback.cluster.users.update(users or {})
+            self._simulated = _Thread(loopback)
+            bootstrap = loopback.bootstrap
         self.bootstrap = bootstrap
         self._producer: Any = None
 
@@ -143,11 +141,12 @@ class ServedKafka:
         """Append records, and wait until the cluster has accepted them.
 
         Raises:
+            UnknownTopicOrPartitionError: A simulated cluster has no such partition.
             KafkaError: The cluster did not accept them.
         """
         if self._simulated is not None:
             tp = TopicPartition(topic, partition)
-            self.perform(lambda cluster: cluster.produce(tp, *values))
+            self.perform(lambda cluster: _produce(cluster, tp, values))
             return
         if self._producer is None:
             from tandem_kafka import KafkaProducer
@@ -169,6 +168,14 @@ def _create_topic(cluster: SimCluster, name: str, partitions: int) -> None:
     if partitions < 1:
         raise errors.InvalidPartitionsError(f"partitions={partitions}: must be at least 1")
     cluster.create_topic(name, partitions)
+
+
+def _produce(cluster: SimCluster, tp: TopicPartition, values: tuple[bytes | None, ...]) -> None:
+    from kafka import errors
+
+    if cluster.partition(tp) is None:
+        raise errors.UnknownTopicOrPartitionError(f"{tp.topic}-{tp.partition} does not exist")
+    cluster.produce(tp, *values)
 
 
 class _Thread:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.errors import TopicAuthorizationFailedError
 from tandem_kafka.testing.kafka import KAFKA_VERSION, RealKafka
 from tests.integration.polling import read_all, wait_until
 
@@ -83,7 +84,8 @@ def test_the_options_of_a_secured_kafka(security: str) -> None:
         user = {} if security == "SSL" else {"group_id": topic}
         with KafkaConsumer(topic, auto_offset_reset="earliest", **options, **user) as consumer:
             if security == "SSL":  # its user is the certificate's, who has no permissions
-                assert consumer.bootstrap_connected() or consumer.poll(0) is not None
+                with pytest.raises(TopicAuthorizationFailedError):
+                    consumer.poll(60_000)
             else:
                 assert [record.value for record in read_all(consumer, 2)] == [b"1", b"2"]
 

@@ -18,6 +18,7 @@ workers.py           members with workers: their applications
 worker_records.py    what workers may do with records
 simulated_executor.py  an executor whose calls take simulated time
 invariants.py        what must hold after every step
+history.py           what everybody did, for the checks of tests/histories at the end
 violation.py         raised when an invariant does not hold
 run.py               one seed
 runner.py            many seeds on several processes

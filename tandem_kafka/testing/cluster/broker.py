@@ -141,6 +141,11 @@ class SimBroker(BrokerState):
             call.responded = True
         self._muted_until_ms.pop(connection.number, None)
 
+    def hang_up(self, connection: SimConnection) -> None:
+        self._cluster.network.forget(connection)
+        connection.open = True
+        connection.cut("the broker hung up")
+
     def respond(self, call: Call, response: Any) -> None:
         """Respond to a parked request, then continue with the next ones of its connection."""
         if self.paused:
@@ -200,8 +205,6 @@ class SimBroker(BrokerState):
             if outcome is NO_RESPONSE:
                 continue
             if outcome is CUT:
-                self._cluster.network.forget(call.connection)
-                call.connection.open = True
-                call.connection.cut("the broker hung up")
+                self.hang_up(call.connection)
             else:
                 self._send(call, outcome)

@@ -63,6 +63,10 @@ class BrokerState(ABC):
     def closed(self, connection: SimConnection) -> None:
         """Forget a connection that its client has closed."""
 
+    @abstractmethod
+    def hang_up(self, connection: SimConnection) -> None:
+        """Close a connection; its client notices."""
+
     @property
     def serves(self) -> bool:
         """True while it is up and not paused."""

@@ -72,7 +72,8 @@ def download(jars: Jars, into: Path) -> None:
                 ) from error
         except RuntimeError as error:
             raise DownloadError(
-                f"{jars.name} cannot be downloaded: {error}. Choose a version that is there"
+                f"{jars.name} cannot be downloaded: {error}. Choose a version that is there, "
+                f"or another repository ({REPOSITORY})"
             ) from error
         else:
             return

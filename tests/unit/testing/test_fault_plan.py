@@ -90,6 +90,14 @@ def test_each_fault_can_be_drawn_and_ends(kind: str) -> None:
         ("[[fault]]\nkind = 'cut'\nat_ms = 1\nid = 2", "cut: unknown 'id'; allowed: broker"),
         ("[[fault]]\nkind = 'heal'\nat_ms = 1\nid = 2", "heal: unknown 'id'; it has no arguments"),
         ("[[fault]]\nkind = 'cut'\nat_ms = 1\nbroker = '1'", "broker='1': must be of type int"),
+        (
+            "[[fault]]\nkind = 'pause'\nat_ms = 1\nfor_ms = -1",
+            "pause: for_ms=-1: must not be negat",
+        ),
+        (
+            "[[fault]]\nkind = 'cut'\nat_ms = 9\nuntil_ms = 8",
+            "until_ms=8: it would first occur at 9",
+        ),
         ("[[fault]]\nkind = 'hang'\nat_ms = 1", "kind='hang': must be one of coordinate, crash"),
         ("[network]\nloss = 2", "network: loss=2: must be a share from 0 to 1"),
         ("[network]\nlatency_ms = 5", r"latency_ms=5: must be \[shortest, longest\], in ms"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tandem_kafka.testing.pytest_plugin import why_no_kafka
+
 pytest.importorskip("jgo")
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +36,7 @@ def without_a_network(
     )
 
 
-FILES = ("tests/integration/test_broker.py", "tests/integration/test_iteration.py")
+FILES = ("tests/integration/test_broker.py", "tests/integration/test_log_gaps.py")
 
 
 def test_all_are_skipped_in_one_visible_line(tmp_path: Path) -> None:
@@ -45,6 +47,12 @@ def test_all_are_skipped_in_one_visible_line(tmp_path: Path) -> None:
     assert "cannot be downloaded" in lines[0]
     assert "passed" not in done.stdout.splitlines()[-1]
     assert done.returncode == 0
+
+
+def test_another_wish_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_KAFKA_TEST_KAFKA", "required")
+    with pytest.raises(pytest.UsageError, match="'required': may only be 'require'"):
+        why_no_kafka()
 
 
 def test_they_fail_where_a_broker_is_required(tmp_path: Path) -> None:

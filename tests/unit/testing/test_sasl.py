@@ -71,7 +71,16 @@ def test_a_token_that_is_not_valid_is_rejected(
     client = Client(simulation)
     assert shake_hands(client, mechanism) == 0
     assert authenticate(client, data) == REJECTED
-    assert client.say(heartbeat(), 3) is None
+    assert client.receive() is None  # the broker hangs up
+
+
+def test_without_a_mechanism_the_broker_hangs_up(simulation: Simulation) -> None:
+    client = Client(simulation)
+    assert shake_hands(client, "GSSAPI") == errors.UnsupportedSaslMechanismError.errno
+    assert client.receive() is None
+    early = Client(simulation)
+    assert authenticate(early, RIGHT) == ILLEGAL
+    assert early.receive() is None
 
 
 @pytest.mark.parametrize("proof", [b"\xff", b"p", b"p=AAA", "p=\u00e9".encode()])

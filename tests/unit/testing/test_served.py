@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
+from kafka.errors import (
+    InvalidPartitionsError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing.served import ServedKafka
@@ -101,6 +105,14 @@ def test_a_topic_that_exists_keeps_its_records() -> None:
         with pytest.raises(InvalidPartitionsError, match="partitions=0: must be at least 1"):
             kafka.create_topic("empty", 0)
         assert kafka.perform(lambda cluster: cluster.at(TopicPartition("orders", 0)).log.end_offset)
+
+
+def test_records_need_a_partition() -> None:
+    with ServedKafka() as kafka:
+        kafka.create_topic("orders")
+        for topic, partition in (("others", 0), ("orders", 1)):
+            with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-{partition} does not"):
+                kafka.produce(topic, b"1", partition=partition)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kafka import errors
 
@@ -16,6 +16,20 @@ from tandem_kafka.wire.messages import (
     SaslHandshakeResponse,
 )
 
+#: As long as Kafka waits, at least, before it hangs up.
+_HANG_UP_MS: Final = 100
+
+
+def _hang_up(call: Call) -> None:
+    """Close the connection once the response has arrived: its client cannot log in."""
+    cluster, connection = call.cluster, call.connection
+
+    def close() -> None:
+        if connection.open:
+            call.broker.hang_up(connection)
+
+    cluster.network.at(cluster.clock.now_ms() + _HANG_UP_MS, close)
+
 
 def _shake_hands(call: Call) -> Any:
     cluster = call.cluster
@@ -28,6 +42,8 @@ def _shake_hands(call: Call) -> Any:
         error = errors.UnsupportedSaslMechanismError
     else:
         call.broker.logins[call.connection.number] = login
+    if error is not None:
+        _hang_up(call)
     return SaslHandshakeResponse(
         error_code=error_code(error), mechanisms=list(MECHANISMS) if cluster.users else []
     )
@@ -43,11 +59,13 @@ def _authenticate(call: Call) -> Any:
     answer, code, message = b"", 0, None
     if login is None or login.user is not None:
         code = error_code(errors.IllegalSaslStateError)
+        _hang_up(call)
         return _authenticated(b"", code, None)
     try:
         answer = login.receive(call.request.auth_bytes)
     except errors.SaslAuthenticationFailedError as error:
         del call.broker.logins[call.connection.number]
+        _hang_up(call)
         code, message = error_code(error), error_text(error)
     return _authenticated(answer, code, message)
 

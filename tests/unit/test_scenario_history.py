@@ -1,0 +1,53 @@
+"""The history of a scenario: an anomaly in it is a violation, unless records vanish."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.testing.clock import SimClock
+from tests.scenarios import Violation
+from tests.scenarios.history import History
+
+TP = TopicPartition("orders", 3)
+
+
+def history(*, judged: bool = True) -> History:
+    """Return one with ten records, which two members read in turn."""
+    made = History(SimClock(), judged=judged)
+    made.produced(TP, 0, [b"%d" % number for number in range(10)], "acknowledged")
+    made.assigned(1, [TP])
+    read(made, 1, 0, 4)
+    made.committed("one", TP, 5)
+    made.released(1, [TP], certain=True)
+    made.assigned(2, [TP])
+    read(made, 2, 5, 9)
+    return made
+
+
+def read(made: History, member: int, first: int, last: int) -> None:
+    records = [SimpleNamespace(offset=n, value=b"%d" % n) for n in range(first, last + 1)]
+    made.polled(member, TP, records)
+
+
+def test_a_history_without_an_anomaly() -> None:
+    history().check()
+
+
+def test_anomalies_are_violations() -> None:
+    again = history()
+    read(again, 2, 8, 9)
+    with pytest.raises(Violation, match="nonmonotonic poll: 0/8 after 0/9"):
+        again.check()
+    ahead = history()
+    ahead.committed("two", TP, 20)
+    with pytest.raises(Violation, match="commit ahead: 0/20 is committed"):
+        ahead.check()
+
+
+def test_where_records_vanish_nothing_is_proven() -> None:
+    gone = history(judged=False)
+    read(gone, 2, 8, 9)
+    gone.check()
