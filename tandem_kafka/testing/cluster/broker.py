@@ -142,6 +142,7 @@ class SimBroker(BrokerState):
         self._muted_until_ms.pop(connection.number, None)
 
     def hang_up(self, connection: SimConnection) -> None:
+        """Close a connection; its client notices."""
         self._cluster.network.forget(connection)
         connection.open = True
         connection.cut("the broker hung up")
