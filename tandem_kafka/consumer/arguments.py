@@ -98,7 +98,9 @@ def check_partition(partition: Any, name: str = "partition") -> TopicPartition:
         InvalidArgumentError: Its topic is blank or its partition number is negative.
     """
     if not isinstance(partition, TopicPartition):
-        msg = f"{name} must be a TopicPartition, got {partition!r}"
+        kind = type(partition)
+        given = f"{partition!r} of type {kind.__module__}.{kind.__qualname__}"
+        msg = f"{name} must be a tandem_kafka.TopicPartition, got {given}"
         raise TypeError(msg)
     topic, number = _unchecked(partition)
     if not isinstance(topic, str) or not topic.strip():

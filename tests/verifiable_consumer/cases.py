@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+from confluent_kafka.admin import PartitionMetadata
+
 from benchmarks.outages.streaming import Stream
 from tandem_kafka.testing.kafka import RealKafka
 from tests.verifiable_consumer.group import Group, Member, wait_until
@@ -247,6 +249,45 @@ def migration(kafka: RealKafka, begin: str, end: str) -> str:
         return _exact(kafka, group)
 
 
+def truncation(kafka: RealKafka, protocol: str) -> str:
+    """An unclean election loses records that were read; the ones in their place are read."""
+    topic = f"system-{uuid.uuid4().hex[:8]}"
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    kafka.admin.create_topic(topic, replicas=2, config=config)
+
+    def described() -> list[PartitionMetadata]:
+        """Return nothing while a broker does not know the topic or its leader."""
+        known = kafka.admin.client.list_topics(topic, timeout=60.0).topics[topic].partitions
+        return [each for each in known.values() if each.leader >= 0]
+
+    wait_until(described, "a leader")
+    (before,) = described()
+    leader = before.leader
+    (follower,) = {*before.replicas} - {leader}
+    kept, lost, new = 500, 100, 300
+    with Group(kafka.bootstrap(), topic, 1, *_protocol(protocol)) as group:
+        group.start()
+        try:
+            kafka.admin.produce(topic, [b"kept"] * kept)
+            wait_until(lambda: group.consumed == kept, "all are read")
+            kafka.stop(follower)
+            kafka.admin.produce(topic, [b"lost"] * lost)
+            wait_until(lambda: group.consumed == kept + lost, "the others are read")
+            kafka.kill(leader)
+            kafka.start_again(follower)
+            led = "an unclean election"
+            wait_until(lambda: any(each.leader == follower for each in described()), led)
+            kafka.admin.produce(topic, [b"new"] * new)
+            wait_until(lambda: group.consumed == kept + lost + new, "the new ones are read")
+            group.end()
+        finally:
+            kafka.start_again()
+        assert group.positions() == {0: kept + new}, f"positions {dict(group.positions())}"
+        stored = kafka.admin.committed(topic, topic)
+        assert stored == kept + new, f"{stored} is committed at the broker"
+        return f"{lost} records are lost at the brokers; the {new} in their place are read"
+
+
 _TEST = "consumer_test.py"
 _PROTOCOLS = ("classic", "consumer")
 _BOTH = (True, False)
@@ -312,6 +353,10 @@ CASES = [
             partial(migration, begin=begin, end=end),
         )
         for begin, end in (_PROTOCOLS, _PROTOCOLS[::-1])
+    ),
+    *(
+        Case("truncation_test.py", _named("offset_truncate", p), partial(truncation, protocol=p))
+        for p in _PROTOCOLS
     ),
 ]
 
