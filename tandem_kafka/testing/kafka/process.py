@@ -194,4 +194,5 @@ def _let_all_go() -> None:
         broker.let_go()
 
 
-os.register_at_fork(after_in_child=_let_all_go)
+if hasattr(os, "register_at_fork"):  # not on Windows, where commands import this too
+    os.register_at_fork(after_in_child=_let_all_go)
