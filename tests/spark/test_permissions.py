@@ -8,17 +8,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
+from tests.integration.logins import allow
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip
 from tandem_kafka.spark.producing import DeliveryError  # isort: skip
@@ -33,20 +28,6 @@ AT_ONCE_S = 30.0
 def guarded() -> Iterator[RealKafka]:
     with RealKafka(authorizer=True) as cluster:
         yield cluster
-
-
-def allow(cluster: RealKafka, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    right = AclBinding(
-        kind,
-        name,
-        ResourcePatternType.LITERAL,
-        "User:alice",
-        "*",
-        operation,
-        AclPermissionType.ALLOW,
-    )
-    for future in cluster.admin.client.create_acls([right]).values():
-        future.result(20)
 
 
 def test_each_missing_right_is_named_and_the_sink_works_once_all_are_given(
