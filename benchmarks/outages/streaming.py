@@ -94,7 +94,7 @@ class Stream:
             self._stopped.set()
             self._thread.join()
             assert self._producer.flush(_TIMEOUT_S) == 0
-            assert self._failures[:3] == []
+            assert not self._failures, f"{len(self._failures)} failures: {self._failures[:3]}"
 
 
 class Ledger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.cluster import Cluster
+from tandem_kafka.spark.cluster import Cluster, DataLossError
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.narrowing import Narrowing
@@ -17,6 +18,9 @@ from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
 from tandem_kafka.spark.shipping import Shipped
+from tandem_kafka.types import names_of
+
+log = logging.getLogger(__name__)
 
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -52,12 +56,29 @@ class BatchReader(Shipped, DataSourceReader):
             start = cluster.resolve(options.starting, existing, starting=True)
             end = cluster.resolve(options.ending, existing, starting=False)
             ranges = [OffsetRange(*tp, start[tp], end[tp]) for tp in sorted(existing)]
+            self._check_order(ranges)
             ranges = self._narrowing.apply(ranges, cluster)
         return split(
             ranges,
             min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
         )
+
+    def _check_order(self, ranges: Iterable[OffsetRange]) -> None:
+        """Say which partitions start beyond their end: nothing would be read of them."""
+        wrong = [each for each in ranges if each.size < 0]
+        if not wrong:
+            return
+        what = ", ".join(
+            f"{names_of([r.tp])} starts at {r.start} and ends at {r.end}" for r in wrong
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what}: the topic was recreated, its records were deleted, or the starting and "
+                "ending offsets are mistaken. To read nothing of such partitions, set "
+                "failOnDataLoss to false"
+            )
+        log.warning("records may have been lost: %s", what)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one range; a plan without ranges still has a task, which reads nothing."""

@@ -17,13 +17,14 @@ from tandem_kafka.spark.client import servers_of
 from tandem_kafka.spark.offsets import (
     EARLIEST,
     LATEST,
+    At,
     Limit,
     Since,
     parse_offsets,
     parse_partitions,
     parse_timestamps,
 )
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import TopicPartition, names_of
 
 _UNITS_MS: Final = {
     "ms": 1,
@@ -279,8 +280,8 @@ class SourceOptions:
             or given.get("startingOffsets")
             or (LATEST if streaming else EARLIEST)
         )
-        if start is LATEST and not streaming:
-            raise InvalidArgumentError("startingOffsets: a batch query cannot start at latest")
+        if not streaming:
+            _check_start_of_batch(start)
         least, most = given.get("minOffsetsPerTrigger"), given.get("maxOffsetsPerTrigger")
         if least is not None and most is not None and least > most:
             raise InvalidArgumentError(
@@ -385,6 +386,18 @@ def _check_kind(option: SourceOption, *, streaming: bool) -> None:
     if option.streaming is not streaming:
         kind = "a stream" if streaming else "a batch query"
         raise InvalidArgumentError(f"{option.name} is not an option of {kind}")
+
+
+def _check_start_of_batch(start: Limit) -> None:
+    """Reject a start at the end, where a batch query would always read nothing."""
+    starts = start.offsets.items() if isinstance(start, At) else ()
+    late = [tp for tp, at in starts if at is LATEST]
+    if start is LATEST or late:
+        which = f" ({names_of(late)}: -1)" if late else ""
+        raise InvalidArgumentError(
+            f"startingOffsets: a batch query cannot start at latest{which}; give earliest, -2 or "
+            "an offset"
+        )
 
 
 def _topics(given: Mapping[str, Any]) -> Topics:

@@ -345,8 +345,6 @@ PROGRAM = """
 import asyncio, signal, sys
 from tandem_kafka.aio import AsyncKafkaConsumer
 
-pytestmark = pytest.mark.both_clusters
-
 async def main():
     bootstrap, topic, how = sys.argv[1:]
     options = {"group_id": "group-of-" + topic, "auto_offset_reset": "earliest"}

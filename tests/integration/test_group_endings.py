@@ -20,7 +20,6 @@ from tests.integration.polling import (
 )
 
 pytestmark = [
-    pytest.mark.both_clusters,
     pytest.mark.parametrize("protocol", PROTOCOLS),
     pytest.mark.partitions(4),
 ]
@@ -54,7 +53,6 @@ def test_retained_partitions_keep_their_state_and_reassigned_ones_do_not(
     assert {consumer.position(tp) for tp in stayed} <= {7}
 
 
-@pytest.mark.real_cluster("tests/simulation has no need to wait")
 @pytest.mark.behaviour(87)
 def test_one_long_poll_keeps_the_membership(topic: str, consume: Consume, protocol: str) -> None:
     # Long enough for a machine that stands still now and then.

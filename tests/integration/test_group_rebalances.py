@@ -23,7 +23,6 @@ from tests.integration.group_members import (
 from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
 
 pytestmark = [
-    pytest.mark.both_clusters,
     pytest.mark.parametrize("protocol", PROTOCOLS),
     pytest.mark.partitions(4),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -299,8 +300,10 @@ def test_health_and_log_tell_the_truth(
     cluster.pause()
     try:
         until(ready=False)
-        wait_until(lambda: "has not responded for" in caplog.text, "the line")
-        assert any("has not responded for" in each for each in consumer.health().troubles)
+        # On a busy machine, it may have been paused while a connection was made.
+        lines = r"has not responded for|cannot use broker 1"
+        wait_until(lambda: re.search(lines, caplog.text), "the line")
+        assert any(re.search(lines, each) for each in consumer.health().troubles)
         assert f"{tp.topic}-0" in consumer.diagnose()
         assert consumer.health().alive
     finally:

@@ -57,7 +57,7 @@ def refused(address: str) -> bool:
         socket.create_connection((host, int(port)), 1.0).close()
     except ConnectionRefusedError:
         return True
-    except TimeoutError:  # it is about to end
+    except (TimeoutError, ConnectionResetError):  # it is about to end
         pass
     return False
 

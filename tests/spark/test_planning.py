@@ -9,7 +9,9 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.test_topics_found import planner, simulation
 
-from tandem_kafka.spark.cluster import Cluster, DataLossError  # isort: skip - see session
+from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
+from tandem_kafka.spark.batch import batch_reader  # isort: skip
+from tandem_kafka.spark.cluster import Cluster, DataLossError  # isort: skip
 from tandem_kafka.spark.schema import full_schema  # isort: skip
 from tandem_kafka.spark.stream import ReadMaxRows, StreamReader, stream_reader  # isort: skip
 
@@ -74,6 +76,39 @@ def test_each_batch_waits_anew_for_the_minimum(
     assert stream.latestOffset(first, limit) == first
     now[0] = 22_000
     assert stream.latestOffset(first, limit)["users"] == {"0": 2}
+
+
+BEYOND = [
+    pytest.param({"startingOffsets": '{"users": {"0": 7}}'}, "7 and ends at 3", id="the log"),
+    pytest.param(
+        {"startingOffsets": '{"users": {"0": 2}}', "endingOffsets": '{"users": {"0": 1}}'},
+        "2 and ends at 1",
+        id="the end that is given",
+    ),
+    pytest.param(
+        {"startingTimestamp": "3000", "endingTimestamp": "1000"}, "2 and ends at 0", id="the time"
+    ),
+]
+
+
+def batch(**options: str) -> DataSourceReader:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "users", **options}
+    return batch_reader(given, full_schema(headers=False))
+
+
+@pytest.mark.parametrize(("options", "what"), BEYOND)
+def test_a_batch_that_starts_beyond_its_end_fails_unless_that_is_accepted(
+    simulation: Simulation, options: dict[str, str], what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would read nothing and say nothing: after the topic was recreated, for example."""
+    for number in range(3):
+        simulation.cluster.produce(USERS, b"v", timestamp=1_000 * (number + 1))
+    with pytest.raises(DataLossError, match=f"users-0 starts at {what}"):
+        batch(**options).partitions()
+    assert batch(**options, failOnDataLoss="false").partitions() == []
+    assert f"users-0 starts at {what}" in caplog.text
+    same = batch(startingOffsets='{"users": {"0": 3}}')
+    assert same.partitions() == []  # nothing new
 
 
 #: What the cluster has, where the batch begins and ends, the loss, and the ranges without it.
