@@ -12,8 +12,9 @@ from typing import Any
 
 import confluent_kafka
 
+from tandem_kafka import KafkaConsumer, TopicPartition
 from tests.histories.members import KINDS, Member
-from tests.histories.operations import Operation, Outcome, Polled, Produced
+from tests.histories.operations import Committed, Operation, Outcome, Polled, Produced
 
 _TIMEOUT_S = 60.0
 
@@ -80,7 +81,17 @@ class Workload:
             thread.join(_TIMEOUT_S)
             assert not thread.is_alive()
         assert not self.errors, self.errors
+        self._note_commits()
         return self.recorder.history
+
+    def _note_commits(self) -> None:
+        """Record what the group has committed, also by its workers."""
+        begin = time.monotonic()
+        with KafkaConsumer(**self._options) as observer:
+            tps = [TopicPartition(self._topic, number) for number in range(self._partitions)]
+            found = {tp.partition: observer.committed(tp) for tp in tps}
+        offsets = tuple((number, at) for number, at in found.items() if at is not None)
+        self.recorder.add(Committed("the group", begin, time.monotonic(), offsets))
 
     def _guarded(self, kind: str, name: str) -> None:
         member = Member(name, self._topic, self._options, self.recorder.add, self.ending)

@@ -41,7 +41,7 @@ def kafka_python_produces(bootstrap: str, topic: str, values: Values) -> None:
 
 def confluent_produces(bootstrap: str, topic: str, values: Values) -> None:
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "lz4"}
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "gzip"}
     )
     for value in values:
         producer.produce(topic, value)
