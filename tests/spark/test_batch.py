@@ -205,7 +205,7 @@ def test_a_limit_ends_the_reading(kafka: RealKafka, topic: str, tables: Tables) 
         ({"subscribe": "a", "startingOffsets": "latest"}, "cannot start at latest; give"),
         (
             {"subscribe": "a", "startingOffsets": '{"a": {"0": 3, "1": -1}}'},
-            "cannot start at latest (a-1: -1); give earliest, -2 or an offset",
+            r"cannot start at latest \(a-1: -1\); give earliest, -2 or an offset",
         ),
         ({"subscribe": "a", "startingOffset": "latest"}, "did you mean startingOffsets"),
         ({"subscribe": "a", "minPartitions": "0"}, "minPartitions must be"),
