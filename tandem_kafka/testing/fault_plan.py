@@ -76,11 +76,17 @@ class PlannedFault:
                 raise ValueError(f"{name}={given!r}: must be an integer of at least {lowest}")
         if self.at_ms is None and self.every_ms is None:
             raise ValueError("give at_ms for a single fault, or every_ms for a repeated one")
-        first = self.every_ms if self.at_ms is None else self.at_ms
-        if self.until_ms is not None and first is not None and first > self.until_ms:
-            raise ValueError(f"until_ms={self.until_ms}: it would first occur at {first} ms")
+        if self.until_ms is not None and self.first_ms > self.until_ms:
+            raise ValueError(
+                f"until_ms={self.until_ms}: it would first occur at {self.first_ms} ms"
+            )
         for kind in self.kinds:
             _check_arguments(kind, self.arguments)
+
+    @property
+    def first_ms(self) -> int:
+        """When it occurs first."""
+        return (self.every_ms or 0) if self.at_ms is None else self.at_ms
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -160,7 +166,7 @@ class FaultPlan:
             network.at(begin_ms + when_ms, partial(occur, planned, when_ms))
 
         for planned in self.faults:
-            later(planned, planned.at_ms if planned.at_ms is not None else planned.every_ms or 0)
+            later(planned, planned.first_ms)
 
 
 def cause(faults: ClusterFaults, kind: str, arguments: Mapping[str, object]) -> None:

@@ -98,5 +98,5 @@ def kafka_topic(kafka: RealKafka, request: pytest.FixtureRequest) -> str:
     `@pytest.mark.kafka_topic(4)` gives it four partitions.
     """
     marker = request.node.get_closest_marker("kafka_topic")
-    arguments = (marker.args, marker.kwargs) if marker else ((), {})
-    return kafka.admin.new_topic(request.node.name, *arguments[0], **arguments[1])
+    args, kwargs = (marker.args, marker.kwargs) if marker else ((), {})
+    return kafka.admin.new_topic(request.node.name, *args, **kwargs)

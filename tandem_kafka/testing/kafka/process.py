@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -113,13 +114,9 @@ class BrokerProcess:
         """Wait until the process has ended; kill it after a timeout."""
         if self._process is None:
             return
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._dismiss_watchdog()
-        self._process.wait()
-        self._process = None
+        self.kill()
 
     def kill(self) -> None:
         """Kill the process, like a crash."""

@@ -21,9 +21,18 @@ _FIRST_OF_EITHER_PROTOCOL = 9
 _MAX_METADATA: Final = 4_096
 
 
-def metadata_error(entry: Any) -> Any:
-    """Return an error if the metadata of a committed offset is too long."""
-    too_long = len((entry.committed_metadata or "").encode()) > _MAX_METADATA
+def commit_of(entry: Any) -> Commit:
+    """Return what a request commits for a partition."""
+    epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
+    return entry.committed_offset, epoch, entry.committed_metadata or ""
+
+
+def partition_error(call: Call, tp: TopicPartition, entry: Any) -> Any:
+    """Return why the offset of this partition cannot be committed; None if it can."""
+    if call.cluster.partition(tp) is None:
+        return errors.UnknownTopicOrPartitionError
+    _, _, metadata = commit_of(entry)
+    too_long = len(metadata.encode()) > _MAX_METADATA
     return errors.OffsetMetadataTooLargeError if too_long else None
 
 
@@ -44,24 +53,17 @@ def _handle(call: Call) -> Any:
 
 
 def _offsets(call: Call) -> dict[TopicPartition, Commit]:
-    """Return the offsets for existing partitions, without those whose metadata is too long."""
+    """Return the offsets that can be committed."""
     offsets: dict[TopicPartition, Commit] = {}
     for topic in call.request.topics:
         found = call.cluster.topic_named(topic.name, topic.topic_id)
         if found is None:
             continue
         for entry in topic.partitions:
-            if not _exists(found, entry) or metadata_error(entry) is not None:
-                continue
-            epoch = -1 if entry.committed_leader_epoch is None else entry.committed_leader_epoch
-            commit = (entry.committed_offset, epoch, entry.committed_metadata or "")
-            offsets[TopicPartition(found.name, entry.partition_index)] = commit
+            tp = TopicPartition(found.name, entry.partition_index)
+            if partition_error(call, tp, entry) is None:
+                offsets[tp] = commit_of(entry)
     return offsets
-
-
-def _exists(topic: SimTopic, entry: Any) -> bool:
-    number: int = entry.partition_index
-    return 0 <= number < len(topic.partitions)
 
 
 def _accepted(call: Call, forwarded: CommitOffsets, error: Any) -> OffsetCommitResponse:
@@ -81,9 +83,7 @@ def _response(call: Call, error: Any) -> OffsetCommitResponse:
     def wrong(topic: SimTopic | None, entry: Any) -> Any:
         if topic is None:
             return unknown
-        if not _exists(topic, entry):
-            return errors.UnknownTopicOrPartitionError
-        return metadata_error(entry)
+        return partition_error(call, TopicPartition(topic.name, entry.partition_index), entry)
 
     topics = []
     for topic in call.request.topics:

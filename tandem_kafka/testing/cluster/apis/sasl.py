@@ -16,7 +16,7 @@ from tandem_kafka.wire.messages import (
     SaslHandshakeResponse,
 )
 
-#: As long as Kafka waits, at least, before it hangs up.
+#: The default of `connection.failed.authentication.delay.ms`, after which a broker hangs up.
 _HANG_UP_MS: Final = 100
 
 
@@ -59,18 +59,14 @@ def _authenticate(call: Call) -> Any:
     answer, code, message = b"", 0, None
     if login is None or login.user is not None:
         code = error_code(errors.IllegalSaslStateError)
+    else:
+        try:
+            answer = login.receive(call.request.auth_bytes)
+        except errors.SaslAuthenticationFailedError as error:
+            del call.broker.logins[call.connection.number]
+            code, message = error_code(error), error_text(error)
+    if code:
         _hang_up(call)
-        return _authenticated(b"", code, None)
-    try:
-        answer = login.receive(call.request.auth_bytes)
-    except errors.SaslAuthenticationFailedError as error:
-        del call.broker.logins[call.connection.number]
-        _hang_up(call)
-        code, message = error_code(error), error_text(error)
-    return _authenticated(answer, code, message)
-
-
-def _authenticated(answer: bytes, code: int, message: str | None) -> Any:
     return SaslAuthenticateResponse(
         error_code=code, error_message=message, auth_bytes=answer, session_lifetime_ms=0
     )

@@ -27,10 +27,9 @@ from kafka.protocol.producer import (
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
-from tandem_kafka.testing.cluster.apis.offset_commit import metadata_error
+from tandem_kafka.testing.cluster.apis.offset_commit import commit_of, partition_error
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.transaction_coordinator import TransactionalProducer
-from tandem_kafka.testing.coordinator.requests import Commit
 from tandem_kafka.types import TopicPartition
 
 #: From these versions on, clients use transactions v2 (KIP-890).
@@ -155,11 +154,6 @@ def _add_offsets(call: Call) -> Any:
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error_code(error))
 
 
-def _commit(wanted: Any) -> Commit:
-    epoch = -1 if wanted.committed_leader_epoch is None else wanted.committed_leader_epoch
-    return wanted.committed_offset, epoch, wanted.committed_metadata or ""
-
-
 def _commit_offsets(call: Call) -> Any:
     request, cluster = call.request, call.cluster
     error = coordinator_error(call)
@@ -172,19 +166,13 @@ def _commit_offsets(call: Call) -> Any:
         cluster.transactions.add(found, group_id=request.group_id)
     if error is None and request.group_id not in found.groups:
         error = errors.InvalidTxnStateError
-    offsets = {
-        TopicPartition(topic.name, p.partition_index): _commit(p)
+    entries = {
+        TopicPartition(topic.name, p.partition_index): p
         for topic in request.topics
         for p in topic.partitions
     }
-    too_long = {
-        TopicPartition(topic.name, p.partition_index)
-        for topic in request.topics
-        for p in topic.partitions
-        if metadata_error(p) is not None
-    }
-    known = {tp: offset for tp, offset in offsets.items() if cluster.partition(tp) is not None}
-    accepted = {tp: offset for tp, offset in known.items() if tp not in too_long}
+    wrong = {tp: partition_error(call, tp, each) for tp, each in entries.items()}
+    accepted = {tp: commit_of(each) for tp, each in entries.items() if wrong[tp] is None}
     if error is None and accepted:
         member = call.version >= 3
         error = cluster.commit_in_transaction(
@@ -197,9 +185,7 @@ def _commit_offsets(call: Call) -> Any:
         )
 
     def code(tp: TopicPartition) -> int:
-        unknown = None if tp in known else errors.UnknownTopicOrPartitionError
-        long = errors.OffsetMetadataTooLargeError if tp in too_long else None
-        return error_code(error or unknown or long)
+        return error_code(error or wrong[tp])
 
     entry = _COMMITTED.TxnOffsetCommitResponsePartition
     return TxnOffsetCommitResponse(
