@@ -65,7 +65,7 @@ class _History:
             self._unknown[partition] += offset is None
             at = _NOTHING if offset is None else offset
             self._written_to[partition] = max(self._written_to[partition], at)
-            if offset is not None and produced.outcome != "aborted":
+            if offset is not None and produced.outcome == "acknowledged":
                 self._show(partition, offset, produced.value, produced)
         for polled in self.polled:
             for partition, offset, value in polled.records:
@@ -173,15 +173,15 @@ def internal_order(history: _History) -> Iterator[Anomaly]:
 def order_between_polls(history: _History) -> Iterator[Anomaly]:
     """Between two calls of a consumer, records are missing or not in order.
 
-    An assignment and a seek begin anew.
+    An assignment begins anew, a seek before its offset.
     """
-    last: dict[tuple[str, int], tuple[int, Polled]] = {}
+    last: dict[tuple[str, int], tuple[int, Polled | Sought]] = {}
     for each in history.operations:
         if isinstance(each, Assigned | Released):
             for partition in each.partitions:
                 last.pop((each.consumer, partition), None)
         elif isinstance(each, Sought):
-            last.pop((each.consumer, each.partition), None)
+            last[each.consumer, each.partition] = each.offset - 1, each
         elif isinstance(each, Polled):
             newest: dict[int, int] = {}
             for partition, offset, _ in each.records:
@@ -210,6 +210,28 @@ def _order(
 
 
 # --- groups --------------------------------------------------------------------------------------
+
+
+def reads_without_ownership(history: _History) -> Iterator[Anomaly]:
+    """A consumer was given records of a partition that it did not own.
+
+    Only for consumers that are given partitions.
+    """
+    owned: dict[str, set[int]] = {}
+    released: dict[tuple[str, int], Operation] = {}
+    for each in history.operations:
+        if isinstance(each, Assigned):
+            owned.setdefault(each.consumer, set()).update(each.partitions)
+        elif isinstance(each, Released):
+            owned.get(each.consumer, set()).difference_update(each.partitions)
+            released.update({(each.consumer, partition): each for partition in each.partitions})
+        elif isinstance(each, Polled) and each.consumer in owned:
+            read = {partition for partition, _, _ in each.records}
+            for partition in sorted(read - owned[each.consumer]):
+                before = released.get((each.consumer, partition))
+                proof = (each,) if before is None else (before, each)
+                what = f"{each.consumer}: partition {partition}"
+                yield Anomaly("read without ownership", what, proof)
 
 
 def commits_ahead(history: _History) -> Iterator[Anomaly]:
@@ -286,6 +308,7 @@ _CHECKS: Final[Sequence[Callable[[_History], Iterable[Anomaly]]]] = (
     aborted_reads,
     internal_order,
     order_between_polls,
+    reads_without_ownership,
     commits_ahead,
     unpaired_calls,
     two_owners,

@@ -72,6 +72,7 @@ PLANTED: dict[str, list[Operation]] = {
     "internal poll skip": [polled(1.0, 0, 2), polled(2.0, 1, by="b")],
     "nonmonotonic poll": [polled(1.0, 0, 1), polled(2.0, 1, 2)],
     "poll skip": [polled(1.0, 0), polled(2.0, 2), polled(1.0, 1, by="b")],
+    "read without ownership": [assigned(1.0), polled(1.1, 0), released(2.0), polled(2.1, 1)],
     "commit ahead": [produced(0), produced(1), polled(1.0, 0), committed(2.0, 2), polled(3.0, 1)],
     "phantom read": [produced(0), polled(1.0, 0, (1, "other"))],
     "unpaired calls": [assigned(1.0), assigned(2.0)],
@@ -96,6 +97,33 @@ def test_owners_that_never_release_a_partition_are_found() -> None:
     ]
     assert [each.kind for each in anomalies(both)] == ["two owners"]
     assert anomalies([assigned(1.0), polled(1.5, 0), assigned(2.0, by="b")]) == []
+
+
+def test_a_read_of_another_partition_than_the_owned_one_is_found() -> None:
+    history: list[Operation] = [Assigned("a", 1.0, (1,)), polled(1.1, 0)]
+    assert [each.kind for each in anomalies(history)] == ["read without ownership"]
+
+
+@pytest.mark.parametrize(
+    ("sought", "first", "kinds"),
+    [(1, 1, []), (1, 3, ["poll skip"]), (3, 1, ["nonmonotonic poll"]), (6, 6, [])],
+)
+def test_reads_continue_where_a_seek_named(sought: int, first: int, kinds: list[str]) -> None:
+    history: list[Operation] = [
+        polled(1.0, *range(5)),
+        Sought("a", 2.0, 0, sought),
+        polled(3.0, *range(first, 8)),
+    ]
+    assert [each.kind for each in anomalies(history)] == kinds
+
+
+def test_a_record_that_may_not_be_stored_is_not_missing() -> None:
+    history: list[Operation] = [
+        *(produced(0), produced(1, "perhaps", "unknown"), produced(2)),
+        polled(1.0, 0, 2),
+        committed(2.0, 3),
+    ]
+    assert anomalies(history) == []
 
 
 def test_a_commit_behind_the_end_of_the_log_is_found() -> None:
