@@ -84,7 +84,7 @@ def _operations(member: MemberProcess) -> Sequence[Operation]:
     begun: dict[int, float] = {}
 
     def doubtful(numbers: Iterable[int], until: float) -> set[int]:
-        """Return which of these partitions may have been lost before."""
+        """End the tenures of these partitions; return those that may have been lost before."""
         begins = {number: begun.pop(number, until) for number in numbers}
         return {n for n, at in begins.items() if any(at < d < until for d in member.doubtful)}
 
@@ -94,12 +94,11 @@ def _operations(member: MemberProcess) -> Sequence[Operation]:
                 begun.update(dict.fromkeys(numbers, at))
                 found.append(operation)
             case Released(at=at, partitions=numbers, certain=certain):
-                lost = doubtful(numbers, at)
-                sure = set(numbers) - lost if certain else set[int]()
-                lost = set(numbers) - sure
+                doubts = doubtful(numbers, at)
+                sure = set(numbers) - doubts if certain else set[int]()
                 found += [
                     replace(operation, partitions=tuple(sorted(some)), certain=some is sure)
-                    for some in (lost, sure)
+                    for some in (set(numbers) - sure, sure)
                     if some
                 ]
             case _:

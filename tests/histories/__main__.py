@@ -1,4 +1,7 @@
-"""`python -m tests.histories FILE`: the anomalies of a history, as lines of JSON."""
+"""`python -m tests.histories FILE`: the anomalies of a history, as lines of JSON.
+
+A second argument is how many transactions may be open at once; 0 without it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from tests.histories.operations import from_lines
 def main() -> int:
     """Print the anomalies; returns 1 if there are any."""
     history = from_lines(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines())
-    found = anomalies(history)
+    transactions = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    found = anomalies(history, transactions)
     for anomaly in found:
         print(anomaly)
     print(f"{len(history)} operations, {len(found)} anomalies")

@@ -23,8 +23,6 @@ from tests.histories.operations import (
     Sought,
 )
 
-#: As many transactions may be open at once; their markers may be the last offsets of a partition.
-_OPEN: Final = 3
 #: Behind each partition that was not read.
 _NOTHING: Final = -1
 
@@ -45,8 +43,9 @@ class Anomaly:
 class _History:
     """The operations, with the indexes that several checks need."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
+    def __init__(self, operations: Sequence[Operation], transactions: int) -> None:
         self.operations = operations
+        self._transactions = transactions
         self.produced = [each for each in operations if isinstance(each, Produced)]
         self.polled = [each for each in operations if isinstance(each, Polled)]
         #: The operations that show a value at an offset.
@@ -91,7 +90,15 @@ class _History:
         Each value that is not known to be stored may have been, and may have ended a transaction.
         """
         last = max([self._written_to[partition], *self._offsets[partition][-1:]])
-        return last + 1 + _OPEN + 2 * self._unknown[partition]
+        return last + 1 + self._transactions + 2 * self._unknown[partition]
+
+    def missed(self) -> Iterator[Produced]:
+        """Return the acknowledged records that nobody has read and no seek has skipped."""
+        for each in self.produced:
+            skipped = each.offset is not None and each.offset < self.sought_to[each.partition]
+            unread = (each.partition, each.value) not in self.read
+            if each.outcome == "acknowledged" and unread and not skipped:
+                yield each
 
 
 # --- the log -------------------------------------------------------------------------------------
@@ -99,24 +106,15 @@ class _History:
 
 def lost_writes(history: _History) -> Iterator[Anomaly]:
     """An acknowledged record was never read, although one behind it was; seeks may skip it."""
-    for each in history.produced:
-        if each.outcome != "acknowledged" or each.offset is None:
-            continue
-        if each.offset < history.sought_to[each.partition]:
-            continue
-        unread = (each.partition, each.value) not in history.read
-        if unread and each.offset < history.read_to[each.partition]:
+    for each in history.missed():
+        if each.offset is not None and each.offset < history.read_to[each.partition]:
             what = f"{each.value} at {each.partition}/{each.offset} was never read"
             yield Anomaly("lost write", what, (each,))
 
 
 def unseen(history: _History) -> Iterator[Anomaly]:
     """An acknowledged record at the end of a partition was never read; seeks may skip it."""
-    for each in history.produced:
-        if each.offset is not None and each.offset < history.sought_to[each.partition]:
-            continue
-        if each.outcome != "acknowledged" or (each.partition, each.value) in history.read:
-            continue
+    for each in history.missed():
         if each.offset is None or each.offset > history.read_to[each.partition]:
             yield Anomaly("unseen", f"{each.value} was never read", (each,))
 
@@ -213,16 +211,17 @@ def _order(
 
 
 def reads_without_ownership(history: _History) -> Iterator[Anomaly]:
-    """A consumer was given records of a partition that it did not own.
+    """A consumer was given records of a partition that it certainly did not own.
 
-    Only for consumers that are given partitions.
+    Only for consumers that are given partitions. After an uncertain release, a worker may still
+    begin with a record.
     """
     owned: dict[str, set[int]] = {}
     released: dict[tuple[str, int], Operation] = {}
     for each in history.operations:
         if isinstance(each, Assigned):
             owned.setdefault(each.consumer, set()).update(each.partitions)
-        elif isinstance(each, Released):
+        elif isinstance(each, Released) and each.certain:
             owned.get(each.consumer, set()).difference_update(each.partitions)
             released.update({(each.consumer, partition): each for partition in each.partitions})
         elif isinstance(each, Polled) and each.consumer in owned:
@@ -315,7 +314,13 @@ _CHECKS: Final[Sequence[Callable[[_History], Iterable[Anomaly]]]] = (
 )
 
 
-def anomalies(operations: Sequence[Operation]) -> list[Anomaly]:
-    """Return everything that is wrong with a history, whose operations are in their order."""
-    history = _History(operations)
+def anomalies(operations: Sequence[Operation], transactions: int = 0) -> list[Anomaly]:
+    """Return everything that is wrong with a history.
+
+    Args:
+        operations: The history, in its order.
+        transactions: How many may be open at once: the last offsets of a partition may be their
+            markers.
+    """
+    history = _History(operations, transactions)
     return [anomaly for check in _CHECKS for anomaly in check(history)]

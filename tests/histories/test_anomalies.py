@@ -59,7 +59,7 @@ CLEAN: list[Operation] = [
 
 
 def test_a_clean_history_has_no_anomaly() -> None:
-    assert anomalies(CLEAN) == []
+    assert anomalies(CLEAN, transactions=1) == []
 
 
 PLANTED: dict[str, list[Operation]] = {
@@ -133,7 +133,15 @@ def test_a_commit_behind_the_end_of_the_log_is_found() -> None:
         committed(2.0, 2),
         committed(3.0, 2**40),
     ]
+    assert [each.kind for each in anomalies(history, transactions=1)] == ["commit ahead"]
+
+
+def test_a_commit_just_behind_the_end_is_found_without_transactions() -> None:
+    history: list[Operation] = [produced(0), polled(1.0, 0), committed(2.0, 1)]
+    assert anomalies(history) == []
+    history.append(committed(3.0, 2))
     assert [each.kind for each in anomalies(history)] == ["commit ahead"]
+    assert anomalies(history, transactions=1) == []
 
 
 def test_what_is_not_certain_is_no_anomaly() -> None:

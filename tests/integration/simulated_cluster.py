@@ -41,7 +41,10 @@ class SimulatedCluster:
 def choose_clusters(metafunc: pytest.Metafunc) -> None:
     """Let a test run on both clusters if it is marked so."""
     markers = {marker.name for marker in metafunc.definition.iter_markers()}
-    if "both_clusters" in markers and "kafka" in metafunc.fixturenames:
+    if "both_clusters" in markers:
+        if "kafka" not in metafunc.fixturenames:
+            name = metafunc.definition.nodeid
+            raise pytest.UsageError(f"{name} is marked both_clusters and has no fixture kafka")
         alone = "real_cluster" in markers
         where = ["real"] if alone else ["simulated", "real"]
         metafunc.parametrize("kafka", where, indirect=True, scope="session")

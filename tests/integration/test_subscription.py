@@ -221,6 +221,7 @@ def test_an_invalid_topic_raises_and_unsubscribe_and_close_work(
     consumer.close()
 
 
+@pytest.mark.usefixtures("kafka")
 @pytest.mark.behaviour(54)
 def test_the_lookup_of_an_invalid_topic_has_no_partitions(
     consume: Consume, caplog: pytest.LogCaptureFixture

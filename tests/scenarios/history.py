@@ -29,11 +29,13 @@ class History:
     Args:
         clock: The clock of the simulation.
         judged: False if records vanish: an anomaly then proves nothing.
+        transactions: How many may be open at once.
     """
 
-    def __init__(self, clock: Clock, *, judged: bool) -> None:
+    def __init__(self, clock: Clock, *, judged: bool, transactions: int = 0) -> None:
         self._clock = clock
         self._judged = judged
+        self._transactions = transactions
         self._operations: list[Operation] = []
         #: Operations name partitions by numbers.
         self._numbers: dict[TopicPartition, int] = {}
@@ -82,6 +84,6 @@ class History:
 
     def check(self) -> None:
         """Check that there is no anomaly."""
-        found = anomalies(self._operations) if self._judged else []
+        found = anomalies(self._operations, self._transactions) if self._judged else []
         if found:
             raise Violation(str(found[0]))

@@ -22,6 +22,7 @@ from tests.scenarios.ledger import Ledger
 from tests.scenarios.listener import CheckingListener, DeliberateError, format_partitions
 from tests.scenarios.local_assignors import draw_assignors
 from tests.scenarios.numbered_records import value_of
+from tests.scenarios.producers import MAX_OPEN
 from tests.scenarios.steering import Steering
 from tests.scenarios.violation import Violation
 
@@ -73,7 +74,8 @@ class Members:
         self.expects_errors = True
         self.concluding = False
         vanishing = scenario.retention or scenario.recreated
-        self.history = History(simulation.clock, judged=not vanishing)
+        transactions = MAX_OPEN if scenario.transactions else 0
+        self.history = History(simulation.clock, judged=not vanishing, transactions=transactions)
         self.ledger = Ledger(simulation, self.history)
         for tp in partitions:
             values = [value_of(tp, n) for n in range(simulation.cluster.at(tp).log.end_offset)]

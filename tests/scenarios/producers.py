@@ -9,7 +9,7 @@ from tests.scenarios.ledger import OpenTransaction
 if TYPE_CHECKING:
     from tests.scenarios.members import Members
 
-__all__ = ["Producers"]
+__all__ = ["MAX_OPEN", "Producers"]
 
 MAX_OPEN = 3
 

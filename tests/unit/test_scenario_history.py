@@ -47,6 +47,23 @@ def test_anomalies_are_violations() -> None:
         ahead.check()
 
 
+def test_owners_count_only_if_they_certainly_owned_it() -> None:
+    for certain in (True, False):
+        clock = SimClock()
+        both = History(clock, judged=True)
+        both.assigned(1, [TP])
+        clock.advance_to(clock.now_ms() + 10)
+        both.assigned(2, [TP])
+        clock.advance_to(clock.now_ms() + 10)
+        both.released(1, [TP], certain=certain)
+        both.released(2, [TP], certain=True)
+        if certain:
+            with pytest.raises(Violation, match="two owners"):
+                both.check()
+        else:
+            both.check()
+
+
 def test_where_records_vanish_nothing_is_proven() -> None:
     gone = history(judged=False)
     read(gone, 2, 8, 9)
