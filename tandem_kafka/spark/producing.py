@@ -35,13 +35,16 @@ class _Errors:
     """Logs the connection errors of a producer; consecutive equal errors are logged once."""
 
     last: str | None = None
+    _cause: str | None = None
 
     def note(self, error: Any) -> None:
         """Log an error. "All brokers down" is skipped: the errors before it say more."""
         text = str(error.str())
-        if error.code() != ConfluentError._ALL_BROKERS_DOWN and text != self.last:  # noqa: SLF001 - a constant
+        # librdkafka appends how long the attempt took and how many equal errors it has left out.
+        cause = text.partition(" (after ")[0]
+        if error.code() != ConfluentError._ALL_BROKERS_DOWN and cause != self._cause:  # noqa: SLF001 - a constant
             log.warning("the sink's producer: %s", text)
-            self.last = text
+            self.last, self._cause = text, cause
 
 
 class TaskProducer(Producer):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError
 
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
@@ -16,7 +17,7 @@ from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip - needs pyspark, see session
-from tandem_kafka.spark.producing import DeliveryError, deliver  # isort: skip
+from tandem_kafka.spark.producing import DeliveryError, TaskProducer, deliver  # isort: skip
 
 
 def rows(tables: Tables, text: str, schema: str) -> Any:
@@ -88,6 +89,20 @@ def test_an_outage_logs_one_warning_and_prints_nothing(
     assert len(messages) == 1, messages
     assert "Connection refused" in messages[0]
     assert capfd.readouterr().err == ""
+
+
+def test_equal_connection_errors_are_logged_once_however_long_they_took(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    producer = TaskProducer({"bootstrap.servers": "127.0.0.1:1"})
+    refused = "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused"
+    for suffix in ("after 0ms in state CONNECT", "after 1ms in state CONNECT", "after 2ms in ..."):
+        producer._errors.note(KafkaError(KafkaError._TRANSPORT, f"{refused} ({suffix})"))
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == [
+        f"the sink's producer: {refused} (after 0ms in state CONNECT)"
+    ]
+    producer._errors.note(KafkaError(KafkaError._TRANSPORT, "127.0.0.1:1/bootstrap: timed out"))
+    assert producer.last_error_suffix() == " (last error: 127.0.0.1:1/bootstrap: timed out)"
 
 
 @pytest.mark.partitions(3)
