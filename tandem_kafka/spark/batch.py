@@ -55,7 +55,7 @@ class BatchReader(Shipped, DataSourceReader):
             existing = cluster.partitions()
             start = cluster.resolve(options.starting, existing, starting=True)
             end = cluster.resolve(options.ending, existing, starting=False)
-            ranges = [OffsetRange(*tp, start[tp], end[tp]) for tp in sorted(existing)]
+            ranges = [OffsetRange(*tp, start[tp], end[tp], existing[tp]) for tp in sorted(existing)]
             self._check_order(ranges)
             ranges = self._narrowing.apply(ranges, cluster)
         return split(

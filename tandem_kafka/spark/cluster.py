@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.config import Config
@@ -20,13 +21,16 @@ from tandem_kafka.errors import (
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options, servers_of, what_to_check
 from tandem_kafka.spark.failures import MistakeError
-from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since
+from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since, StreamOffset
 from tandem_kafka.spark.options import SourceOptions
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition, names_of
+from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, names_of
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+#: Partitions, each with the id of its topic.
+Existing = dict[TopicPartition, UUID]
 
 
 class DataLossError(MistakeError):
@@ -75,42 +79,44 @@ class Cluster:
 
     # --- partitions ----------------------------------------------------------------------------
 
-    def partitions(
-        self, *, lenient: bool = False, known: Collection[TopicPartition] = ()
-    ) -> set[TopicPartition]:
+    def partitions(self, *, lenient: bool = False, known: StreamOffset | None = None) -> Existing:
         """Return the partitions to read now.
 
         Args:
             lenient: Skip partitions that do not exist.
-            known: Partitions that existed before. If one is missing, the query is repeated,
-                because the broker's metadata may be stale.
+            known: What existed before. If a partition is missing or a topic has a different id,
+                the query is repeated, because the broker's metadata may be stale.
 
         Raises:
             UnknownTopicError: A topic or partition requested by name does not exist.
         """
+        known = known or StreamOffset()
         found = self._retried(lambda: self._partitions(lenient=lenient))
         for _ in range(self._options.retries):
-            if found.issuperset(known):
+            if found.keys() >= known.ends.keys() and not known.recreated(topic_ids(found)):
                 break
             self._pause()
             found = self._retried(lambda: self._partitions(lenient=lenient))
         return found
 
-    def _partitions(self, *, lenient: bool) -> set[TopicPartition]:
+    def _partitions(self, *, lenient: bool) -> Existing:
         topics, consumer = self._options.topics, self._connected()
         if topics.pattern is not None:
             pattern = re.compile(topics.pattern)
-            return {tp for tp in _existing(consumer) if pattern.fullmatch(tp.topic)}
+            found = _existing(consumer).items()
+            return {tp: known for tp, known in found if pattern.fullmatch(tp.topic)}
         if topics.assigned:
             existing = _existing(consumer, {tp.topic for tp in topics.assigned})
-            missing = set(topics.assigned) - existing
+            missing = set(topics.assigned) - existing.keys()
         else:
             existing = _existing(consumer, topics.names)
             missing_names = set(topics.names) - {tp.topic for tp in existing}
             missing = {TopicPartition(name, 0) for name in missing_names}
         if missing and not lenient:
             raise UnknownTopicError(self._unknown_message(missing, existing, consumer))
-        return existing & set(topics.assigned) if topics.assigned else existing
+        if topics.assigned:
+            return {tp: existing[tp] for tp in topics.assigned if tp in existing}
+        return existing
 
     def _unknown_message(
         self,
@@ -259,14 +265,24 @@ class Cluster:
         self._runtime.driver.wait(lambda: False, until_ms)
 
 
-def _existing(consumer: KafkaConsumer, names: Collection[str] | None = None) -> set[TopicPartition]:
+def recreation(topic: str, was: UUID, now: UUID) -> str:
+    """Return how to say that a topic has a different id."""
+    return f"topic {topic} was deleted and created again (its id was {was}, and is {now})"
+
+
+def topic_ids(existing: Existing) -> dict[str, UUID]:
+    """Return the ids of topics by name; a broker before Metadata v10 gives none."""
+    return {tp.topic: known for tp, known in existing.items() if known != NO_TOPIC_ID}
+
+
+def _existing(consumer: KafkaConsumer, names: Collection[str] | None = None) -> Existing:
     """Look up the partitions of these topics, or of all but internal ones, in the cluster.
 
     The consumer's own metadata may be minutes old, and a batch reflects the topics of its time.
     """
     found = consumer.cluster(topics=names).topics.values()
     return {
-        TopicPartition(topic.name, number)
+        TopicPartition(topic.name, number): topic.topic_id
         for topic in found
         if names is not None or not topic.internal
         for number in topic.partitions

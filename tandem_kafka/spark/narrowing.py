@@ -7,7 +7,7 @@ filter moves only the start of a range, because producers may write older timest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -68,11 +68,10 @@ class Narrowing:
         if self.first_ms is not None and kept:
             since = cluster.first_since(Since(self.first_ms), [each.tp for each in kept])
         return [
-            OffsetRange(
-                each.topic,
-                each.partition,
-                max(each.start, self.first_offset, since.get(each.tp, 0)),
-                each.end if self.last_offset is None else min(each.end, self.last_offset),
+            replace(
+                each,
+                start=max(each.start, self.first_offset, since.get(each.tp, 0)),
+                end=each.end if self.last_offset is None else min(each.end, self.last_offset),
             )
             for each in kept
         ]

@@ -1,24 +1,34 @@
 """The form of offsets in Spark's checkpoints, and arithmetic on offsets; no broker is contacted.
 
 The JSON is that of Spark's own connector, `{"orders": {"0": 42}}`, so that either can continue the
-other's checkpoint. The end of a query's first batch also has `{"begin of orders": {"0": 7}}`, which
-is not a valid topic name. The order of keys is fixed, because Spark compares offsets as text.
+other's checkpoint. Whatever else there is to say is said in keys that are no names of topics and
+have no partitions, because the connector skips those: the id of each topic, where a query's first
+batch began, and the version of this form. The order of keys is fixed, because Spark compares
+offsets as text.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.types import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 
-_BEGIN: Final = "begin of "
+#: The version of what is said beside the offsets; without ids of topics, it was 1.
+_VERSION: Final = 2
+_VERSION_KEY: Final = "version {} of tandem_kafka"
+_ID_KEY: Final = "id of {} is {}"
+_BEGAN_KEY: Final = "{}-{} began at {}"
+#: A query's first batch of version 1 began at no partition, or at `{"begin of orders": {"0": 7}}`.
+_BEGIN_1: Final = "begin of "
 _LATEST_OFFSET: Final = -1
 _EARLIEST_OFFSET: Final = -2
 
@@ -54,50 +64,96 @@ Limit = Edge | At | Since
 # --- offsets in a checkpoint -------------------------------------------------------------------
 
 
-def to_json(
-    offsets: Mapping[TopicPartition, int], beginning: Mapping[TopicPartition, int] | None = None
-) -> dict[str, dict[str, int]]:
-    """Convert offsets to the form in Spark's log; include where the batch began, if given."""
-    found: dict[str, dict[str, int]] = {}
-    for prefix, part in (("", offsets), (_BEGIN, beginning or {})):
-        for tp in sorted(part):
-            found.setdefault(prefix + tp.topic, {})[str(tp.partition)] = part[tp]
-    if beginning is not None and not beginning:
-        found[_BEGIN] = {}  # no partition existed when the batch began
-    return found
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """An offset of a stream in Spark's log: the beginning of a query, or the end of a batch.
 
-
-def from_json(value: Any) -> Offsets:
-    """Parse offsets from Spark's log.
-
-    Raises:
-        InvalidArgumentError: They have a different form, for example a future one with a version
-            number. This form has none, because the connector would read it as a topic.
+    Attributes:
+        ends: The next offset of each partition.
+        topic_ids: The ids of topics; of those that are not in it, the id is not known.
+        beginning: Where the batch began, in the end of a query's first batch; None in all others.
     """
-    return {tp: at for tp, at in _kept(value).items() if not tp.topic.startswith(_BEGIN)}
+
+    ends: Offsets = field(default_factory=dict)
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    beginning: Offsets | None = None
+
+    def recreated(self, now: Mapping[str, UUID]) -> dict[str, UUID]:
+        """Return the topics that have a different id in `now`, with the ids that they had."""
+        return {
+            topic: known
+            for topic, known in self.topic_ids.items()
+            if now.get(topic, known) != known
+        }
+
+    def to_json(self) -> dict[str, dict[str, int]]:
+        """Return the form in Spark's log."""
+        found: dict[str, dict[str, int]] = {}
+        for tp in sorted(self.ends):
+            found.setdefault(tp.topic, {})[str(tp.partition)] = self.ends[tp]
+        topics = {tp.topic for tp in self.ends}
+        notes = [
+            _ID_KEY.format(topic, known)
+            for topic, known in sorted(self.topic_ids.items())
+            if topic in topics
+        ]
+        if self.beginning is not None:
+            began = sorted(self.beginning.items())
+            notes += [_BEGAN_KEY.format(*tp, at) for tp, at in began] or [_BEGIN_1]
+        if notes:
+            notes.append(_VERSION_KEY.format(_VERSION))
+        return found | {note: {} for note in notes}
+
+    @classmethod
+    def from_json(cls, value: Any) -> StreamOffset:
+        """Parse what Spark's log has.
+
+        Raises:
+            InvalidArgumentError: It has a different form, for example that of a future version.
+        """
+        ends: Offsets = {}
+        topic_ids: dict[str, UUID] = {}
+        beginning: Offsets | None = None
+        for tp, at in _nested(value).items():
+            if tp.topic.startswith(_BEGIN_1):
+                beginning = beginning or {}
+                beginning[TopicPartition(tp.topic.removeprefix(_BEGIN_1), tp.partition)] = at
+            else:
+                ends[tp] = at
+        for note in (name for name, numbers in value.items() if not numbers):
+            if found := re.fullmatch(_pattern(_VERSION_KEY), note):
+                _check_version(found[1])
+            elif found := re.fullmatch(_pattern(_ID_KEY), note):
+                topic_ids[found[1]] = UUID(found[2])
+            elif found := re.fullmatch(_pattern(_BEGAN_KEY), note):
+                beginning = beginning or {}
+                beginning[TopicPartition(found[1], int(found[2]))] = int(found[3])
+            elif note == _BEGIN_1:
+                beginning = {}
+        return cls(ends, topic_ids, beginning)
 
 
-def beginning_in(value: Any) -> Offsets | None:
-    """Return where the batch began, if its end says so (only a query's first batch does).
-
-    Raises:
-        InvalidArgumentError: The offsets have a different form; see `from_json`.
-    """
-    found = {
-        TopicPartition(tp.topic.removeprefix(_BEGIN), tp.partition): at
-        for tp, at in _kept(value).items()
-        if tp.topic.startswith(_BEGIN)
-    }
-    return found if any(name.startswith(_BEGIN) for name in value) else None
+def _pattern(key: str) -> str:
+    return re.escape(key).replace(r"\{\}", r"(\S+)")
 
 
-def _kept(value: Any) -> Offsets:
-    version = value.get("version") if isinstance(value, dict) else None
-    if version is not None and not isinstance(version, dict):
+def _check_version(given: object) -> None:
+    if given != str(_VERSION):
         raise InvalidArgumentError(
-            f"the checkpoint has offsets of version {version}, which this version does not "
+            f"the checkpoint has offsets of version {given}, which this version does not "
             "support: use the version of tandem-kafka that wrote it"
         )
+
+
+def _nested(value: Any) -> Offsets:
+    """Parse offsets by topic and partition.
+
+    Raises:
+        InvalidArgumentError: They have a different form.
+    """
+    version = value.get("version") if isinstance(value, dict) else None
+    if version is not None and not isinstance(version, dict):
+        _check_version(version)
     try:
         return {
             TopicPartition(topic, int(number)): _whole(offset)
@@ -120,7 +176,7 @@ def parse_offsets(name: str, text: str, *, edges: Iterable[Edge]) -> Limit:
         return allowed[text.strip().lower()]
     named = {_LATEST_OFFSET: LATEST, _EARLIEST_OFFSET: EARLIEST}
     found: dict[TopicPartition, int | Edge] = {}
-    for tp, offset in _nested(name, text, f"{words}, or an offset for each partition").items():
+    for tp, offset in _parsed(name, text, f"{words}, or an offset for each partition").items():
         edge = named.get(offset)
         if edge is None and offset < 0:
             raise InvalidArgumentError(
@@ -137,7 +193,7 @@ def parse_offsets(name: str, text: str, *, edges: Iterable[Edge]) -> Limit:
 
 def parse_timestamps(name: str, text: str) -> Since:
     """Parse JSON with a time in ms for each partition."""
-    found = _nested(name, text, "a time in ms for each partition")
+    found = _parsed(name, text, "a time in ms for each partition")
     if any(at_ms < 0 for at_ms in found.values()):
         raise InvalidArgumentError(f"{name}: times are in ms since 1970 and cannot be negative")
     return Since(found)
@@ -160,11 +216,11 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def _nested(name: str, text: str, what: str) -> Offsets:
+def _parsed(name: str, text: str, what: str) -> Offsets:
     form = f'{what}, as JSON like {{"orders": {{"0": 23}}}}'
     value = _json(name, text, form)
     try:
-        return from_json(value)
+        return _nested(value)
     except InvalidArgumentError:
         raise InvalidArgumentError(f"{name} must be {form}; got {text!r}") from None
 

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.offsets import Offsets, from_json
+from tandem_kafka.spark.offsets import Offsets, StreamOffset
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["LagListener", "StreamLag", "opentelemetry_lag", "prometheus_lag"]
@@ -97,7 +97,7 @@ class StreamLag:
 
 def _offsets(text: str | None) -> Offsets:
     try:
-        return from_json(json.loads(text)) if text else {}
+        return StreamOffset.from_json(json.loads(text)).ends if text else {}
     except (ValueError, InvalidArgumentError):
         return {}  # the source is not Kafka
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from uuid import UUID
 
 from pyspark.sql.datasource import InputPartition
 
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, TopicPartition
 
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """The offsets that one task reads: from `start` up to but not including `end`."""
+    """The offsets that one task reads: from `start` up to but not including `end`.
+
+    Attributes:
+        topic_id: The id of the topic that was planned; a recreated one has others. All zeros if it
+            is not known.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: UUID = NO_TOPIC_ID
 
     @property
     def tp(self) -> TopicPartition:
@@ -80,7 +87,4 @@ def _cut(each: OffsetRange, parts: int) -> list[OffsetRange]:
     """Split a range into nearly equal, nonempty parts."""
     parts = min(parts, each.size)
     edges = [each.start + each.size * number // parts for number in range(parts + 1)]
-    return [
-        OffsetRange(each.topic, each.partition, first, last)
-        for first, last in itertools.pairwise(edges)
-    ]
+    return [replace(each, start=first, end=last) for first, last in itertools.pairwise(edges)]

@@ -14,14 +14,15 @@ from typing import Any, Final
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
-from tandem_kafka.runtime import MonotonicClock
+from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
-from tandem_kafka.spark.cluster import DataLossError
+from tandem_kafka.spark.cluster import DataLossError, recreation
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.consumers import cache
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange
+from tandem_kafka.types import NO_TOPIC_ID, names_of
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ _MAX_ROWS: Final = 100_000
 _STALLED_MS: Final = 5_000
 #: Minimum timeout of that lookup, if less of pollTimeoutMs remains.
 _LOOKUP_MS: Final = 1_000
+#: A broker may not yet know the topic that was planned: a different id is looked up again.
+_LOOKUPS: Final = 3
+_BETWEEN_LOOKUPS_MS: Final = 100
 _BUFFER_BYTES: Final = 32 << 20
 #: A task reads one partition, with one fetch in flight at a time: small fetches would be slow.
 _FETCH_BYTES: Final = 2 << 20
@@ -99,9 +103,21 @@ class _Range:
         self._requested = requested
         self._position = requested.start
         self._rows = _FIRST_ROWS
-        self._clock = MonotonicClock()
+        #: Whether the current position was sought again, after the consumer had called it gone.
+        self._repeated = False
+        self._runtime = Runtime.threaded()
 
     def batches(self) -> Iterator[Any]:
+        # Invariant: the id is compared after the last record. Ids do not return: if the topic is
+        # still the one that was planned, so was it while its records were read.
+        lenient = not self._reading.fail_on_data_loss
+        if lenient and self._is_recreated():
+            return
+        yield from self._batches()
+        if self._is_recreated() and lenient:
+            log.warning("some records of %s may be those of the new topic", self._requested)
+
+    def _batches(self) -> Iterator[Any]:
         tp, end = self._requested.tp, self._requested.end
         convert = self._reading.shape.converter(tp).convert
         self._consumer.assign([tp])
@@ -109,14 +125,14 @@ class _Range:
         # would be thrown away, and a parked consumer must be silent.
         self._consumer.stop_at(tp, end)
         self._consumer.seek(tp, self._position)
-        moved_ms = self._clock.now_ms()
+        moved_ms = self._runtime.clock.now_ms()
         while self._position < end:
             batch = self._poll()
             position = self._consumer.position(tp)
             if position != self._position:
-                self._position, moved_ms = position, self._clock.now_ms()
+                self._position, moved_ms = position, self._runtime.clock.now_ms()
             else:
-                self._stalled(self._clock.now_ms() - moved_ms)
+                self._stalled(self._runtime.clock.now_ms() - moved_ms)
             if position > end and batch.num_rows:
                 # The last fetch returned records beyond the range.
                 batch = _before(batch, end)
@@ -140,14 +156,38 @@ class _Range:
 
     # --- data loss -----------------------------------------------------------------------------
 
+    def _is_recreated(self) -> bool:
+        """Return whether the topic has a different id than the one that was planned."""
+        tp, planned = self._requested.tp, self._requested.topic_id
+        if planned == NO_TOPIC_ID:
+            return False
+        for attempt in range(_LOOKUPS):
+            if attempt:
+                until_ms = self._runtime.clock.now_ms() + _BETWEEN_LOOKUPS_MS
+                self._runtime.driver.wait(lambda: False, until_ms)
+            now = self._consumer.cluster(topics=[tp.topic]).topic_id(tp.topic)
+            if now in {planned, NO_TOPIC_ID}:
+                return False
+        self._lost(recreation(tp.topic, planned, now))
+        return True
+
     def _skip_deleted(self) -> None:
         tp = self._requested.tp
         first = self._consumer.beginning_offsets([tp])[tp]
         last = self._consumer.end_offsets([tp])[tp]
         at = self._consumer.position(tp)
-        self._lost(f"offset {at} is gone: {tp.topic}-{tp.partition} has [{first}, {last})")
-        # If the log ends before the position, the topic was recreated: skip the whole range.
-        self._consumer.seek(tp, first if at < first else self._requested.end)
+        there = first <= at <= last
+        if self._is_recreated():
+            at = self._requested.end
+        elif there and not self._repeated and self._requested.topic_id != NO_TOPIC_ID:
+            # The consumer knew the topic from before it was recreated; the plan has the new one.
+            self._repeated = True
+        else:
+            gone = f"offset {at} is gone: {names_of([tp])} has [{first}, {last})"
+            self._lost(f"topic {tp.topic} was deleted and created again" if there else gone)
+            # If the log ends before the position, skip the whole range.
+            at = first if at < first else self._requested.end
+        self._consumer.seek(tp, at)
 
     def _stalled(self, since_ms: int) -> None:
         tp = self._requested.tp
@@ -160,7 +200,8 @@ class _Range:
             # No response is not evidence of data loss.
             last = self._requested.end
         if last < self._requested.end:
-            self._lost(f"{tp.topic}-{tp.partition} now ends at {last}")
+            if not self._is_recreated():
+                self._lost(f"{names_of([tp])} now ends at {last}")
             self._position = self._requested.end
         elif since_ms >= self._reading.poll_timeout_ms:
             raise KafkaTimeoutError(

@@ -3,7 +3,8 @@
 A micro-batch has one range per partition, taken from Spark's offset log, so a repeated batch has
 the same records. The log has only the end of a batch. If a query restarts before its first batch is
 finished, Spark asks again where to start, and "latest" has moved by then. The end of the first
-batch therefore also records where it began.
+batch therefore also records where it began. Each end has the ids of the topics: the offsets of a
+topic mean nothing in one that was created with its name.
 
 One process runs this object for the lifetime of the query. Spark never calls `stop()`.
 """
@@ -18,22 +19,15 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.cluster import Cluster, DataLossError
+from tandem_kafka.spark.cluster import Cluster, DataLossError, recreation, topic_ids
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.offsets import (
-    At,
-    Offsets,
-    beginning_in,
-    from_json,
-    rate_limited,
-    to_json,
-)
+from tandem_kafka.spark.offsets import At, Offsets, StreamOffset, rate_limited
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
 from tandem_kafka.spark.shipping import Shipped
-from tandem_kafka.types import TopicPartition, names_of
+from tandem_kafka.types import NO_TOPIC_ID, TopicPartition, names_of
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -76,11 +70,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._options = options
         self._reading = Reading.of(options, shape)
         self._cluster = Cluster(options)
-        self._initial: Offsets | None = None
-        #: The end offsets of a run with Trigger.AvailableNow.
-        self._target: Offsets | None = None
-        self._last: Offsets | None = None
-        self._reported: Offsets | None = None
+        self._initial: StreamOffset | None = None
+        #: The end of a run with Trigger.AvailableNow.
+        self._target: StreamOffset | None = None
+        self._last: StreamOffset | None = None
+        self._reported: StreamOffset | None = None
         self._waiting_since_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -94,28 +88,30 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return where a new query starts; always the same offsets, because Spark asks twice."""
         if self._initial is None:
             self._initial = self._starting()
-        return to_json(self._initial)
+        return self._initial.to_json()
 
-    def _starting(self) -> Offsets:
+    def _starting(self) -> StreamOffset:
         """Look up the start. With Trigger.AvailableNow, do not start beyond the fixed end.
 
         Records and partitions that were added after the end was fixed belong to the next run.
         """
         starting, target = self._options.starting, self._target
         existing = self._cluster.partitions()
-        if target is None:
-            return self._cluster.resolve(starting, existing, starting=True)
-        found = self._cluster.resolve(starting, existing & target.keys(), starting=True)
-        exact = starting.offsets if isinstance(starting, At) else {}
-        return {
-            tp: at if isinstance(exact.get(tp), int) else min(at, target[tp])
-            for tp, at in found.items()
-        }
+        if target is not None:
+            existing = {tp: known for tp, known in existing.items() if tp in target.ends}
+        found = self._cluster.resolve(starting, existing, starting=True)
+        if target is not None:
+            exact = starting.offsets if isinstance(starting, At) else {}
+            found = {
+                tp: at if isinstance(exact.get(tp), int) else min(at, target.ends[tp])
+                for tp, at in found.items()
+            }
+        return StreamOffset(found, topic_ids(existing))
 
     @sentence_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end offsets of this run."""
-        self._target = self._cluster.latest(self._existing())
+        self._target = self._latest(StreamOffset())
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
         """Return maxOffsetsPerTrigger; `latestOffset` applies the other limits."""
@@ -127,33 +123,37 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     ) -> dict[str, Any]:
         """Return the end of the next batch, or `start` itself if there is nothing to read."""
         everything = ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable)
-        begin = from_json(start) if start is not None else self._last or {}
-        ends = self._ends(begin)
-        self._reported = ends
-        if not everything:
-            ends = self._limited(begin, ends, limit)
-        self._last = ends
-        if start is not None and ends == begin:
+        begin = self._last or StreamOffset()
+        if start is not None:
+            begin = StreamOffset.from_json(start)
+        latest = self._target or self._latest(begin)
+        self._reported = latest
+        first = begin.ends
+        if again := self._recreated(begin, latest):
+            first = {tp: at for tp, at in first.items() if tp.topic not in again}
+            first |= self._first_of_new([tp for tp in latest.ends if tp.topic in again])
+        ends = latest.ends if everything else self._limited(first, latest.ends, limit)
+        if start is not None and ends == begin.ends and not again:
             return dict(start)  # unchanged, because Spark compares offsets as text
-        first = start is not None and self._is_initial(start)
-        return to_json(ends, begin if first else None)
+        beginning = first if start is not None and self._is_initial(start) else None
+        self._last = StreamOffset(ends, latest.topic_ids, beginning)
+        return self._last.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return the end of the topics, for the lag in the query's progress."""
-        return None if self._reported is None else to_json(self._reported)
+        return None if self._reported is None else self._reported.to_json()
 
     def _is_initial(self, start: Mapping[str, Any]) -> bool:
         """Return whether `start` came from `initialOffset` and not from Spark's log."""
-        return self._initial is not None and start == to_json(self._initial)
+        return self._initial is not None and start == self._initial.to_json()
 
-    def _existing(self, known: Offsets | None = None) -> set[TopicPartition]:
+    def _latest(self, begin: StreamOffset) -> StreamOffset:
         lenient = not self._options.fail_on_data_loss
-        return self._cluster.partitions(lenient=lenient, known=known or ())
-
-    def _ends(self, begin: Offsets) -> Offsets:
-        if self._target is not None:
-            return self._target
-        return self._cluster.latest(self._existing(begin), known=begin)
+        existing = self._cluster.partitions(lenient=lenient, known=begin)
+        ids = topic_ids(existing)
+        again = begin.recreated(ids)
+        known = {tp: at for tp, at in begin.ends.items() if tp.topic not in again}
+        return StreamOffset(self._cluster.latest(existing, known=known), ids)
 
     def _limited(self, begin: Offsets, ends: Offsets, limit: Any) -> Offsets:
         most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT
@@ -183,20 +183,24 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @sentence_first
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the ranges of a new or repeated batch."""
-        first, last = from_json(start), from_json(end)
-        beginning = beginning_in(end)
+        begin, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
         # Without it, a batch that starts at `initialOffset` is the first one of another source, and
         # the log does not say where it began.
-        unknown = self._is_initial(start) and beginning is None
-        if beginning is not None:
-            first = beginning
-        gone = sorted(first.keys() - last.keys())
+        unknown = self._is_initial(start) and last.beginning is None
+        first = last.beginning
+        if first is None:
+            again = self._recreated(begin, last)
+            first = {tp: at for tp, at in begin.ends.items() if tp.topic not in again}
+        gone = sorted(first.keys() - last.ends.keys())
         if gone and not unknown:
             self._lost(f"partitions are gone: {names_of(gone)}")
-        new = sorted(last.keys() - first.keys())
+        new = sorted(last.ends.keys() - first.keys())
         if new:
-            first |= self._first_of_new(new)
-        ranges = [OffsetRange(*tp, first[tp], last[tp]) for tp in sorted(last)]
+            first = first | self._first_of_new(new)
+        ranges = [
+            OffsetRange(*tp, first[tp], at, last.topic_ids.get(tp.topic, NO_TOPIC_ID))
+            for tp, at in sorted(last.ends.items())
+        ]
         for each in ranges:
             if each.size < 0 and not unknown:
                 self._lost(
@@ -210,8 +214,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             max_records=self._options.max_records_per_partition,
         )
 
+    def _recreated(self, before: StreamOffset, after: StreamOffset) -> set[str]:
+        """Report topics that were recreated in between, and return their names.
+
+        Nothing of the old topic is left to read. The new one is read from its beginning.
+        """
+        again = before.recreated(after.topic_ids)
+        if again:
+            each = (recreation(topic, was, after.topic_ids[topic]) for topic, was in again.items())
+            self._lost(f"{'; '.join(sorted(each))}; it would be read from its beginning")
+        return set(again)
+
     def _first_of_new(self, new: list[TopicPartition]) -> Offsets:
-        """Return the start of partitions that were added while the query ran: their beginning."""
+        """Return the start of partitions that were created while the query ran."""
         earliest = self._cluster.earliest(new)
         for tp in new:
             if earliest.get(tp, 0) > 0:
@@ -234,7 +249,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def commit(self, end: Mapping[str, Any]) -> None:
         """Commit the end to a group for lag monitoring; the query uses Spark's checkpoint only."""
         if self._options.commit_group is not None:
-            self._cluster.commit(self._options.commit_group, from_json(end))
+            self._cluster.commit(self._options.commit_group, StreamOffset.from_json(end).ends)
 
     def stop(self) -> None:
         """Close the connection."""

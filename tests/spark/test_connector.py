@@ -122,8 +122,9 @@ def test_all_rows_are_equal(
 
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize("unfinished", [False, True])
-def test_a_checkpoint_of_the_connector_is_continued(
-    kafka: RealKafka, topic: str, tables: Tables, unfinished: bool
+@pytest.mark.parametrize("order", [(THEIRS, OURS) * 2, (OURS, THEIRS) * 2])
+def test_both_continue_the_checkpoint_of_the_other(
+    kafka: RealKafka, topic: str, tables: Tables, order: tuple[str, ...], unfinished: bool
 ) -> None:
     produced = 0
 
@@ -132,7 +133,7 @@ def test_a_checkpoint_of_the_connector_is_continued(
         kafka.admin.produce(topic, [Record(b"x", partition=n % 2) for n in range(20)])
         produced += 10
 
-    for number, by in enumerate((THEIRS, OURS, THEIRS, OURS)):
+    for number, by in enumerate(order):
         produce()
         if unfinished and number == 1:
             noted = tables.folder / "out-checkpoint" / "commits" / "0"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,7 +15,7 @@ from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError
 from tandem_kafka.types import TopicPartition
 
 from tandem_kafka.spark.client import consumer_options, producer_options  # isort: skip
-from tandem_kafka.spark.offsets import beginning_in, from_json, rate_limited, to_json  # isort: skip
+from tandem_kafka.spark.offsets import StreamOffset, rate_limited  # isort: skip
 from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
 
@@ -150,27 +152,59 @@ def test_secrets_are_hidden() -> None:
 
 def test_offsets_in_the_checkpoint() -> None:
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
-    kept = to_json(offsets)
+    kept = StreamOffset(offsets).to_json()
     assert list(kept) == ["a", "b"]
     assert list(kept["b"]) == ["9", "10"]
-    assert from_json(kept) == offsets
-    assert from_json({"version": {"0": 7}}) == {TopicPartition("version", 0): 7}
-    with pytest.raises(
-        InvalidArgumentError, match="offsets of version 2, which this version does not support"
+    assert StreamOffset.from_json(kept) == StreamOffset(offsets)
+    named = {TopicPartition("version", 0): 7}
+    assert StreamOffset.from_json({"version": {"0": 7}}) == StreamOffset(named)
+    for newer in (
+        {"version": 3, "offsets": {"a": {"0": 3}}},
+        {"a": {"0": 3}, "version 3 of tandem_kafka": {}},
     ):
-        from_json({"version": 2, "offsets": {"a": {"0": 3}}})
+        with pytest.raises(
+            InvalidArgumentError, match="offsets of version 3, which this version does not support"
+        ):
+            StreamOffset.from_json(newer)
     for other in ({"a": {"x": 1}}, [], {"a": {"0": "1"}}):
         with pytest.raises(InvalidArgumentError, match="not support"):
-            from_json(other)
+            StreamOffset.from_json(other)
 
 
-def test_the_first_end_says_where_the_batch_began() -> None:
-    begin, end = {TopicPartition("a", 0): 3}, {TopicPartition("a", 0): 7, TopicPartition("b", 1): 2}
-    kept = to_json(end, begin)
-    assert kept == {"a": {"0": 7}, "b": {"1": 2}, "begin of a": {"0": 3}}
-    assert from_json(kept) == end
-    assert beginning_in(kept) == begin
-    assert beginning_in(to_json(end)) is None
+A_0, B_1 = TopicPartition("a", 0), TopicPartition("b", 1)
+END = {A_0: 7, B_1: 2}
+ID = UUID("0b2c3d4e-0000-4000-8000-00000000000a")
+
+
+def test_what_the_connector_does_not_read_has_no_partitions() -> None:
+    """It skips such keys, so that it can continue the checkpoint."""
+    began = {A_0: 3, TopicPartition("a-1", 2): 4}
+    kept = StreamOffset(END, {"a": ID, "gone": ID}, began).to_json()
+    assert list(kept.items()) == [
+        ("a", {"0": 7}),
+        ("b", {"1": 2}),
+        (f"id of a is {ID}", {}),
+        ("a-0 began at 3", {}),
+        ("a-1-2 began at 4", {}),
+        ("version 2 of tandem_kafka", {}),
+    ]
+    found = StreamOffset.from_json(json.loads(json.dumps(kept)))
+    assert found == StreamOffset(END, {"a": ID}, began)
+
+
+def test_a_checkpoint_of_version_1_is_read() -> None:
+    kept = {"a": {"0": 7}, "b": {"1": 2}, "begin of a": {"0": 3}}
+    assert StreamOffset.from_json(kept) == StreamOffset(END, beginning={A_0: 3})
+    assert StreamOffset.from_json({"a": {"0": 7}, "begin of ": {}}) == StreamOffset(
+        {A_0: 7}, beginning={}
+    )
+
+
+def test_a_topic_is_recreated_if_its_id_is_known_and_differs() -> None:
+    before = StreamOffset(END, {"a": ID})
+    assert before.recreated({"a": ID, "b": ID}) == {}
+    assert before.recreated({}) == {}
+    assert before.recreated({"a": UUID(int=5)}) == {"a": ID}
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 999])

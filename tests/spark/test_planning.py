@@ -33,14 +33,14 @@ def test_a_run_to_the_end_of_now_keeps_an_exact_start(simulation: Simulation) ->
     simulation.cluster.produce(USERS, b"v")
     stream = reader(startingOffsets='{"users": {"0": 5}}')
     stream.prepareForTriggerAvailableNow()
-    assert stream.initialOffset() == {"users": {"0": 5}}
+    assert stream.initialOffset()["users"] == {"0": 5}
 
 
 def test_a_run_to_the_end_of_now_starts_no_later_than_it_ends(simulation: Simulation) -> None:
     stream = reader(startingOffsets="latest")
     stream.prepareForTriggerAvailableNow()
     simulation.cluster.produce(USERS, b"v")
-    assert stream.initialOffset() == {"users": {"0": 0}}
+    assert stream.initialOffset()["users"] == {"0": 0}
 
 
 @pytest.mark.parametrize("missing", [True, False])

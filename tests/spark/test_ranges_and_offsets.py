@@ -10,10 +10,8 @@ import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.types import TopicPartition
 
 from tandem_kafka.spark.offsets import (  # isort: skip - see session
-    beginning_in,
-    from_json,
+    StreamOffset,
     rate_limited,
-    to_json,
 )
 from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
 
@@ -46,13 +44,8 @@ def test_a_batch_has_as_many_tasks_as_min_partitions(
 @pytest.mark.parametrize("beginning", [{}, {TopicPartition("orders", 1): 3}, ENDS])
 def test_the_end_of_a_first_batch_keeps_its_beginning(beginning: dict[TopicPartition, int]) -> None:
     """Also if there was no partition: the batch must not start again at a later end."""
-    log = to_json(ENDS, beginning)
-    assert beginning_in(log) == beginning
-    assert from_json(log) == ENDS
-
-
-def test_the_end_of_a_later_batch_has_no_beginning() -> None:
-    assert beginning_in(to_json(ENDS)) is None
+    offset = StreamOffset(ENDS, beginning=beginning)
+    assert StreamOffset.from_json(offset.to_json()) == offset
 
 
 def test_a_limited_batch_has_a_record_of_each_backlog() -> None:

@@ -60,7 +60,7 @@ def test_a_rate_limit_and_lag(kafka: RealKafka, topic: str, tables: Tables) -> N
     query = tables.finish(tables.stream(topic, maxOffsetsPerTrigger=30))
     assert rows_per_batch(query) == [30, 30, 30, 10]
     first = query.recentProgress[0]["sources"][0]
-    assert json.loads(first["latestOffset"]) == {topic: {"0": 50, "1": 50}}
+    assert json.loads(first["latestOffset"])[topic] == {"0": 50, "1": 50}
     assert json.loads(first["endOffset"])[topic] == {"0": 15, "1": 15}
     source = query.lastProgress["sources"][0]
     assert source["latestOffset"] == source["endOffset"]
@@ -123,7 +123,7 @@ def test_a_repeated_first_batch_starts_where_it_was_planned(kafka: RealKafka, to
 
     again = stream_reader(options, full_schema(headers=False))
     asked_anew = again.initialOffset()
-    assert asked_anew == {topic: {"0": 30}}
+    assert asked_anew[topic] == {"0": 30}
     assert [(r.start, r.end) for r in again.partitions(asked_anew, logged)] == [(10, 20)]
     rest = again.latestOffset(logged, limit)
     assert [(r.start, r.end) for r in again.partitions(logged, rest)] == [(20, 30)]
@@ -202,6 +202,22 @@ def test_a_deleted_topic(kafka: RealKafka, topic: str, tables: Tables, fail: boo
     else:
         tables.finish(stream)
         assert len(tables.written()) == 15
+
+
+@since(4, 2, "offsets of the batch start")
+def test_a_topic_that_was_created_again(kafka: RealKafka, topic: str, tables: Tables) -> None:
+    """It is longer than the old one, and workers know that from the first run."""
+    kafka.admin.produce(topic, numbered(5))
+    tables.finish(tables.stream(topic))
+    kafka.admin.delete_topic(topic)
+    kafka.admin.create_topic(topic)
+    kafka.admin.produce(topic, numbered(8))
+    with pytest.raises(Exception, match=f"topic {topic} was deleted and created again"):
+        tables.finish(tables.stream(topic))
+    tables.finish(tables.stream(topic, failOnDataLoss=False))
+    kafka.admin.produce(topic, numbered(2))
+    tables.finish(tables.stream(topic))
+    assert offsets_of(tables) == {0: sorted([*range(5), *range(10)])}
 
 
 def test_explicit_offsets_and_ranges(kafka: RealKafka, topic: str, tables: Tables) -> None:
