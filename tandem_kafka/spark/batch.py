@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -19,6 +19,9 @@ from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
 from tandem_kafka.spark.shipping import Shipped
 from tandem_kafka.types import names_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +83,7 @@ class BatchReader(Shipped, DataSourceReader):
             )
         log.warning("records may have been lost: %s", what)
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range; a plan without ranges still has a task, which reads nothing."""
         return self._reading.read(partition) if isinstance(partition, OffsetRange) else iter(())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -62,17 +62,17 @@ class RowShape:
 class Converter:
     """Converts batches to the schema that Spark expects; columns of the right type are reused."""
 
-    def __init__(self, schema: Any, tp: TopicPartition) -> None:
+    def __init__(self, schema: pa.Schema, tp: TopicPartition) -> None:
         self._schema = schema
-        self._constants: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
-        self._repeated: dict[str, Any] = {}
+        self._constants: dict[str, str | int] = {"topic": tp.topic, "partition": tp.partition}
+        self._repeated: dict[str, pa.Array] = {}
 
-    def convert(self, batch: Any) -> Any:
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch in the schema that Spark expects."""
         arrays = [self._column(field, batch) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, field: Any, batch: Any) -> Any:
+    def _column(self, field: pa.Field, batch: pa.RecordBatch) -> pa.Array:
         if field.name in _CONSTANT:
             return self._constant(field, batch.num_rows)
         array = batch.column(_NAMES.get(field.name, field.name))
@@ -84,7 +84,7 @@ class Converter:
             return _headers(array, field.type)
         return array if array.type == field.type else array.cast(field.type)
 
-    def _constant(self, field: Any, count: int) -> Any:
+    def _constant(self, field: pa.Field, count: int) -> pa.Array:
         kept = self._repeated.get(field.name)
         if kept is None or len(kept) < count:
             scalar = pa.scalar(self._constants[field.name], field.type)
@@ -92,19 +92,19 @@ class Converter:
         return kept.slice(0, count)
 
 
-def _with_default(array: Any, value: int) -> Any:
+def _with_default(array: pa.Array, value: int) -> pa.Array:
     if not array.null_count:
         return array
     integers = array.cast(pa.int64())
     return integers.fill_null(value).cast(array.type)
 
 
-def _headers(array: Any, declared: Any) -> Any:
+def _headers(array: pa.ListArray, declared: pa.ListType) -> pa.Array:
     """Return headers in the form of Spark's connector: null if a record has none."""
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import; planning needs none
 
     offsets, structs = array.offsets, array.values
-    parts: Sequence[Any] = [structs.field("key"), structs.field("value")]
+    parts: Sequence[pa.Array] = [structs.field("key"), structs.field("value")]
     fields = list(declared.value_type)
     cast = [part.cast(field.type) for part, field in zip(parts, fields, strict=True)]
     values = pa.StructArray.from_arrays(cast, fields=fields)

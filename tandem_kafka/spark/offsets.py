@@ -21,6 +21,8 @@ from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.types import TopicPartition
 
 Offsets = dict[TopicPartition, int]
+#: The JSON in Spark's log.
+LoggedOffset = dict[str, dict[str, int]]
 
 #: The version of what is said beside the offsets; without ids of topics, it was 1.
 _VERSION: Final = 2
@@ -86,9 +88,9 @@ class StreamOffset:
             if now.get(topic, known) != known
         }
 
-    def to_json(self) -> dict[str, dict[str, int]]:
+    def to_json(self) -> LoggedOffset:
         """Return the form in Spark's log."""
-        found: dict[str, dict[str, int]] = {}
+        found: LoggedOffset = {}
         for tp in sorted(self.ends):
             found.setdefault(tp.topic, {})[str(tp.partition)] = self.ends[tp]
         topics = {tp.topic for tp in self.ends}

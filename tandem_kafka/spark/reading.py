@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
@@ -23,6 +23,9 @@ from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange
 from tandem_kafka.types import NO_TOPIC_ID, names_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -83,13 +86,13 @@ class Reading:
         }
 
     @sentence_first
-    def read(self, requested: OffsetRange) -> Iterator[Any]:
+    def read(self, requested: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range as record batches."""
         with cache.lend(self.client_options()) as consumer:
             yield from _Range(self, consumer, requested).batches()
 
 
-def _before(batch: Any, end: int) -> Any:
+def _before(batch: pa.RecordBatch, end: int) -> pa.RecordBatch:
     """Return the records of a batch before an offset."""
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import; planning needs none
 
@@ -107,7 +110,7 @@ class _Range:
         self._repeated = False
         self._runtime = Runtime.threaded()
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         # Invariant: the id is compared after the last record. Ids do not return: if the topic is
         # still the one that was planned, so was it while its records were read.
         lenient = not self._reading.fail_on_data_loss
@@ -117,7 +120,7 @@ class _Range:
         if self._is_recreated() and lenient:
             log.warning("some records of %s may be those of the new topic", self._requested)
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         tp, end = self._requested.tp, self._requested.end
         convert = self._reading.shape.converter(tp).convert
         self._consumer.assign([tp])
@@ -140,7 +143,7 @@ class _Range:
                 self._adapt(batch)
                 yield convert(batch)
 
-    def _poll(self) -> Any:
+    def _poll(self) -> pa.RecordBatch:
         wait_ms = min(_STALLED_MS, self._reading.poll_timeout_ms)
         columns = self._reading.shape.required
         while True:
@@ -149,7 +152,7 @@ class _Range:
             except OffsetOutOfRangeError:
                 self._skip_deleted()
 
-    def _adapt(self, batch: Any) -> None:
+    def _adapt(self, batch: pa.RecordBatch) -> None:
         """Adjust the number of rows of the next batch to `tandem.batchBytes`."""
         rows = batch.num_rows * self._reading.batch_bytes // max(1, batch.nbytes)
         self._rows = max(1, min(_MAX_ROWS, rows))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -22,7 +22,7 @@ from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.cluster import Cluster, DataLossError, recreation, topic_ids
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.offsets import At, Offsets, StreamOffset, rate_limited
+from tandem_kafka.spark.offsets import At, LoggedOffset, Offsets, StreamOffset, rate_limited
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
@@ -41,6 +41,9 @@ except ImportError:  # before Spark 4.2
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         """Spark makes a single batch by itself."""
 
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +87,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- offsets -------------------------------------------------------------------------------
 
     @sentence_first
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> LoggedOffset:  # noqa: N802 - Spark's name
         """Return where a new query starts; always the same offsets, because Spark asks twice."""
         if self._initial is None:
             self._initial = self._starting()
@@ -119,8 +122,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @sentence_first
     def latestOffset(  # noqa: N802 - Spark's name
-        self, start: Mapping[str, Any] | None = None, limit: Any = None
-    ) -> dict[str, Any]:
+        self, start: LoggedOffset | None = None, limit: Any = None
+    ) -> LoggedOffset:
         """Return the end of the next batch, or `start` itself if there is nothing to read."""
         everything = ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable)
         begin = self._last or StreamOffset()
@@ -139,11 +142,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._last = StreamOffset(ends, latest.topic_ids, beginning)
         return self._last.to_json()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+    def reportLatestOffset(self) -> LoggedOffset | None:  # noqa: N802 - Spark's name
         """Return the end of the topics, for the lag in the query's progress."""
         return None if self._reported is None else self._reported.to_json()
 
-    def _is_initial(self, start: Mapping[str, Any]) -> bool:
+    def _is_initial(self, start: LoggedOffset) -> bool:
         """Return whether `start` came from `initialOffset` and not from Spark's log."""
         return self._initial is not None and start == self._initial.to_json()
 
@@ -181,7 +184,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- records -------------------------------------------------------------------------------
 
     @sentence_first
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+    def partitions(self, start: LoggedOffset, end: LoggedOffset) -> list[InputPartition]:
         """Return the ranges of a new or repeated batch."""
         begin, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
         # Without it, a batch that starts at `initialOffset` is the first one of another source, and
@@ -241,12 +244,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             )
         log.warning("records may have been lost: %s", what)
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range."""
         return self._reading.read(partition) if isinstance(partition, OffsetRange) else iter(())
 
     @sentence_first
-    def commit(self, end: Mapping[str, Any]) -> None:
+    def commit(self, end: LoggedOffset) -> None:
         """Commit the end to a group for lag monitoring; the query uses Spark's checkpoint only."""
         if self._options.commit_group is not None:
             self._cluster.commit(self._options.commit_group, StreamOffset.from_json(end).ends)
