@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.offsets import Offsets, StreamOffset
+from tandem_kafka.spark.offsets import StreamOffset
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["LagListener", "StreamLag", "opentelemetry_lag", "prometheus_lag"]
@@ -36,6 +37,7 @@ class StreamLag:
         rows: The number of rows that the micro-batch read.
         behind: For each partition, the offsets between the end of the micro-batch and the end of
             the partition.
+        read: For each partition, the number of offsets that the micro-batch read.
     """
 
     query: str
@@ -44,6 +46,7 @@ class StreamLag:
     batch_ms: int
     rows: int
     behind: Mapping[TopicPartition, int] = field(default_factory=dict)
+    read: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def minimum(self) -> int:
@@ -71,11 +74,15 @@ class StreamLag:
 
         Sources without a latest offset, or with offsets in a different form, are skipped.
         """
-        behind: dict[TopicPartition, int] = {}
+        behind: Counter[TopicPartition] = Counter()
+        read: Counter[TopicPartition] = Counter()
         for source in progress.sources:
-            latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
-            for tp in latest.keys() & end.keys():
-                behind[tp] = behind.get(tp, 0) + max(0, latest[tp] - end[tp])
+            latest, end = _logged(source.latestOffset).ends, _logged(source.endOffset)
+            start = _logged(source.startOffset).ends if end.beginning is None else end.beginning
+            for tp in latest.keys() & end.ends.keys():
+                behind[tp] += max(0, latest[tp] - end.ends[tp])
+            for tp in start.keys() & end.ends.keys():
+                read[tp] += max(0, end.ends[tp] - start[tp])
         return cls(
             query=progress.name or str(progress.id),
             query_id=str(progress.id),
@@ -83,6 +90,7 @@ class StreamLag:
             batch_ms=int(progress.batchDuration),
             rows=progress.numInputRows,
             behind=dict(sorted(behind.items())),
+            read=dict(sorted(read.items())),
         )
 
     def __str__(self) -> str:
@@ -95,11 +103,11 @@ class StreamLag:
         )
 
 
-def _offsets(text: str | None) -> Offsets:
+def _logged(text: str | None) -> StreamOffset:
     try:
-        return StreamOffset.from_json(json.loads(text)).ends if text else {}
+        return StreamOffset.from_json(json.loads(text)) if text else StreamOffset()
     except (ValueError, InvalidArgumentError):
-        return {}  # the source is not Kafka
+        return StreamOffset()  # the source is not Kafka
 
 
 class LagListener(StreamingQueryListener):
@@ -149,9 +157,9 @@ class LagListener(StreamingQueryListener):
 def prometheus_lag(registry: Any = None) -> Callable[[StreamLag], None]:
     """Return a target for `LagListener` that sets Prometheus gauges.
 
-    `tandem_kafka_stream_offsets_behind_latest` has a series for each query, topic and partition.
-    `tandem_kafka_stream_batch_seconds` and `tandem_kafka_stream_batch_rows` have one for each
-    query.
+    `tandem_kafka_stream_offsets_behind_latest` and `tandem_kafka_stream_batch_offsets` have a
+    series for each query, topic and partition. `tandem_kafka_stream_batch_seconds` and
+    `tandem_kafka_stream_batch_rows` have one for each query.
 
     Args:
         registry: A `prometheus_client.CollectorRegistry`; None selects the library's default.
@@ -162,11 +170,15 @@ def prometheus_lag(registry: Any = None) -> Callable[[StreamLag], None]:
     from prometheus_client import REGISTRY, Gauge  # noqa: PLC0415 - optional
 
     where = REGISTRY if registry is None else registry
-    behind = Gauge(
-        "tandem_kafka_stream_offsets_behind_latest",
-        "Offsets between the end of the last micro-batch and the end of the partition",
-        ("query", "topic", "partition"),
-        registry=where,
+    behind, read = (
+        Gauge(f"tandem_kafka_stream_{name}", text, ("query", "topic", "partition"), registry=where)
+        for name, text in (
+            (
+                "offsets_behind_latest",
+                "Offsets between the end of the last micro-batch and the end of the partition",
+            ),
+            ("batch_offsets", "Offsets of the partition that the last micro-batch read"),
+        )
     )
     seconds, rows = (
         Gauge(f"tandem_kafka_stream_batch_{name}", text, ("query",), registry=where)
@@ -175,14 +187,15 @@ def prometheus_lag(registry: Any = None) -> Callable[[StreamLag], None]:
             ("rows", "Rows that the last micro-batch read"),
         )
     )
-    shown: dict[str, set[TopicPartition]] = {}
+    shown: dict[tuple[str, Any], set[TopicPartition]] = {}
 
     def keep(lag: StreamLag) -> None:
-        for tp in shown.get(lag.query, set()) - lag.behind.keys():
-            behind.remove(lag.query, tp.topic, str(tp.partition))
-        shown[lag.query] = set(lag.behind)
-        for tp, offsets in lag.behind.items():
-            behind.labels(lag.query, tp.topic, str(tp.partition)).set(offsets)
+        for gauge, values in ((behind, lag.behind), (read, lag.read)):
+            for tp in shown.get((lag.query, gauge), set()) - values.keys():
+                gauge.remove(lag.query, tp.topic, str(tp.partition))
+            shown[lag.query, gauge] = set(values)
+            for tp, offsets in values.items():
+                gauge.labels(lag.query, tp.topic, str(tp.partition)).set(offsets)
         seconds.labels(lag.query).set(lag.batch_ms / 1_000)
         rows.labels(lag.query).set(lag.rows)
 
@@ -192,8 +205,9 @@ def prometheus_lag(registry: Any = None) -> Callable[[StreamLag], None]:
 def opentelemetry_lag(meter: Any) -> Callable[[StreamLag], None]:
     """Return a target for `LagListener` that feeds an OpenTelemetry meter.
 
-    The instrument `tandem_kafka.stream.offsets_behind_latest` has the attributes `query`,
-    `messaging.destination.name` and `messaging.destination.partition.id`.
+    The instruments `tandem_kafka.stream.offsets_behind_latest` and
+    `tandem_kafka.stream.batch_offsets` have the attributes `query`, `messaging.destination.name`
+    and `messaging.destination.partition.id`.
 
     Args:
         meter: An `opentelemetry.metrics.Meter`.
@@ -202,9 +216,10 @@ def opentelemetry_lag(meter: Any) -> Callable[[StreamLag], None]:
 
     latest: dict[str, StreamLag] = {}
 
-    def observe(_: Any) -> Iterator[Any]:
+    def observe(kind: str) -> Iterator[Any]:
         for lag in tuple(latest.values()):
-            for tp, offsets in lag.behind.items():
+            found = lag.read if kind == "batch_offsets" else lag.behind
+            for tp, offsets in found.items():
                 yield Observation(
                     offsets,
                     {
@@ -214,9 +229,10 @@ def opentelemetry_lag(meter: Any) -> Callable[[StreamLag], None]:
                     },
                 )
 
-    meter.create_observable_gauge(
-        "tandem_kafka.stream.offsets_behind_latest", [observe], unit="{offset}"
-    )
+    for kind in ("offsets_behind_latest", "batch_offsets"):
+        meter.create_observable_gauge(
+            f"tandem_kafka.stream.{kind}", [lambda _, kind=kind: observe(kind)], unit="{offset}"
+        )
 
     def keep(lag: StreamLag) -> None:
         latest[lag.query] = lag

@@ -20,7 +20,8 @@ from tandem_kafka.spark.progress import (  # isort: skip
 )
 from tandem_kafka.types import TopicPartition  # isort: skip
 
-LAG = StreamLag("orders", "id", 3, 250, 40, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 0})
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+LAG = StreamLag("orders", "id", 3, 250, 40, {FIRST: 5, SECOND: 0}, {FIRST: 30, SECOND: 10})
 
 
 @pytest.mark.partitions(2)
@@ -43,6 +44,7 @@ def test_a_listener_logs_the_lag(kafka: RealKafka, topic: str, tables: Tables, c
         (1, 40, 20),
         (2, 20, 0),
     ]
+    assert [set(lag.read.values()) for lag in lags] == [{20}, {20}, {10}]
     assert (lags[0].minimum, lags[0].maximum, lags[0].average) == (30, 30, 30.0)
     assert "offsets behind latest: min 30, max 30, avg 30.0" in caplog.messages[0]
 
@@ -55,6 +57,7 @@ def test_gauges_have_the_lag() -> None:
     keep(LAG)
     at = {"query": "orders", "topic": "t", "partition": "0"}
     assert registry.get_sample_value(name, at) == 5
+    assert registry.get_sample_value("tandem_kafka_stream_batch_offsets", at) == 30
     assert registry.get_sample_value("tandem_kafka_stream_batch_seconds", {"query": "orders"}) == (
         0.25
     )
@@ -69,19 +72,24 @@ def test_a_meter_observes_the_lag() -> None:
     provider = metrics.MeterProvider([reader])
     keep = opentelemetry_lag(provider.get_meter("test"))
     keep(LAG)
-    found = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0]
-    assert found.name == "tandem_kafka.stream.offsets_behind_latest"
     points = {
-        p.attributes["messaging.destination.partition.id"]: p.value for p in found.data.data_points
+        (each.name, p.attributes["messaging.destination.partition.id"]): p.value
+        for each in reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+        for p in each.data.data_points
     }
-    assert points == {"0": 5, "1": 0}
+    assert points == {
+        ("tandem_kafka.stream.offsets_behind_latest", "0"): 5,
+        ("tandem_kafka.stream.offsets_behind_latest", "1"): 0,
+        ("tandem_kafka.stream.batch_offsets", "0"): 30,
+        ("tandem_kafka.stream.batch_offsets", "1"): 10,
+    }
     provider.shutdown()
 
 
 def test_a_source_of_another_kind_has_no_lag() -> None:
     class Source:
         latestOffset = "12"  # noqa: N815 - Spark's names
-        endOffset = None  # noqa: N815
+        startOffset = endOffset = None  # noqa: N815
 
     class Progress:
         sources = (Source(),)
