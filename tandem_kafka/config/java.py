@@ -11,7 +11,10 @@ from typing import Any, Final
 
 from tandem_kafka.errors import KafkaConfigurationError
 
-STORES_ADVICE: Final = "Python cannot read JVM key stores: use PEM files"
+STORES_ADVICE: Final = (
+    "Python cannot read JVM key stores: use PEM files (keytool -importkeystore and openssl pkcs12 "
+    "convert stores)"
+)
 
 _JAAS_FIELD: Final = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 

@@ -113,12 +113,9 @@ class _Range:
     def batches(self) -> Iterator[pa.RecordBatch]:
         # Invariant: the id is compared after the last record. Ids do not return: if the topic is
         # still the one that was planned, so was it while its records were read.
-        lenient = not self._reading.fail_on_data_loss
-        if lenient and self._is_recreated():
-            return
-        yield from self._batches()
-        if self._is_recreated() and lenient:
-            log.warning("some records of %s may be those of the new topic", self._requested)
+        if self._reading.fail_on_data_loss or not self._is_recreated():
+            yield from self._batches()
+            self._is_recreated()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         tp, end = self._requested.tp, self._requested.end
