@@ -26,13 +26,18 @@ class Report:
     def costs(self, work: str, found: Mapping[str, Cost], count: int | None = None) -> None:
         """Add a table with medians; `count` is the number of records, if the work reads them."""
         self.say(f"\n## {work}\n")
-        self.say("| source | seconds | million records/s | times | CPU s: JVM | children |")
-        self.say("| --- | ---: | ---: | ---: | ---: | ---: |")
+        self.say(
+            "| source | seconds | million records/s | times | CPU s: JVM | children | CPU times |"
+        )
+        self.say("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
         for source, cost in found.items():
             read = None if source == NOTHING else count
             rate = "-" if read is None else f"{read / cost.wall / 1e6:.2f}"
             times = cost.wall / found[OURS].wall
-            cpu = f"{cost.jvm:.2f} | {cost.children:.2f}" if cost.processors else "- | -"
+            cpu = "- | - | -"
+            if cost.processors:
+                less = cost.processors / found[OURS].processors
+                cpu = f"{cost.jvm:.2f} | {cost.children:.2f} | {less:.2f}"
             self.say(f"| {source} | {cost.wall:.2f} | {rate} | {times:.2f} | {cpu} |")
 
     def steady(self, work: str, found: Mapping[str, Steady]) -> None:
