@@ -231,3 +231,18 @@ def test_all_recreated_topics_are_named(cluster: Simulation) -> None:
     with pytest.raises(DataLossError, match=r"topic orders was .*; topic users was ") as caught:
         query.batch()
     assert "set failOnDataLoss to false" in str(caught.value)
+
+
+def test_a_spark_that_does_not_say_where_a_batch_starts(cluster: Simulation) -> None:
+    """Before 4.2: the reader remembers it, and after a restart the plan has both ids."""
+    source = reader(**OFFSETS)
+    start = source.latestOffset()
+    ids = recreate(cluster, 5)
+    with pytest.raises(DataLossError, match=ids):
+        source.latestOffset()
+    source = reader(**OFFSETS)
+    end = source.latestOffset()
+    with pytest.raises(DataLossError, match=ids):
+        source.partitions(start, end)
+    lenient = reader(failOnDataLoss="false", **OFFSETS)
+    assert values(lenient, lenient.partitions(start, end)) == [f"new-{n}" for n in range(5)]
