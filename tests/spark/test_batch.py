@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from typing import Any
@@ -77,43 +76,6 @@ def test_the_source_can_be_registered_explicitly(
         tables.read(topic, by="kafka_by_hand")
 
 
-@pytest.mark.partitions(3)
-def test_subscribe_pattern_and_assign(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    other = kafka.admin.create_topic(f"{topic}-other")
-    kafka.admin.produce(topic, numbered(30, 3))
-    kafka.admin.produce(other, numbered(5))
-    assert tables.read(f"{topic}, {other}").count() == 35
-    assert tables.read(subscribePattern=f"{topic}.*").count() == 35
-    assert tables.read(subscribePattern=topic).count() == 30
-    assert tables.read(assign=json.dumps({topic: [0, 2]})).count() == 20
-
-
-@pytest.mark.partitions(2)
-def test_offsets(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    kafka.admin.produce(topic, numbered(20, 2))
-    start, end = {topic: {"0": 3, "1": -2}}, {topic: {"0": 5, "1": -1}}
-    frame = tables.read(topic, startingOffsets=json.dumps(start), endingOffsets=json.dumps(end))
-    assert values(frame) == [b"6", b"8"] + [b"%d" % n for n in range(1, 20, 2)]
-
-
-@pytest.mark.partitions(2)
-def test_times(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    now_ms = int(time.time() * 1_000) - 100_000
-    kafka.admin.produce(topic, numbered(20, 2, first_ms=now_ms))
-    assert tables.read(topic, startingTimestamp=now_ms + 10).count() == 10
-    assert tables.read(topic, endingTimestamp=now_ms + 4).count() == 4
-    start = json.dumps({topic: {"0": now_ms + 16, "1": now_ms}})
-    end = json.dumps({topic: {"0": now_ms + 18, "1": now_ms + 3}})
-    frame = tables.read(topic, startingOffsetsByTimestamp=start, endingOffsetsByTimestamp=end)
-    assert values(frame) == [b"16", b"1"]
-    late = tables.read(
-        topic, startingTimestamp=now_ms + 99, startingOffsetsByTimestampStrategy="latest"
-    )
-    assert late.count() == 0
-    with pytest.raises(Exception, match="at or after the starting time"):
-        tables.read(topic, startingTimestamp=now_ms + 99).count()
-
-
 @pytest.mark.partitions(2)
 def test_ranges_are_split(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, numbered(100, 2))
@@ -159,14 +121,6 @@ def test_transactions(kafka: RealKafka, topic: str, tables: Tables) -> None:
     assert tables.read(topic).count() == 60
 
 
-def test_the_brokers_timestamps(kafka: RealKafka, tables: Tables) -> None:
-    topic = kafka.admin.create_topic(
-        f"appended-{uuid.uuid4().hex[:8]}", config={"message.timestamp.type": "LogAppendTime"}
-    )
-    kafka.admin.produce(topic, numbered(5))
-    assert {row.timestampType for row in tables.read(topic).collect()} == {1}
-
-
 @since(4, 1, "pushed filters")
 def test_filters_reduce_ranges(kafka: RealKafka, topic: str, tables: Tables) -> None:
     now_ms = int(time.time() * 1_000) - 100_000
@@ -181,42 +135,7 @@ def test_filters_reduce_ranges(kafka: RealKafka, topic: str, tables: Tables) -> 
     assert (frame.where(at).rdd.getNumPartitions(), frame.where(at).count()) == (1, 10)
 
 
-def test_deleted_records(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    kafka.admin.produce(topic, numbered(20))
-    kafka.admin.delete_records(topic, {0: 15})
-    start = json.dumps({topic: {"0": 10}})
-    with pytest.raises(Exception, match="offset 10 is gone"):
-        tables.read(topic, startingOffsets=start).count()
-    rest = tables.read(topic, startingOffsets=start, failOnDataLoss=False)
-    assert values(rest) == [b"%d" % n for n in range(15, 20)]
-
-
 def test_a_limit_ends_the_reading(kafka: RealKafka, topic: str, tables: Tables) -> None:
     kafka.admin.produce(topic, [b"x" * 1_000] * 20_000)
     assert len(tables.read(topic).limit(10).collect()) == 10
     assert tables.read(topic).count() == 20_000
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({}, "exactly one of subscribe"),
-        ({"subscribe": "a", "assign": '{"a": [0]}'}, "exactly one of"),
-        ({"subscribe": "a", "startingOffsets": "latest"}, "cannot start at latest; give"),
-        (
-            {"subscribe": "a", "startingOffsets": '{"a": {"0": 3, "1": -1}}'},
-            r"cannot start at latest \(a-1: -1\); give earliest, -2 or an offset",
-        ),
-        ({"subscribe": "a", "startingOffset": "latest"}, "did you mean startingOffsets"),
-        ({"subscribe": "a", "minPartitions": "0"}, "minPartitions must be"),
-        ({"subscribe": "a", "maxOffsetsPerTrigger": "5"}, "not an option of a batch query"),
-        ({"subscribe": "a", "kafka__auto__offset__reset": "latest"}, "use startingOffsets"),
-        ({"subscribe": "a", "kafka__ssl__truststore__location": "x.jks"}, "use PEM files"),
-        ({"subscribe": "a", "kafka__nonsense": "1"}, "kafka.nonsense"),
-        ({"subscribe": "nowhere-at-all"}, "there is no nowhere-at-all"),
-        ({"subscribePattern": "("}, "not a valid regular expression"),
-    ],
-)
-def test_invalid_options_are_rejected(tables: Tables, options: dict[str, str], said: str) -> None:
-    with pytest.raises(Exception, match=said):
-        tables.read(**options).count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from typing import Any
 
@@ -59,20 +58,6 @@ def test_timestamps_are_written(topic: str, tables: Tables) -> None:
     assert before - 1 <= third[0].timestamp() * 1_000 <= time.time() * 1_000 + 1
 
 
-def test_a_task_fails_after_the_flush_timeout(tables: Tables) -> None:
-    """No broker listens at this address."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        options = {
-            "topic": "t",
-            "kafka__bootstrap__servers": f"127.0.0.1:{silent.getsockname()[1]}",
-            "tandem__flushTimeoutMs": 700,
-        }
-        began = time.monotonic()
-        with pytest.raises(Exception, match="1 rows were not delivered within 700 ms"):
-            tables.write(tables.spark.range(1).selectExpr("string(id) value"), **options)
-        assert time.monotonic() - began < 60
-
-
 def test_an_outage_logs_one_warning_and_prints_nothing(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,13 +90,6 @@ def test_equal_connection_errors_are_logged_once_however_long_they_took(
     assert producer.last_error_suffix() == " (last error: 127.0.0.1:1/bootstrap: timed out)"
 
 
-@pytest.mark.partitions(3)
-def test_the_option_topic_overrides_the_column(topic: str, tables: Tables) -> None:
-    frame = tables.spark.range(1_000).selectExpr("cast(id as string) value", "'elsewhere' topic")
-    tables.write(frame, topic=topic)
-    assert {int(r.value) for r in tables.read(topic).collect()} == set(range(1_000))
-
-
 def test_a_stream_from_topic_to_topic(kafka: RealKafka, topic: str, tables: Tables) -> None:
     target = kafka.admin.create_topic(f"{topic}-copy")
     for _ in range(2):
@@ -127,34 +105,6 @@ def test_a_stream_from_topic_to_topic(kafka: RealKafka, topic: str, tables: Tabl
     assert [bytes(r.value) for r in by_offset(tables.read(target))] == [
         b"%d" % n for n in range(50)
     ] * 2
-
-
-@pytest.mark.parametrize(
-    ("select", "options", "expected"),
-    [
-        ("id", {"topic": "t"}, "a column value .binary or string. is needed"),
-        ("id value", {"topic": "t"}, "value must be binary or string"),
-        ("string(id) value", {}, "option topic, or add a column topic"),
-        ("string(id) value, string(null) topic", {}, "a row has no topic"),
-        ("string(id) value", {"topic": "t", "kafka__nonsense": "1"}, "nonsense"),
-        ("string(id) value", {"topic": "t", "topics": "t"}, "did you mean topic"),
-        (
-            "string(id) value, timestamp_micros(0) timestamp",
-            {"topic": "t"},
-            "has the timestamp 0 us",
-        ),
-        ("string(id) value", {"topic": "t", "kafka__acks": "1"}, "kafka.acks=1 is not allowed"),
-    ],
-)
-def test_invalid_rows_and_options_are_rejected(
-    tables: Tables, select: str, options: dict[str, str], expected: str
-) -> None:
-    with pytest.raises(Exception, match=expected):
-        tables.write(tables.spark.range(1).selectExpr(*_columns(select)), **options)
-
-
-def _columns(select: str) -> list[str]:
-    return select.split(", ")
 
 
 def test_a_secured_cluster(kafka: RealKafka, topic: str, tables: Tables) -> None:

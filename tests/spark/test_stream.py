@@ -101,42 +101,6 @@ def test_a_first_batch_that_never_finished(
     assert offsets_of(tables) == {0: list(range(first, 20))}
 
 
-@since(4, 2, "offsets of the batch start")
-def test_a_repeated_first_batch_starts_where_it_was_planned(kafka: RealKafka, topic: str) -> None:
-    """The first batch keeps its range, even though Spark asks for the start again."""
-    from tandem_kafka.spark.schema import full_schema
-    from tandem_kafka.spark.stream import stream_reader
-
-    options = {
-        "kafka.bootstrap.servers": kafka.bootstrap(),
-        "subscribe": topic,
-        "startingOffsets": "latest",
-    }
-    kafka.admin.produce(topic, numbered(10))
-    killed = stream_reader(options, full_schema(headers=False))
-    begin = killed.initialOffset()
-    kafka.admin.produce(topic, numbered(10))
-    limit = killed.getDefaultReadLimit()
-    logged = json.loads(json.dumps(killed.latestOffset(begin, limit)))
-    killed.stop()
-    kafka.admin.produce(topic, numbered(10))
-
-    again = stream_reader(options, full_schema(headers=False))
-    asked_anew = again.initialOffset()
-    assert asked_anew[topic] == {"0": 30}
-    assert [(r.start, r.end) for r in again.partitions(asked_anew, logged)] == [(10, 20)]
-    rest = again.latestOffset(logged, limit)
-    assert [(r.start, r.end) for r in again.partitions(logged, rest)] == [(20, 30)]
-    assert again.latestOffset(rest, limit) == rest
-    again.stop()
-
-
-def test_a_new_stream_reads_immediately(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    kafka.admin.produce(topic, numbered(10))
-    query = tables.finish(tables.stream(topic))
-    assert [p["numInputRows"] for p in query.recentProgress] == [10]
-
-
 def test_records_that_arrive_while_the_stream_runs(
     kafka: RealKafka, topic: str, tables: Tables
 ) -> None:
@@ -159,51 +123,6 @@ def _committed(kafka: RealKafka, group: str) -> int:
     return max(each.offset for each in found.topic_partitions)
 
 
-@since(4, 2, "rate limits")
-def test_a_batch_waits_for_the_minimum(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    kafka.admin.produce(topic, numbered(10))
-    stream = tables.stream(topic, minOffsetsPerTrigger=20, maxTriggerDelay="1h")
-    query = tables.begin(stream, trigger={"processingTime": "0 seconds"})
-    tables.until(query, lambda: rows_per_batch(query) == [] and len(query.recentProgress) > 1)
-    kafka.admin.produce(topic, numbered(15))
-    tables.until(query, lambda: rows_per_batch(query) == [25])
-    query.stop()
-
-
-@pytest.mark.parametrize("fail", [True, False])
-def test_records_deleted_after_the_start(
-    kafka: RealKafka, topic: str, tables: Tables, fail: bool
-) -> None:
-    kafka.admin.produce(topic, numbered(10))
-    tables.finish(tables.stream(topic))
-    kafka.admin.produce(topic, numbered(20))
-    kafka.admin.delete_records(topic, {0: 15})
-    stream = tables.stream(topic, failOnDataLoss=fail)
-    if fail:
-        with pytest.raises(Exception, match="offset 10 is gone"):
-            tables.finish(stream)
-    else:
-        tables.finish(stream)
-        assert offsets_of(tables) == {0: [*range(10), *range(15, 30)]}
-
-
-@pytest.mark.parametrize("fail", [True, False])
-def test_a_deleted_topic(kafka: RealKafka, topic: str, tables: Tables, fail: bool) -> None:
-    other = kafka.admin.create_topic(f"{topic}-other")
-    for name in (topic, other):
-        kafka.admin.produce(name, numbered(5))
-    tables.finish(tables.stream(f"{topic},{other}"))
-    kafka.admin.delete_topic(other)
-    kafka.admin.produce(topic, numbered(5))
-    stream = tables.stream(f"{topic},{other}", failOnDataLoss=fail)
-    if fail:
-        with pytest.raises(Exception, match=r"there is no|partitions are gone"):
-            tables.finish(stream)
-    else:
-        tables.finish(stream)
-        assert len(tables.written()) == 15
-
-
 @since(4, 2, "offsets of the batch start")
 def test_a_topic_that_was_created_again(kafka: RealKafka, topic: str, tables: Tables) -> None:
     """It is longer than the old one, and workers know that from the first run."""
@@ -218,17 +137,3 @@ def test_a_topic_that_was_created_again(kafka: RealKafka, topic: str, tables: Ta
     kafka.admin.produce(topic, numbered(2))
     tables.finish(tables.stream(topic))
     assert offsets_of(tables) == {0: sorted([*range(5), *range(10)])}
-
-
-def test_explicit_offsets_and_ranges(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    kafka.admin.produce(topic, numbered(100))
-    start = json.dumps({topic: {"0": 10}})
-    stream = tables.stream(topic, startingOffsets=start, maxRecordsPerPartition=20)
-    query = tables.finish(stream)
-    assert rows_per_batch(query) == [90]
-    assert offsets_of(tables) == {0: list(range(10, 100))}
-
-
-def test_a_batch_option_is_rejected(topic: str, tables: Tables) -> None:
-    with pytest.raises(Exception, match="endingOffsets is not an option of a stream"):
-        tables.finish(tables.stream(topic, endingOffsets="latest"))

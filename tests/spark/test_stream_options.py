@@ -20,9 +20,6 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.functions import spark_partition_id
 
-from tandem_kafka.spark.schema import full_schema
-from tandem_kafka.spark.stream import stream_reader
-
 AT_ONCE = {"processingTime": "0 seconds"}
 
 
@@ -137,72 +134,7 @@ def test_assigned_partitions_since_a_time(kafka: RealKafka, topic: str, tables: 
     assert [(h.key, bytes(h.value)) for h in with_headers[0].headers] == [("h", b"1")]
 
 
-@pytest.mark.partitions(2)
-def test_a_time_for_each_partition(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    """Without a record at or after the time, the result is an error or the end."""
-    now_ms = int(time.time() * 1_000) - 100_000
-    for partition in range(2):
-        kafka.admin.produce(topic, timed(range(20), now_ms, partition))
-    options = {
-        "startingOffsetsByTimestamp": json.dumps({topic: {"0": now_ms + 8, "1": now_ms + 50}}),
-        "maxRecordsPerPartition": 4,
-    }
-    with pytest.raises(Exception, match="at or after the starting time"):
-        tables.finish(tables.stream(topic, **options), "refused")
-    options["startingOffsetsByTimestampStrategy"] = "latest"
-    stream = tables.stream(topic, **options).withColumn("task", spark_partition_id())
-    tables.finish(stream)
-    assert offsets_of(tables) == {0: list(range(8, 20))}
-    assert len({row.task for row in tables.written()}) == 3
-    kafka.admin.produce(topic, timed(range(20, 22), now_ms, 1))
-    tables.finish(stream)
-    assert offsets_of(tables) == {0: list(range(8, 20)), 1: [20, 21]}
-
-
-@pytest.mark.parametrize("way", ["latest", "-1 each", "too young", "too far"])
-@since(4, 2, "offsets of the batch start")
-def test_a_start_that_moves_past_the_end(kafka: RealKafka, topic: str, way: str) -> None:
-    """Trigger.AvailableNow fixes the end first; records may come before the start is requested."""
-    each = {"latest": "latest", "-1 each": json.dumps({topic: {"0": -1}})}
-    options = {
-        "kafka.bootstrap.servers": kafka.bootstrap(),
-        "subscribe": topic,
-        "startingOffsets": each.get(way, json.dumps({topic: {"0": 99}})),
-    }
-    if way == "too young":
-        options["startingTimestamp"] = str(int(time.time() * 1_000) + 3_600_000)
-        options["startingOffsetsByTimestampStrategy"] = "latest"
-    kafka.admin.produce(topic, numbered(10))
-    reader = stream_reader(options, full_schema(headers=False))
-    reader.prepareForTriggerAvailableNow()
-    kafka.admin.produce(topic, numbered(10))
-    kafka.admin.add_partitions(topic, 2)
-    begin = reader.initialOffset()
-    end = reader.latestOffset(begin, reader.getDefaultReadLimit())
-    if way == "too far":
-        assert begin == {topic: {"0": 99}}
-        with pytest.raises(Exception, match="went back from 99 to 10"):
-            reader.partitions(begin, end)
-    else:
-        assert begin == end == {topic: {"0": 10}}
-        assert reader.partitions(begin, end) == []
-    reader.stop()
-
-
 # --- batches -----------------------------------------------------------------------------------
-
-
-@since(4, 2, "rate limits")
-def test_the_wait_for_the_minimum_is_limited(kafka: RealKafka, topic: str, tables: Tables) -> None:
-    kafka.admin.produce(topic, numbered(10))
-    stream = tables.stream(topic, minOffsetsPerTrigger=1_000, maxTriggerDelay="2s")
-    began = time.monotonic()
-    query = tables.begin(stream, trigger=AT_ONCE)
-    tables.until(query, lambda: rows_per_batch(query) == [10])
-    assert time.monotonic() - began >= 2
-    kafka.admin.produce(topic, numbered(5))
-    tables.until(query, lambda: rows_per_batch(query) == [10, 5])
-    query.stop()
 
 
 @since(4, 2, "rate limits")
