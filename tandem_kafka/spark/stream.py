@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.cluster import Cluster, DataLossError, recreation, topic_ids
+from tandem_kafka.errors import InvalidArgumentError, KafkaError
+from tandem_kafka.spark.cluster import (
+    Cluster,
+    DataLossError,
+    UnknownTopicError,
+    recreation,
+    topic_ids,
+)
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.offsets import At, LoggedOffset, Offsets, StreamOffset, rate_limited
@@ -74,6 +80,9 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._reading = Reading.of(options, shape)
         self._cluster = Cluster(options)
         self._initial: StreamOffset | None = None
+        #: Why the start was not found: an error as soon as it is needed. A first batch that is
+        #: repeated does not need it, because its end says where it began.
+        self._not_found: KafkaError | None = None
         #: The end of a run with Trigger.AvailableNow.
         self._target: StreamOffset | None = None
         self._last: StreamOffset | None = None
@@ -90,7 +99,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> LoggedOffset:  # noqa: N802 - Spark's name
         """Return where a new query starts; always the same offsets, because Spark asks twice."""
         if self._initial is None:
-            self._initial = self._starting()
+            try:
+                self._initial = self._starting()
+            except (InvalidArgumentError, UnknownTopicError) as error:
+                self._initial, self._not_found = StreamOffset(), error
         return self._initial.to_json()
 
     def _starting(self) -> StreamOffset:
@@ -127,6 +139,9 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the end of the next batch, or `start` itself if there is nothing to read."""
         everything = ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable)
         begin = self._last or StreamOffset()
+        initial = start is not None and self._is_initial(start)
+        if initial and self._not_found is not None:
+            raise self._not_found
         if start is not None:
             begin = StreamOffset.from_json(start)
         latest = self._target or self._latest(begin)
@@ -138,7 +153,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         ends = latest.ends if everything else self._limited(first, latest.ends, limit)
         if start is not None and ends == begin.ends and not again:
             return dict(start)  # unchanged, because Spark compares offsets as text
-        beginning = first if start is not None and self._is_initial(start) else None
+        beginning = first if initial else None
         self._last = StreamOffset(ends, latest.topic_ids, beginning)
         return self._last.to_json()
 
@@ -190,6 +205,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         # Without it, a batch that starts at `initialOffset` is the first one of another source, and
         # the log does not say where it began.
         unknown = self._is_initial(start) and last.beginning is None
+        if unknown and self._not_found is not None:
+            raise self._not_found
         first = last.beginning
         if first is None:
             again = self._recreated(begin, last)

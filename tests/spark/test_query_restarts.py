@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.errors import InvalidArgumentError, KafkaTimeoutError
 from tandem_kafka.testing import Conditions, Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.query import Crash, Query
@@ -259,3 +259,62 @@ def disturbing(
         note(step)
 
     return before
+
+
+STARTS_OF_EACH = [
+    pytest.param({"startingOffsets": '{"orders": {"0": 1}}'}, id="offsets"),
+    pytest.param({"startingOffsetsByTimestamp": '{"orders": {"0": 2000}}'}, id="times"),
+]
+
+
+@pytest.mark.parametrize("step", ["offset log", "partitions", "sink", "commit log"])
+@pytest.mark.parametrize("given", STARTS_OF_EACH)
+def test_a_first_batch_is_repeated_although_its_topic_has_grown(
+    given: dict[str, str], step: str
+) -> None:
+    """The log has where it began. Without it, the start must be given for the new partition."""
+    with simulated(step) as simulation:
+        simulation.cluster.create_topic("orders")
+        tp = TopicPartition("orders", 0)
+        for number in range(4):
+            simulation.cluster.produce(tp, b"v", timestamp=1_000 * (number + 1))
+        query = Query(simulation.cluster.bootstrap(), subscribe="orders", **given)
+        crash_at(query, step)
+        simulation.cluster.add_partitions("orders", 2)
+        simulation.cluster.produce(tp, b"v")
+        if step == "offset log":
+            with pytest.raises(InvalidArgumentError, match="exactly the partitions to read"):
+                query.run()
+            return
+        query.run()
+        assert query.counts == [3, 1]
+
+
+def test_a_first_batch_is_repeated_although_nothing_is_left_since_its_time() -> None:
+    with simulated() as simulation:
+        simulation.cluster.create_topic("orders")
+        tp = TopicPartition("orders", 0)
+        simulation.cluster.produce(tp, b"v", timestamp=1_000)
+        query = Query(simulation.cluster.bootstrap(), subscribe="orders", startingTimestamp=1_000)
+        crash_at(query, "commit log")
+        simulation.cluster.delete_records(tp, 1)
+        query.options["failOnDataLoss"] = False
+        query.batches.clear()
+        query.run()
+        assert query.counts == [0]
+        simulation.cluster.produce(tp, b"v")
+        query.run()
+        assert query.counts == [0, 1]
+
+
+def crash_at(query: Query, step: str) -> None:
+    """Run a query until it crashes before a step."""
+
+    def crash(before: str) -> None:
+        if before == step:
+            raise Crash
+
+    query.before = crash
+    with pytest.raises(Crash):
+        query.run()
+    query.before = lambda _step: None
