@@ -419,4 +419,7 @@ def _topics(given: Mapping[str, Any]) -> Topics:
             raise InvalidArgumentError(message) from None
         return Topics(pattern=pattern)
     names = [name.strip() for name in given["subscribe"].split(",")]
-    return Topics(names=tuple(dict.fromkeys(name for name in names if name)))
+    found = tuple(dict.fromkeys(name for name in names if name))
+    if not found:
+        raise InvalidArgumentError(f"subscribe has no topic: {given['subscribe']!r}")
+    return Topics(names=found)
