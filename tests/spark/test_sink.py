@@ -143,6 +143,7 @@ def test_a_stream_from_topic_to_topic(kafka: RealKafka, topic: str, tables: Tabl
             {"topic": "t"},
             "has the timestamp 0 us",
         ),
+        ("string(id) value, int(-1) partition", {"topic": "t"}, "has the partition -1"),
         ("string(id) value", {"topic": "t", "kafka__acks": "1"}, "kafka.acks=1 is not allowed"),
     ],
 )
