@@ -102,9 +102,10 @@ class Cluster:
     def _partitions(self, *, lenient: bool) -> Existing:
         topics, consumer = self._options.topics, self._connected()
         if topics.pattern is not None:
+            # A part of the name is enough, as for Spark's connector.
             pattern = re.compile(topics.pattern)
             found = _existing(consumer).items()
-            return {tp: known for tp, known in found if pattern.fullmatch(tp.topic)}
+            return {tp: known for tp, known in found if pattern.search(tp.topic)}
         if topics.assigned:
             existing = _existing(consumer, {tp.topic for tp in topics.assigned})
             missing = set(topics.assigned) - existing.keys()

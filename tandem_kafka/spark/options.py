@@ -100,7 +100,7 @@ def _at_time(name: str, value: str) -> Since:
 SOURCE: Final = (
     SourceOption("subscribe", None, _text, "Topics, separated by commas."),
     SourceOption(
-        "subscribePattern", None, _text, "Regular expression that matches whole topic names."
+        "subscribePattern", None, _text, "Regular expression that occurs in the names of topics."
     ),
     SourceOption("assign", None, parse_partitions, "Partitions, as JSON."),
     SourceOption(
@@ -411,7 +411,7 @@ def _topics(given: Mapping[str, Any]) -> Topics:
     if "assign" in given:
         return Topics(assigned=given["assign"])
     if "subscribePattern" in given:
-        pattern = given["subscribePattern"]
+        pattern = given["subscribePattern"].strip()
         try:
             re.compile(pattern)
         except re.error as error:
@@ -419,4 +419,7 @@ def _topics(given: Mapping[str, Any]) -> Topics:
             raise InvalidArgumentError(message) from None
         return Topics(pattern=pattern)
     names = [name.strip() for name in given["subscribe"].split(",")]
-    return Topics(names=tuple(dict.fromkeys(name for name in names if name)))
+    found = tuple(dict.fromkeys(name for name in names if name))
+    if not found:
+        raise InvalidArgumentError(f"subscribe has no topic: {given['subscribe']!r}")
+    return Topics(names=found)

@@ -84,7 +84,11 @@ def _rounded(number: float) -> int:
 
 
 def _cut(each: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Split a range into nearly equal, nonempty parts."""
+    """Split a range into nonempty parts of two sizes, the larger ones last, like the connector."""
     parts = min(parts, each.size)
-    edges = [each.start + each.size * number // parts for number in range(parts + 1)]
+    size, larger = divmod(each.size, parts)
+    edges = [
+        each.start + size * number + max(0, number - (parts - larger))
+        for number in range(parts + 1)
+    ]
     return [replace(each, start=first, end=last) for first, last in itertools.pairwise(edges)]

@@ -76,16 +76,15 @@ def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:
         topic: The option `topic`, which overrides the column.
 
     Raises:
-        InvalidArgumentError: A row has no topic, or a timestamp before the first ms of 1970.
+        InvalidArgumentError: A row has no topic, a negative partition, or a timestamp before the
+            first ms of 1970.
     """
     names = batch.schema.names
     return zip(
         topics_of(batch) if topic is None else repeat(topic, batch.num_rows),
         batch.column("value").cast(pa.binary()).to_pylist(),
         batch.column("key").cast(pa.binary()).to_pylist() if "key" in names else repeat(None),
-        pc.fill_null(batch.column("partition"), -1).to_pylist()
-        if "partition" in names
-        else repeat(-1),
+        _partitions(batch.column("partition")) if "partition" in names else repeat(-1),
         _timestamps_ms(batch.column("timestamp")) if "timestamp" in names else repeat(0),
         map(_headers, batch.column("headers").to_pylist()) if "headers" in names else repeat(None),
         strict=False,
@@ -104,6 +103,16 @@ def topics_of(batch: Any) -> list[str]:
             "a row has no topic: its column topic is null, and the option topic is not set"
         )
     found: list[str] = column.to_pylist()
+    return found
+
+
+def _partitions(column: Any) -> list[int]:
+    least = pc.min(column).as_py()
+    if least is not None and least < 0:
+        raise InvalidArgumentError(
+            f"a row has the partition {least}; give 0 or more, or null to let the producer choose"
+        )
+    found: list[int] = pc.fill_null(column, -1).to_pylist()
     return found
 
 

@@ -136,6 +136,15 @@ def test_invalid_client_options_are_rejected(name: str, value: str) -> None:
         consumer_options({**SERVERS, name: value})
 
 
+@pytest.mark.parametrize("names", [",", " , "])
+def test_a_subscription_to_no_topic_is_rejected(names: str) -> None:
+    """It would read nothing, and say nothing."""
+    with pytest.raises(InvalidArgumentError, match="subscribe has no topic"):
+        SourceOptions.parse(
+            {"kafka.bootstrap.servers": "localhost:1", "subscribe": names}, streaming=False
+        )
+
+
 def test_secrets_are_hidden() -> None:
     options = {
         "subscribe": "a",

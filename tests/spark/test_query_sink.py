@@ -265,6 +265,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         "a row has no topic: its column topic is null, and the option topic is not set",
     ),
+    "a negative partition": (
+        {**ONE, "partition": pa.array([-1], pa.int32())},
+        TO,
+        "a row has the partition -1; give 0 or more, or null to let the producer choose",
+    ),
     "too early a timestamp": (
         {**ONE, "timestamp": pa.array([999], pa.timestamp("us", "UTC"))},
         TO,

@@ -41,6 +41,22 @@ def test_a_batch_has_as_many_tasks_as_min_partitions(
         assert all(before[1] == after[0] for before, after in itertools.pairwise(parts))
 
 
+@pytest.mark.parametrize(
+    ("size", "most", "sizes"), [(40, 7, [6, 6, 7, 7, 7, 7]), (10, 4, [3, 3, 4]), (7, 7, [7])]
+)
+def test_the_last_parts_of_a_range_are_the_larger_ones(
+    size: int, most: int, sizes: list[int]
+) -> None:
+    """As with Spark's connector: a task has the same records."""
+    found = sorted(split([OffsetRange("orders", 0, 50, 50 + size)], max_records=most), key=_start)
+    assert [part.size for part in found] == sizes
+    assert (found[0].start, found[-1].end) == (50, 50 + size)
+
+
+def _start(part: OffsetRange) -> int:
+    return part.start
+
+
 @pytest.mark.parametrize("beginning", [{}, {TopicPartition("orders", 1): 3}, ENDS])
 def test_the_end_of_a_first_batch_keeps_its_beginning(beginning: dict[TopicPartition, int]) -> None:
     """Also if there was no partition: the batch must not start again at a later end."""

@@ -60,6 +60,22 @@ def test_a_pattern_finds_the_topics_of_the_moment(simulation: Simulation) -> Non
 
 @pytest.mark.usefixtures("simulation")
 @pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("ders", ["orders", "orders-archive"]),
+        ("^orders$", ["orders"]),
+        (" archive ", ["orders-archive"]),
+        ("Orders", []),
+    ],
+)
+def test_a_pattern_may_match_a_part_of_a_name(pattern: str, expected: list[str]) -> None:
+    """Like that of Spark's connector, which also strips it."""
+    with planner(subscribePattern=pattern) as cluster:
+        assert sorted({name for name, _ in found(cluster)}) == expected
+
+
+@pytest.mark.usefixtures("simulation")
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (
