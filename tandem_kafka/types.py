@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_values  # noqa: F401 - before any module of kafka-python
 
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from typing_extensions import TypeVar
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         TopicPartition,
     )
+    from tandem_kafka.consumer_record import ConsumerRecord
 else:
     # The classes of kafka-python, which have no type annotations.
     from kafka.structs import (
@@ -65,66 +67,6 @@ UNKNOWN_EPOCH: Final = -1
 
 #: The id of a topic before Metadata v10.
 NO_TOPIC_ID: Final = UUID(int=0)
-
-
-if TYPE_CHECKING:
-
-    class _RecordFields(NamedTuple, Generic[KeyT, ValueT]):
-        topic: str
-        partition: int
-        leader_epoch: int
-        offset: int
-        timestamp: int
-        timestamp_type: int | None
-        key: KeyT
-        value: ValueT
-        headers: list[Header]
-        checksum: int | None
-        serialized_key_size: int
-        serialized_value_size: int
-        serialized_header_size: int
-
-else:
-    # The base class at run time, because programs check isinstance() against it.
-    from kafka.consumer.fetcher import ConsumerRecord as _RecordFields
-
-
-class ConsumerRecord(_RecordFields[KeyT, ValueT]):
-    """One record of a partition: a tuple, and an instance of kafka-python's ``ConsumerRecord``.
-
-    Attributes:
-        topic: Name of the topic.
-        partition: Partition number.
-        leader_epoch: Leader epoch of the record's batch, -1 if unknown (KIP-320).
-        offset: Offset in the partition.
-        timestamp: Milliseconds since the Unix epoch (UTC), -1 if there is none.
-        timestamp_type: 0 if the producer set the timestamp, 1 if the broker did (log append
-            time), None for message format v0.
-        key: The result of the key deserializer. Without one, ``bytes`` or None.
-        value: The result of the value deserializer. Without one, ``bytes``, or None for a
-            tombstone.
-        headers: Pairs of name and value. The list belongs to this record and may be modified.
-        checksum: CRC of the record in message formats v0 and v1; None for v2, where the CRC
-            covers the whole batch.
-        serialized_key_size: Size of the serialized key in bytes, -1 for None.
-        serialized_value_size: Size of the serialized value in bytes, -1 for None.
-        serialized_header_size: Size of all header names and values in bytes, -1 if there are
-            none.
-    """
-
-    __slots__ = ()
-
-    @property
-    def key_view(self) -> memoryview | None:
-        """The key as a read-only memoryview, or None."""
-        key: Any = self.key
-        return None if key is None else memoryview(key)
-
-    @property
-    def value_view(self) -> memoryview | None:
-        """The value as a read-only memoryview, or None."""
-        value: Any = self.value
-        return None if value is None else memoryview(value)
 
 
 class Node(NamedTuple):
@@ -269,3 +211,16 @@ def names_of(partitions: Iterable[TopicPartition]) -> str:
 def offsets_text(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
     """Return offsets as text for a message: ``orders-0 at 17, orders-1 at 4``."""
     return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))
+
+
+def __getattr__(name: str) -> Any:
+    # It needs all of kafka-python, which processes that only plan a query do without.
+    if name != "ConsumerRecord":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = import_module("tandem_kafka.consumer_record").ConsumerRecord
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,13 +6,15 @@ The other modules check single values, or read names and texts of other clients.
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka.config.config import Config, default_config
-from tandem_kafka.config.offset_reset import OffsetReset
-from tandem_kafka.config.parsers import Deserializer
-from tandem_kafka.config.table import option_table
-from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
+if TYPE_CHECKING:
+    from tandem_kafka.config.config import Config, default_config
+    from tandem_kafka.config.offset_reset import OffsetReset
+    from tandem_kafka.config.parsers import Deserializer
+    from tandem_kafka.config.table import option_table
+    from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
 
 __all__ = [
     "ByDuration",
@@ -24,3 +26,28 @@ __all__ = [
     "default_config",
     "option_table",
 ]
+
+#: The modules of the names, which are imported on first use: they need all of kafka-python, and
+#: processes that only plan a query use `java.py` alone.
+_HOMES: Final = {
+    "ByDuration": "typed",
+    "Config": "config",
+    "ConsumerOptions": "typed",
+    "Deserializer": "parsers",
+    "OffsetReset": "offset_reset",
+    "PlainOptions": "typed",
+    "default_config": "config",
+    "option_table": "table",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

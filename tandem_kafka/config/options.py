@@ -6,6 +6,8 @@ Names and defaults are kafka-python's. Further options of the Java client are in
 # ruff: noqa: RUF009 - option() is dataclasses.field() with a check
 from __future__ import annotations
 
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence

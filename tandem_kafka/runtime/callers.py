@@ -7,7 +7,6 @@ task, and its coroutine suspends (`tandem_kafka.aio`).
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -276,6 +275,8 @@ class Threads:
         A thread that already runs an event loop cannot run another one. In this case a different
         thread runs the awaitable.
         """
+        import asyncio  # noqa: PLC0415 - slow to import, and few listeners are coroutines
+
         try:
             asyncio.get_running_loop()
         except RuntimeError:

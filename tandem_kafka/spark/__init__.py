@@ -9,7 +9,7 @@ If it does not, register the source:
 Needs `pip install tandem-kafka[spark]`. See docs/reference/spark.md.
 
 `source.py` is what Spark registers. `batch.py` and `stream.py` plan in the driver, `reading.py` and
-`sink.py` run in the workers.
+`sink.py` run in the workers. `python -m tandem_kafka.spark warm` is `warming.py`.
 """
 
 from tandem_kafka.spark.needs import check_pyspark

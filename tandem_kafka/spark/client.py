@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tandem_kafka.config import Config
+from tandem_kafka import config
 from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, typed_value
 from tandem_kafka.errors import KafkaConfigurationError
 
@@ -69,8 +69,8 @@ def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         KafkaConfigurationError: An option is managed by the source, unknown, or unsupported.
     """
-    fields = {spec.name: spec for spec in dataclasses.fields(Config)}
-    default = Config()
+    fields = {spec.name: spec for spec in dataclasses.fields(config.Config)}
+    default = config.Config()
     found: dict[str, Any] = {}
     for name, value in _common(kafka).items():
         if name in _WITHOUT_EFFECT:
@@ -79,7 +79,7 @@ def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
         if key not in fields:
             raise KafkaConfigurationError(f"kafka.{name}: there is no such option")
         found[key] = typed_value(name, value, fields[key].type, getattr(default, key), _PREFIX)
-    Config.from_options(found)
+    config.Config.from_options(found)
     return found
 
 

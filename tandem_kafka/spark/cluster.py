@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
-from tandem_kafka import KafkaConsumer
-from tandem_kafka.config import Config
+import tandem_kafka
+from tandem_kafka import config
 from tandem_kafka.errors import (
     InvalidArgumentError,
     KafkaConfigurationError,
@@ -24,6 +24,9 @@ from tandem_kafka.spark.failures import MistakeError
 from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since, StreamOffset
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, names_of
+
+if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +226,7 @@ class Cluster:
         """Commit offsets to a group without members; a failure is only logged."""
         options = _client_options(self._options) | {"group_id": group, "enable_auto_commit": False}
         try:
-            with KafkaConsumer(**options) as consumer:
+            with tandem_kafka.KafkaConsumer(**options) as consumer:
                 consumer.commit({tp: OffsetAndMetadata(at, "", None) for tp, at in offsets.items()})
         except KafkaError as error:
             log.warning("offsets of group %s were not committed: %s", group, error)
@@ -239,9 +242,9 @@ class Cluster:
     def _connect(self) -> KafkaConsumer:
         options = _client_options(self._options)
         try:
-            return KafkaConsumer(**options)
+            return tandem_kafka.KafkaConsumer(**options)
         except KafkaTimeoutError as error:
-            waited_ms = options.get("bootstrap_timeout_ms", Config().bootstrap_timeout_ms)
+            waited_ms = options.get("bootstrap_timeout_ms", config.Config().bootstrap_timeout_ms)
             raise NoBrokerError(
                 f"no broker of {servers_of(self._options.kafka)} responded within {waited_ms:.0f} "
                 f"ms (kafka.bootstrap.timeout.ms): {what_to_check('this machine')}"

@@ -26,6 +26,7 @@ BEFORE_FORK: Final = (
     "pyspark.sql.worker.plan_data_source_read",
     "tandem_kafka.spark.batch",
     "tandem_kafka.spark.stream",
+    "tandem_kafka.spark.consumers",
 )
 
 

@@ -12,13 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.cluster import DataLossError, recreation
 from tandem_kafka.spark.columns import RowShape
-from tandem_kafka.spark.consumers import cache
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange
@@ -26,6 +24,9 @@ from tandem_kafka.types import NO_TOPIC_ID, names_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+if TYPE_CHECKING:
+    from tandem_kafka import KafkaConsumer
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,8 @@ class Reading:
     @sentence_first
     def read(self, requested: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range as record batches."""
+        from tandem_kafka.spark.consumers import cache  # noqa: PLC0415 - planning needs none
+
         with cache.lend(self.client_options()) as consumer:
             yield from _Range(self, consumer, requested).batches()
 

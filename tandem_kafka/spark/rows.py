@@ -1,27 +1,15 @@
-"""The columns of the sink, and the conversion of record batches to records."""
+"""The conversion of record batches to records of the sink."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
-
-_BYTES: Final = ("binary", "string")
-#: Allowed types by column name; other columns are ignored, as in Spark's connector.
-_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
-    "topic": ("string",),
-    "key": _BYTES,
-    "value": _BYTES,
-    "partition": ("int",),
-    "headers": ("array<struct<key:string,value:binary>>",),
-    "timestamp": ("timestamp",),
-}
 
 
 class Row(NamedTuple):
@@ -35,37 +23,6 @@ class Row(NamedTuple):
     #: 0 lets the producer use the time of writing.
     timestamp_ms: int
     headers: list[tuple[str, bytes | None]] | None
-
-
-def check_columns(schema: StructType, topic: str | None) -> None:
-    """Check a data frame's columns before anything is written.
-
-    Raises:
-        InvalidArgumentError: A column is missing or has the wrong type.
-    """
-    names = {each.name: each.dataType.simpleString() for each in schema.fields}
-    if "value" not in names:
-        raise InvalidArgumentError(
-            "a column value (binary or string) is needed to write to Kafka; the columns are "
-            f"{', '.join(names) or 'none'}: rename one, for example with col(...).alias('value')"
-        )
-    if topic is None and "topic" not in names:
-        raise InvalidArgumentError(
-            "no topic to write to: set the option topic, or add a column topic of type string"
-        )
-    for name, allowed in _COLUMNS.items():
-        if name in names and names[name] not in allowed:
-            raise InvalidArgumentError(
-                f"the column {name} must be {' or '.join(allowed)}, not {names[name]}: "
-                f"{_remedy(name, allowed)}"
-            )
-
-
-def _remedy(name: str, allowed: tuple[str, ...]) -> str:
-    if allowed[-1] == "string":
-        more = ", or convert a struct to JSON with to_json" if len(allowed) > 1 else ""
-        return f"cast it with col({name!r}).cast('string'){more}"
-    return f"cast it with col({name!r}).cast({allowed[0]!r}), or drop it"
 
 
 def rows_of(batch: Any, topic: str | None) -> Iterator[tuple[Any, ...]]:

@@ -17,8 +17,7 @@ from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.spark.client import producer_options
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SinkOptions
-from tandem_kafka.spark.producing import DeliveryError, deliver
-from tandem_kafka.spark.rows import check_columns
+from tandem_kafka.spark.schema import check_columns
 from tandem_kafka.spark.shipping import Shipped
 
 try:
@@ -33,7 +32,10 @@ except ImportError:  # before Spark 4.1
 
 
 class _Writer(Shipped):
-    """Base of both writers; created on the driver, used in the workers."""
+    """Base of both writers; created on the driver, used in the workers.
+
+    Spark creates it for each micro-batch, and the driver needs neither a producer nor pyarrow.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         parsed = SinkOptions.parse(options)
@@ -52,6 +54,8 @@ class _Writer(Shipped):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Produce all rows of a task and wait for their delivery."""
         if self._options.transactional_id_prefix is None:
+            from tandem_kafka.spark.producing import deliver  # noqa: PLC0415 - see the class
+
             deliver(iterator, self._options)
         else:
             from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # noqa: PLC0415
@@ -87,6 +91,8 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         query = task.getLocalProperty("sql.streaming.queryId")
         batch = task.getLocalProperty("streaming.sql.batchId")
         if query is None or batch is None:
+            from tandem_kafka.spark.producing import DeliveryError  # noqa: PLC0415
+
             raise DeliveryError(
                 "this version of Spark does not pass the number of the micro-batch to tasks, so "
                 "rows cannot be written exactly once: remove tandem.transactionalIdPrefix"

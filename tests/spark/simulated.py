@@ -14,6 +14,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
+import tandem_kafka
 import tests.spark.session  # noqa: F401 - skips what imports this without pyspark
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster import SimCluster
@@ -44,11 +45,11 @@ def simulated(seed: object = 0, **options: Any) -> Iterator[Simulation]:
         runtime: Any = SimpleNamespace(clock=simulation.clock, driver=_Waits(simulation))
         for module in (clusters, reading):
             patch.setattr(module, "Runtime", SimpleNamespace(threaded=lambda: runtime))
-        for module in (clusters, consumers):
+        for module in (tandem_kafka, consumers):
             patch.setattr(module, "KafkaConsumer", simulation.consumer)
         # There is neither a thread that closes idle consumers nor a gc.freeze.
         cache = ConsumerCache(_pid=os.getpid(), _runtime=runtime, _closing=True, _frozen=True)
-        patch.setattr(reading, "cache", cache)
+        patch.setattr(consumers, "cache", cache)
         yield simulation
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import tandem_kafka
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError
 from tandem_kafka.testing.kafka import RealKafka
@@ -107,7 +108,7 @@ def test_lookups_of_offsets_are_retried(
         attempts += 1
         raise KafkaError("not now")
 
-    monkeypatch.setattr(clusters, "KafkaConsumer", fail)
+    monkeypatch.setattr(tandem_kafka, "KafkaConsumer", fail)
     more = {"fetchOffset__numRetries": retries, "fetchOffset__retryIntervalMs": interval_ms}
     cluster = Cluster(parsed(**more))
     runtime: Any = Waiting()

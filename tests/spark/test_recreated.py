@@ -39,7 +39,7 @@ def cluster(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> Iterator
         return simulation.consumer(**options)
 
     monkeypatch.setattr(consumers, "KafkaConsumer", connect)
-    monkeypatch.setattr(reading, "cache", ConsumerCache())
+    monkeypatch.setattr(consumers, "cache", ConsumerCache())
     monkeypatch.setattr(reading, "_BETWEEN_LOOKUPS_MS", 0)
     produce(simulation, "old", 3)
     return simulation

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+import tandem_kafka
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
 
-import tandem_kafka.spark.cluster as clusters  # isort: skip - see session
 from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip
 from tandem_kafka.spark.options import SourceOptions  # isort: skip
 
@@ -30,7 +30,7 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
             del options["bootstrap_servers"]
             return simulation.consumer(**options)
 
-        monkeypatch.setattr(clusters, "KafkaConsumer", connect)
+        monkeypatch.setattr(tandem_kafka, "KafkaConsumer", connect)
         yield simulation
 
 
