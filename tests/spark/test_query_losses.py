@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,6 +37,10 @@ def truncate(simulation: Simulation) -> None:
     simulation.cluster.move_leader(A, 1, truncate_to=6)
 
 
+def delete(simulation: Simulation) -> None:
+    simulation.cluster.delete_topic("orders")
+
+
 def expire(before: int) -> Act:
     return lambda simulation: simulation.cluster.delete_records(A, before)
 
@@ -51,6 +54,7 @@ BETWEEN = [
     pytest.param(expire(4), "offset 0 is gone: orders-0 has [4, 10)", range(4, 10), id="expired"),
     pytest.param(expire(10), "offset 0 is gone: orders-0 has [10, 10)", (), id="all expired"),
     pytest.param(truncate, "orders-0 now ends at 6", range(6), id="truncated"),
+    pytest.param(delete, "there is no topic orders", (), id="deleted"),
 ]
 
 
@@ -73,11 +77,19 @@ def test_records_that_go_between_plan_and_read(
     assert (found(rows, "orders"), found(rows, "users")) == (list(left), [0, 1, 2, 3, 4])
     message = f"orders-0 [0, 10) cannot be read completely: {said}"
     assert message in caplog.text
-    start = json.dumps({"orders": {"0": 0}})
-    end = json.dumps({"orders": {"0": 10}})
+
+
+@pytest.mark.parametrize(("act", "said", "left"), BETWEEN)
+def test_records_that_go_between_plan_and_read_fail_the_task(
+    simulation: Simulation, act: Act, said: str, left: range
+) -> None:
+    del left
+    message = f"orders-0 [0, 10) cannot be read completely: {said}"
+    began_ms = simulation.clock.now_ms()
     with pytest.raises(DataLossError, match=re.escape(message)) as error:
-        tasks(servers, subscribe="orders", startingOffsets=start, endingOffsets=end)
+        tasks(simulation.cluster.bootstrap(), before=lambda: act(simulation), subscribe="orders")
     assert str(error.value).endswith("to continue without them, set failOnDataLoss to false")
+    assert simulation.clock.now_ms() - began_ms < 10_000, "long before kafkaConsumer.pollTimeoutMs"
 
 
 def test_records_that_go_while_a_range_is_read(simulation: Simulation) -> None:
@@ -108,10 +120,6 @@ def test_records_that_go_while_a_range_is_read(simulation: Simulation) -> None:
 def stream(simulation: Simulation, *, fail: bool, **options: Any) -> Query:
     given = {"subscribePattern": "orders|users", "startingOffsets": "earliest", **options}
     return Query(simulation.cluster.bootstrap(), **given, failOnDataLoss=fail)
-
-
-def delete(simulation: Simulation) -> None:
-    simulation.cluster.delete_topic("orders")
 
 
 def begin_late(simulation: Simulation) -> None:
