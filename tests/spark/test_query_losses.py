@@ -11,6 +11,7 @@ import pytest
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.spark.query import Crash, Query, source, tasks
 from tests.spark.session import since
@@ -204,6 +205,29 @@ def test_a_named_topic_that_is_deleted(simulation: Simulation, given: dict[str, 
         strict.run()
     lenient.run()
     assert found(lenient.rows, "users") == [0, 1, 2, 3, 4, 5]
+
+
+@since(4, 2, "offsets of the batch start")
+def test_a_broker_that_does_not_know_a_topic_for_a_moment(simulation: Simulation) -> None:
+    """Nothing is lost: planning looks again."""
+    query = stream(simulation, fail=True)
+
+    def without_orders(call: Any) -> Any:
+        response = call.default()
+        response.topics = [topic for topic in response.topics if topic.name != "orders"]
+        return response
+
+    def forget(step: str) -> None:
+        if step == "latestOffset" and query.commits:
+            simulation.cluster.script(MetadataRequest, without_orders)
+
+    query.before = forget
+    query.run("processingTime", triggers=1)
+    produce(simulation, A, 2)
+    query.run("processingTime", triggers=1)
+    query.before = lambda _step: None
+    query.run("processingTime", triggers=2)
+    assert found(query.rows, "orders") == list(range(12))
 
 
 @since(4, 2, "offsets of the batch start")
