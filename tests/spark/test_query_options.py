@@ -280,6 +280,9 @@ def _(simulation: Simulation) -> None:
     assert query.counts == [0, 16]
     query.run("availableNow")
     assert query.counts == [0, 16, 1], "Trigger.AvailableNow does not wait"
+    produce(simulation, B, 1)
+    query.run("once")
+    assert query.counts == [0, 16, 1, 1], "nor does Trigger.Once"
 
 
 @case("maxTriggerDelay")
