@@ -197,13 +197,16 @@ class _Range:
         if since_ms < min(_STALLED_MS, self._reading.poll_timeout_ms):
             return
         timeout_ms = max(_LOOKUP_MS, self._reading.poll_timeout_ms - since_ms)
+        deadline_ms = self._runtime.clock.now_ms() + timeout_ms
         try:
-            last = self._consumer.end_offsets([tp], timeout_ms)[tp]
+            last = self._end(deadline_ms)
         except KafkaTimeoutError:
             # No response is not evidence of data loss.
             last = self._requested.end
-        if last < self._requested.end:
-            if not self._is_recreated():
+        if last is None or last < self._requested.end:
+            if last is None:
+                self._lost(f"there is no topic {tp.topic}")
+            elif not self._is_recreated():
                 self._lost(f"{names_of([tp])} now ends at {last}")
             self._position = self._requested.end
         elif since_ms >= self._reading.poll_timeout_ms:
@@ -211,6 +214,19 @@ class _Range:
                 f"no record of {self._requested} arrived within {self._reading.poll_timeout_ms} ms "
                 f"(kafkaConsumer.pollTimeoutMs) after offset {self._position}"
             )
+
+    def _end(self, deadline_ms: int) -> int | None:
+        """Return the end of the log, None if the topic does not exist."""
+        tp, clock = self._requested.tp, self._runtime.clock
+        for attempt in range(_LOOKUPS):
+            if attempt:
+                until_ms = clock.now_ms() + _BETWEEN_LOOKUPS_MS
+                self._runtime.driver.wait(lambda: False, until_ms)
+            remaining_ms = max(1, deadline_ms - clock.now_ms())
+            if tp.topic in self._consumer.cluster(remaining_ms, [tp.topic]).topics:
+                remaining_ms = max(1, deadline_ms - clock.now_ms())
+                return self._consumer.end_offsets([tp], remaining_ms)[tp]
+        return None
 
     def _lost(self, what: str) -> None:
         message = f"{self._requested} cannot be read completely: {what}"

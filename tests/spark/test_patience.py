@@ -63,10 +63,13 @@ class StuckConsumer:
         self._clock.at_ms += timeout_ms
         return pa.RecordBatch.from_pydict({"offset": []})
 
-    def end_offsets(self, _partitions: Any, timeout_ms: int) -> dict[TopicPartition, int]:
+    def cluster(self, timeout_ms: int, topics: list[str]) -> Any:
         if not self._responds:
             self._clock.at_ms += timeout_ms
             raise KafkaTimeoutError("no response")
+        return SimpleNamespace(topics=topics)
+
+    def end_offsets(self, _partitions: Any, _timeout_ms: int) -> dict[TopicPartition, int]:
         return {TP: 10}
 
 
@@ -78,7 +81,8 @@ def test_a_task_fails_after_the_poll_timeout(timeout_ms: int, responds: bool) ->
     clock = Clock()
     consumer: Any = StuckConsumer(clock, responds=responds)
     task = _Range(reading, consumer, OffsetRange("a", 0, 3, 10))
-    task._clock = clock  # type: ignore[assignment]
+    runtime: Any = SimpleNamespace(clock=clock)
+    task._runtime = runtime
     with pytest.raises(KafkaTimeoutError, match=f"within {timeout_ms} ms .kafkaConsumer.poll"):
         list(task.batches())
     assert timeout_ms <= clock.at_ms <= timeout_ms + 6_000

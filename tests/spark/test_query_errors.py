@@ -400,6 +400,15 @@ def test_offsets_of_another_source(simulation: Simulation, kept: Any, said: str)
         assert said in shown
 
 
+def test_a_first_batch_without_its_beginning_needs_the_start(simulation: Simulation) -> None:
+    """Its end was logged by another source, or by a Spark before 4.2."""
+    of = source(simulation.cluster.bootstrap(), **ONE, startingOffsets='{"orders": {"0": 1}}')
+    reader: Any = of.streamReader(of.schema())
+    begin = reader.initialOffset()
+    shown = first_line(lambda: reader.partitions(begin, {"orders": {"0": 3, "1": 3}}))
+    assert "exactly the partitions to read; these differ: orders-1" in shown
+
+
 def test_a_reader_after_stop_connects_again(simulation: Simulation) -> None:
     of = source(simulation.cluster.bootstrap(), **ONE, startingOffsets="earliest")
     reader: Any = of.streamReader(of.schema())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.spark.query import Crash, Query, source, tasks
 from tests.spark.session import since
@@ -38,6 +38,10 @@ def truncate(simulation: Simulation) -> None:
     simulation.cluster.move_leader(A, 1, truncate_to=6)
 
 
+def delete(simulation: Simulation) -> None:
+    simulation.cluster.delete_topic("orders")
+
+
 def expire(before: int) -> Act:
     return lambda simulation: simulation.cluster.delete_records(A, before)
 
@@ -51,6 +55,7 @@ BETWEEN = [
     pytest.param(expire(4), "offset 0 is gone: orders-0 has [4, 10)", range(4, 10), id="expired"),
     pytest.param(expire(10), "offset 0 is gone: orders-0 has [10, 10)", (), id="all expired"),
     pytest.param(truncate, "orders-0 now ends at 6", range(6), id="truncated"),
+    pytest.param(delete, "there is no topic orders", (), id="deleted"),
 ]
 
 
@@ -73,11 +78,19 @@ def test_records_that_go_between_plan_and_read(
     assert (found(rows, "orders"), found(rows, "users")) == (list(left), [0, 1, 2, 3, 4])
     message = f"orders-0 [0, 10) cannot be read completely: {said}"
     assert message in caplog.text
-    start = json.dumps({"orders": {"0": 0}})
-    end = json.dumps({"orders": {"0": 10}})
+
+
+@pytest.mark.parametrize(("act", "said", "left"), BETWEEN)
+def test_records_that_go_between_plan_and_read_fail_the_task(
+    simulation: Simulation, act: Act, said: str, left: range
+) -> None:
+    del left
+    message = f"orders-0 [0, 10) cannot be read completely: {said}"
+    began_ms = simulation.clock.now_ms()
     with pytest.raises(DataLossError, match=re.escape(message)) as error:
-        tasks(servers, subscribe="orders", startingOffsets=start, endingOffsets=end)
+        tasks(simulation.cluster.bootstrap(), before=lambda: act(simulation), subscribe="orders")
     assert str(error.value).endswith("to continue without them, set failOnDataLoss to false")
+    assert simulation.clock.now_ms() - began_ms < 10_000, "long before kafkaConsumer.pollTimeoutMs"
 
 
 def test_records_that_go_while_a_range_is_read(simulation: Simulation) -> None:
@@ -108,10 +121,6 @@ def test_records_that_go_while_a_range_is_read(simulation: Simulation) -> None:
 def stream(simulation: Simulation, *, fail: bool, **options: Any) -> Query:
     given = {"subscribePattern": "orders|users", "startingOffsets": "earliest", **options}
     return Query(simulation.cluster.bootstrap(), **given, failOnDataLoss=fail)
-
-
-def delete(simulation: Simulation) -> None:
-    simulation.cluster.delete_topic("orders")
 
 
 def begin_late(simulation: Simulation) -> None:
@@ -196,6 +205,26 @@ def test_a_named_topic_that_is_deleted(simulation: Simulation, given: dict[str, 
         strict.run()
     lenient.run()
     assert found(lenient.rows, "users") == [0, 1, 2, 3, 4, 5]
+
+
+@since(4, 2, "offsets of the batch start")
+def test_a_broker_that_does_not_know_a_topic_for_a_moment(simulation: Simulation) -> None:
+    """Nothing is lost: planning looks again."""
+    query = stream(simulation, fail=True)
+
+    def without_orders(call: Any) -> Any:
+        response = call.default()
+        response.topics = [topic for topic in response.topics if topic.name != "orders"]
+        return response
+
+    def forget(step: str) -> None:
+        if step == "latestOffset" and query.commits == 1:
+            produce(simulation, A, 2)
+            simulation.cluster.script(MetadataRequest, without_orders)
+
+    query.before = forget
+    query.run("processingTime", triggers=2)
+    assert found(query.rows, "orders") == list(range(12))
 
 
 @since(4, 2, "offsets of the batch start")

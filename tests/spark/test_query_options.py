@@ -252,14 +252,14 @@ def _(simulation: Simulation) -> None:
 
 @case("maxOffsetsPerTrigger")
 def _(simulation: Simulation) -> None:
-    """Batches are divided in proportion; a share below one record is one."""
-    query = stream(simulation, maxOffsetsPerTrigger=6)
+    """Batches are divided in proportion: 7 of 10 and 5 are 4 and 2. A share below one is one."""
+    query = stream(simulation, maxOffsetsPerTrigger=7)
     query.run("processingTime", triggers=2)
     ends = [json.loads(end)["orders"] for end in query.offsets]
     assert ends == [{"0": 4, "1": 2}, {"0": 8, "1": 4}]
     query.run()
     assert query.counts == [6, 6, 3]
-    once = stream(simulation, maxOffsetsPerTrigger=6)
+    once = stream(simulation, maxOffsetsPerTrigger=7)
     once.run("once")
     assert once.counts == [15], "Trigger.Once ignores it"
     small = stream(simulation, maxOffsetsPerTrigger=1)
@@ -280,6 +280,9 @@ def _(simulation: Simulation) -> None:
     assert query.counts == [0, 16]
     query.run("availableNow")
     assert query.counts == [0, 16, 1], "Trigger.AvailableNow does not wait"
+    produce(simulation, B, 1)
+    query.run("once")
+    assert query.counts == [0, 16, 1, 1], "nor does Trigger.Once"
 
 
 @case("maxTriggerDelay")
