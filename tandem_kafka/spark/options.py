@@ -419,7 +419,7 @@ def _topics(given: Mapping[str, Any]) -> Topics:
             raise InvalidArgumentError(message) from None
         return Topics(pattern=pattern)
     names = [name.strip() for name in given["subscribe"].split(",")]
-    chosen = list(dict.fromkeys(name for name in names if name))
-    if not chosen:
+    named = tuple(dict.fromkeys(name for name in names if name))
+    if not named:
         raise InvalidArgumentError(f"subscribe has no topic: {given['subscribe']!r}")
-    return Topics(names=tuple(chosen))
+    return Topics(names=named)
