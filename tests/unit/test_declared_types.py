@@ -15,6 +15,7 @@ from tandem_kafka import (
     ConsumerRecord,
     ConsumerRecords,
     KafkaConsumer,
+    consumer_record,
     errors,
     types,
 )
@@ -102,7 +103,7 @@ def test_every_error_of_kafka_python_is_declared():
 
 
 def test_a_record_is_declared_with_the_fields_that_it_has():
-    body = ast.parse(inspect.getsource(types)).body
+    body = ast.parse(inspect.getsource(consumer_record)).body
     (block,) = (
         each for each in body if isinstance(each, ast.If) and isinstance(each.body[0], ast.ClassDef)
     )
