@@ -8,6 +8,7 @@ ignored: many jobs set them, and they do not affect the records that are read.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -69,10 +70,16 @@ def consumer_options(kafka: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         KafkaConfigurationError: An option is managed by the source, unknown, or unsupported.
     """
+    return dict(_consumer_options(tuple(kafka.items())))
+
+
+@functools.lru_cache(maxsize=64)
+def _consumer_options(kafka: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
+    """Check options once in a process: each task of a query has the same ones."""
     fields = {spec.name: spec for spec in dataclasses.fields(config.Config)}
     default = config.Config()
     found: dict[str, Any] = {}
-    for name, value in _common(kafka).items():
+    for name, value in _common(dict(kafka)).items():
         if name in _WITHOUT_EFFECT:
             continue
         key = name.replace(".", "_")
