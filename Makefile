@@ -91,8 +91,6 @@ clean:
 
 # The demo is over in half a minute, compiling the native extension takes longer.
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
-# Nor is the pipeline about speed: it has to run soon after the clone.
-$(VENV)/.pipeline: export TANDEM_KAFKA_NATIVE ?= off
 # Documentation, linters and type checkers look at sources; release.wheels compiles for itself.
 $(VENV)/.docs: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.release: export TANDEM_KAFKA_NATIVE ?= off

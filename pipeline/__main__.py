@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import tandem_kafka
 from pipeline.compare import compare, written_again
 from pipeline.encoding import AVRO_SCHEMA, encoder
 from pipeline.figures import Found, expect
@@ -65,6 +66,8 @@ def run(arguments: argparse.Namespace, report: Report) -> int:
     folder: Path = arguments.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    implementation = "native" if tandem_kafka.native_available else "pure Python"
+    report.event(f"tandem-kafka {tandem_kafka.__version__}, {implementation} implementation")
     report.event(f"starting Kafka {KAFKA_VERSION}")
     with RealKafka() as kafka, schema_registry(arguments.format == "avro") as registry:
         report.event(f"Kafka runs at {kafka.bootstrap()}")
@@ -84,7 +87,7 @@ def run(arguments: argparse.Namespace, report: Report) -> int:
             found = current.execute()
     report.event("Kafka stopped")
     plot = folder / "pipeline.png"
-    draw(plot, orders.samples, current.progress, current.outage)
+    draw(plot, orders.samples, current.progress, current.outage, found.written)
     lines = compare(expected, found)
     report.figures(lines)
     report.speed(current.progress, current.largest_lags())

@@ -71,12 +71,14 @@ class Found:
 
     Attributes:
         records: The number of records in the topic of the orders.
+        written: The time of each dead letter in the topic in seconds since the epoch, and its key.
     """
 
     records: int = 0
     rows: list[tuple[int, Row]] = field(default_factory=list)
     totals: list[tuple[TotalKey, Total]] = field(default_factory=list)
     dead_letters: list[tuple[str, DeadLetter]] = field(default_factory=list)
+    written: list[tuple[float, str]] = field(default_factory=list)
 
 
 def expect(

@@ -20,8 +20,12 @@ _STOP_S: Final = 60.0
 #: Where PySpark is installed. Spark's Python processes look for modules in the job's folder first,
 #: then in pyspark.zip, which has no compiled ones: that costs each process a second.
 _PACKAGES: Final = Path(confluent_kafka.__file__).parents[1]
-#: A JVM that runs for half a minute starts faster without the optimizing compiler.
-_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: A JVM that runs for half a minute is faster without the optimizing compiler, and starts with less
+#: work if it does not verify the classes of Spark.
+_JVM: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
 
 class Job:

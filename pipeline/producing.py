@@ -47,6 +47,11 @@ class Orders:
         self._limit = round(len(self._entries) * share)
 
     @property
+    def limit(self) -> int:
+        """The number of orders up to which it writes."""
+        return self._limit
+
+    @property
     def complete(self) -> bool:
         """Whether all are written."""
         return self.written == len(self._entries)
@@ -57,6 +62,9 @@ class Orders:
         This keeps the partitions in step.
         """
         now_s = time.monotonic()
+        if not self._limit:
+            self._last_s = now_s
+            return
         self._due = min(self._due + (now_s - self._last_s) * self._per_second, self._limit)
         self._last_s = now_s
         for entry in self._entries[self.written : int(self._due)]:

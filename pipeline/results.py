@@ -14,26 +14,33 @@ from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 
 Record = ConsumerRecord[bytes | None, bytes | None]
 
-__all__ = ["collect", "count_records"]
+__all__ = ["collect", "count_records", "end_of"]
 
 _COLUMNS: Final = ("id", "customer", "country", "cents", "at")
 
 
 def collect(bootstrap: str, topics: dict[str, str], files: Path) -> Found:
     """Collect all output; `topics` has the topics of orders, totals and dead letters."""
+    letters = list(_records(bootstrap, topics["dead_letters"]))
     return Found(
         count_records(bootstrap, topics["orders"]),
         list(_rows(files)),
         [_total(record) for record in _records(bootstrap, topics["totals"])],
-        [_dead_letter(record) for record in _records(bootstrap, topics["dead_letters"])],
+        [_dead_letter(record) for record in letters],
+        sorted((each.timestamp / 1_000, (each.key or b"").decode()) for each in letters),
     )
 
 
 def count_records(bootstrap: str, topic: str) -> int:
     """Return the number of records in a topic."""
     with KafkaConsumer(bootstrap_servers=bootstrap) as consumer:
-        partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic) or ()]
-        return sum(consumer.end_offsets(partitions).values())
+        return end_of(consumer, topic)
+
+
+def end_of(consumer: KafkaConsumer, topic: str) -> int:
+    """Return the number of records in a topic."""
+    partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic) or ()]
+    return sum(consumer.end_offsets(partitions).values())
 
 
 def _records(bootstrap: str, topic: str) -> Iterator[Record]:

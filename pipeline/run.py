@@ -17,7 +17,8 @@ from pipeline.process import Job, batches_in_progress
 from pipeline.producing import Orders
 from pipeline.progress import Progress
 from pipeline.report import Report
-from pipeline.results import collect
+from pipeline.results import collect, end_of
+from tandem_kafka import KafkaConsumer
 
 __all__ = ["QUERIES", "TOPICS", "Plan", "Run"]
 
@@ -32,8 +33,12 @@ TOPICS: Final = {
 _MINUTE_MS: Final = 60_000
 #: The job is killed after each query has finished this number of micro-batches.
 _BATCHES_BEFORE_KILL: Final = 2
-#: The producer pauses at these shares of the orders: until the kill, and until the restart.
-_BEFORE_KILL, _BEFORE_RETURN = 0.6, 0.85
+#: The kill waits until a batch has written at least this many dead letters, as a share of the
+#: orders, so that the copies are visible in the plot.
+_LETTERS_SHARE: Final = 0.0002
+#: The producer pauses at these shares of the orders: until each query has finished its
+#: micro-batches, until the kill, and until the restart.
+_BEFORE_BATCHES, _BEFORE_KILL, _BEFORE_RETURN = 0.5, 0.7, 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +94,27 @@ class Run:
         self._expected = expected
         self._report = report
         self._jobs: list[Job] = []
+        self._letters = KafkaConsumer(bootstrap_servers=plan.bootstrap)
+        #: The number of finished batches of dead letters, and of letters that they have written.
+        self._seen = (-1, 0)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._letters.close()
         for job in self._jobs:
             job.kill()
 
     def execute(self) -> Found:
         """Execute all steps, and return the output of the job."""
+        self.orders.up_to(0)
         self._start()
+        self._until(self._is_started, "the first query starts")
+        self.orders.up_to(_BEFORE_BATCHES)
+        self._until(self._is_running, "two micro-batches of each query")
         self.orders.up_to(_BEFORE_KILL)
-        self._until(self._ready_for_kill, "two micro-batches of each query, and one in progress")
+        self._until(self._is_half_written, "a micro-batch with some of its dead letters in Kafka")
         self._kill()
         self.orders.up_to(_BEFORE_RETURN)
         self._start()
@@ -158,11 +171,28 @@ class Run:
         folder = self._plan.folder / "data" / "checkpoints"
         return {name: batches_in_progress(folder / name) for name in QUERIES}
 
-    def _ready_for_kill(self) -> bool:
-        states = self._batches().values()
-        return all(done >= _BATCHES_BEFORE_KILL for _, done in states) and any(
-            began > done for began, done in states
-        )
+    def _is_started(self) -> bool:
+        """Return whether the first query has started; it reads soon after."""
+        return (self._plan.folder / "data" / "checkpoints" / QUERIES[0] / "metadata").exists()
+
+    def _is_running(self) -> bool:
+        return all(done >= _BATCHES_BEFORE_KILL for _, done in self._batches().values())
+
+    def _is_half_written(self) -> bool:
+        """Return whether a kill now has dead letters written again.
+
+        They are in Kafka, and their batch is not finished. With nothing left to process, the
+        chance has passed.
+        """
+        began, done = self._batches()["dead-letters"]
+        written = end_of(self._letters, TOPICS["dead_letters"])
+        if self._batches()["dead-letters"] != (began, done):
+            return False  # some of them may be of a batch that has finished meanwhile
+        if done != self._seen[0]:
+            self._seen = done, written
+        enough = written - self._seen[1] >= self._plan.count * _LETTERS_SHARE
+        nothing_left = self.orders.written >= self.orders.limit and not any(self.lags().values())
+        return (began > done and enough) or nothing_left
 
     def _is_processed(self, total: int) -> bool:
         return self.orders.written == total and not any(self.lags().values())
@@ -179,7 +209,7 @@ class Run:
             job.check()
             self.progress.update(job.progress)
             self._report.state(self.orders.written, self.lags())
-            time.sleep(0.1)
+            time.sleep(0.05)
 
 
 def new_producer(bootstrap: str) -> Producer:

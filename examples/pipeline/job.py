@@ -229,19 +229,17 @@ def start_session(settings: Settings) -> SparkSession:
     return builder.getOrCreate()
 
 
-def start(writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query and wait until it reads, because queries must not start at the same time.
+def start(writers: list[DataStreamWriter]) -> list[StreamingQuery]:
+    """Start the first query, wait until it reads, and then start the others.
 
     "Several streams in one job" in docs/reference/spark.md explains the reason.
     """
-    query = writer.start()
-    while query.isActive and not query.recentProgress and not _waits_for_data(query):
+    first = writers[0].start()
+    while first.isActive and not first.recentProgress:
+        if first.status["message"].startswith("Waiting for"):
+            break  # nothing to read yet
         time.sleep(0.05)
-    return query
-
-
-def _waits_for_data(query: StreamingQuery) -> bool:
-    return bool(query.status["message"].startswith("Waiting for"))
+    return [first, *(writer.start() for writer in writers[1:])]
 
 
 def run(settings: Settings) -> None:
@@ -258,7 +256,7 @@ def run(settings: Settings) -> None:
     spark.streams.addListener(LagListener())  # logs how far each query is behind
     if settings.progress:
         spark.streams.addListener(ProgressLog(settings.progress))
-    queries = [start(writer) for writer in pipeline(spark, settings)]
+    queries = start(pipeline(spark, settings))
     failed: list[Exception] = []
     while not stopping and not failed and any(query.isActive for query in queries):
         time.sleep(0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 pytest.importorskip("rich", reason="rich is not installed: make spark-test installs it")
 
+import tandem_kafka
 from tests.spark.session import since
+
+_IMPLEMENTATION = "native" if tandem_kafka.native_available else "pure Python"
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,4 +39,9 @@ def test_every_figure_is_equal_after_a_kill(form: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout[-6_000:] + ran.stderr[-2_000:]
     assert "job killed" in ran.stdout
     assert "All figures are equal." in ran.stdout
+    # The job is killed while a batch has written some of its dead letters.
+    again = re.search(r"Written to Kafka again after the kill: (\d+) dead letters", ran.stdout)
+    assert again is not None
+    assert int(again[1]) > 0
+    assert f"{tandem_kafka.__version__}, {_IMPLEMENTATION} implementation" in ran.stdout
     assert (tmp_path / "run" / "pipeline.png").stat().st_size > 10_000
