@@ -169,7 +169,6 @@ class Run:
     def _start(self, name: str) -> None:
         command = [sys.executable, "-m", "benchmarks.spark", "--master", self.arguments.master]
         command += ["--daemon"] if self.arguments.daemon else []
-        command += ["--compiled"] if self.arguments.compiled else []
         command += ["--cold", name, self.kafka.bootstrap(), "small"]
         subprocess.run(command, check=True, capture_output=True, timeout=300)
 
@@ -202,9 +201,7 @@ def _cold(arguments: argparse.Namespace) -> None:
     source, bootstrap, topic = arguments.cold
     folder = Path(tempfile.mkdtemp(prefix="tandem-kafka-cold-"))
     try:
-        spark = session(
-            folder, arguments.master, daemon=arguments.daemon, compiled=arguments.compiled
-        )
+        spark = session(folder, arguments.master, daemon=arguments.daemon)
         print(Tables(spark, bootstrap, folder).count(source, topic))
         spark.stop()
     finally:
@@ -219,9 +216,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15, help="of a stream, in each round")
     parser.add_argument("--master", default=f"local[{CORES}]", help="or local-cluster[2,1,1024]")
     parser.add_argument("--daemon", action="store_true", help="with tandem_kafka.spark.daemon")
-    parser.add_argument(
-        "--compiled", action="store_true", help="Spark's Python without pyspark.zip"
-    )
     parser.add_argument(
         "--only", nargs="+", choices=WORK, default=list(WORK), metavar="WORK", help=", ".join(WORK)
     )
@@ -252,7 +246,6 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
                 folder,
                 arguments.master,
                 daemon=arguments.daemon,
-                compiled=arguments.compiled,
                 jars=decoder_jars() if "decode" in arguments.only else (),
             )
             report.say("# Benchmarks of Spark\n")
@@ -269,11 +262,16 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
 
 
 def _heading(version: str, arguments: argparse.Namespace) -> str:
+    import pyspark  # noqa: PLC0415 - where it is measured
+
+    from tandem_kafka.spark.warming import warm_zip, zips  # noqa: PLC0415
+
     daemon = "tandem_kafka.spark.daemon" if arguments.daemon else "pyspark.daemon"
-    imported = "the installed PySpark" if arguments.compiled else "`pyspark.zip`"
+    zipped = [warm_zip(each, check=True) for each in zips(Path(pyspark.__file__).parent)]
+    bytecode = "without" if any(each.cold for each in zipped) else "with"
     return (
         f"Spark {version} `{arguments.master}`, `{daemon}`, Python processes that import "
-        f"{imported}, connector {connector_version()}, "
+        f"`pyspark.zip` {bytecode} bytecode, connector {connector_version()}, "
         f"{PARTITIONS} partitions, broker and Spark on the same {os.cpu_count()} cores. Medians of "
         f"{arguments.rounds} rounds after a warm-up, with the sources taking turns; Python writes "
         "bytecode. Children are Python's processes, and the shell commands of Hadoop's file "

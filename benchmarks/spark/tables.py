@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -162,9 +161,7 @@ def fill(kafka: RealKafka, topic: str, count: int, size: int) -> None:
     producer.flush()
 
 
-def session(
-    folder: Path, master: str, *, daemon: bool, compiled: bool, jars: Sequence[str] = ()
-) -> Any:
+def session(folder: Path, master: str, *, daemon: bool, jars: Sequence[str] = ()) -> Any:
     """Start Spark, with our daemon or PySpark's.
 
     Python writes bytecode, as for installed packages. Otherwise, new processes would spend most of
@@ -174,9 +171,6 @@ def session(
         folder: The folder for Spark's files.
         master: Spark's master.
         daemon: Use our daemon.
-        compiled: Let Spark's Python processes import the installed PySpark, which has bytecode,
-            instead of `pyspark.zip`, which has none. `python -m` searches the working directory
-            first.
         jars: Jars in addition to the connector's.
     """
     import pyspark  # noqa: PLC0415 - where it is measured
@@ -207,7 +201,6 @@ def session(
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with contextlib.chdir(home.parent) if compiled else contextlib.nullcontext():
-        spark = builder.getOrCreate()
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
