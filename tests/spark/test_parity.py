@@ -5,6 +5,7 @@ After a change of them: `python -m tests.spark.parity record`, which needs the c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,17 @@ from tests.spark.session import SPARK
 
 OUTCOMES = recorded()["outcomes"]
 
+#: Chooses a half of the batch queries and sinks; without it all of them run. An error ends Spark's
+#: planning process, and the next query waits for a new one: all of them take too long for each run.
+PART = os.environ.get("TANDEM_KAFKA_PARITY_PART")
+
+
+def chosen(part: str | None) -> list[str]:
+    """Return the combinations to run: all streams, and a half of the others."""
+    streams = [name for name, case in cases().items() if isinstance(case, Stream)]
+    others = [name for name in cases() if name not in streams]
+    return (others if part is None else others[int(part) % 2 :: 2]) + streams
+
 
 @pytest.fixture(scope="module")
 def runner(spark: Any, kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -31,7 +43,7 @@ def runner(spark: Any, kafka: RealKafka, tmp_path_factory: pytest.TempPathFactor
         query.stop()
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", chosen(PART))
 def test_the_outcome_is_that_of_the_connector(runner: Any, name: str) -> None:
     outcome = OUTCOMES[name]
     here = runner.run(cases()[name])
@@ -43,6 +55,7 @@ def test_there_are_enough_combinations() -> None:
     streams = [case for case in cases().values() if isinstance(case, Stream)]
     assert len(cases()) >= 150
     assert len(streams) >= 25
+    assert {*chosen("0"), *chosen("1")} == {*chosen(None)} == {*cases()}
 
 
 def test_every_difference_has_a_reason_and_every_reason_a_difference() -> None:

@@ -83,8 +83,8 @@ REASONS: Final[Mapping[str, Reason]] = {
         _both_splits,
     ),
     "nothing unsaid": Reason(
-        "A start beyond the end reads nothing of that partition, and the connector says nothing if "
-        "the end is `latest`. Here it is an error; `failOnDataLoss=false` reads the rest.",
+        "With `minPartitions`, the connector leaves out a partition whose start is beyond its end, "
+        "and says nothing. Here it is an error, as in all other cases with both.",
         _late_start,
     ),
     "loss allowed": Reason(
