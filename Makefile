@@ -68,6 +68,7 @@ dist-check: $(VENV)/.release
 	@$(BIN)/python -m release.contents
 
 spark-test: java $(VENV)/.spark-test
+	@$(BIN)/python -m tandem_kafka.spark warm
 	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
 spark-kills: java $(VENV)/.spark-test

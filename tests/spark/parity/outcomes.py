@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count, spark_partition_id
 from pyspark.sql.functions import sum as total
 
+from tandem_kafka.errors import KafkaError
 from tests.spark.parity.cases import Batch, Case, Sink, Stream
 from tests.spark.parity.topics import PREFIX, Topics, numbered
+from tests.spark.query import read
 
 __all__ = ["CONNECTOR", "OURS", "Outcome", "Runner"]
 
@@ -90,6 +92,15 @@ class Runner:
             return self._batch(case)
         except Exception as error:  # noqa: BLE001 - of Spark, of Java, or of the source
             return self.failed(case, error)
+
+    def without_spark(self, case: Batch) -> Outcome:
+        """Plan and read a batch query here; return the error, or the number of rows."""
+        servers = self._topics.kafka.bootstrap()
+        try:
+            rows = read(servers, **{"kafka.fetch.max.wait.ms": "20", **case.options})
+        except KafkaError as error:
+            return self.failed(case, error)
+        return {"rows": len(rows)}
 
     def reader(self, builder: Any, options: Mapping[str, str]) -> Any:
         """Return a reader; Java's consumer waits half a second at the end of a log by default."""

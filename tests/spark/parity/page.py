@@ -26,8 +26,8 @@ _HEAD: Final = """\
 with both, and {different} differ, each for a reason that is given here.
 
 The connector's results are recorded: version {connector} on Spark {spark}, with Kafka {kafka}.
-`tests/spark/test_parity.py` runs this source again, and fails on a difference that is not on this
-page. A run of `.ci/run` has all streams and one half of the others. What is compared:
+`tests/spark/test_parity.py` runs this source again with every change, and fails on a difference
+that is not on this page. What is compared:
 
 - the schema, the values of all columns, the number of tasks, and what each task has read
 - of a stream, the offsets and rows of each micro-batch, over a restart
