@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,6 +13,7 @@ from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.types import TopicPartition
 
 from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip - see session
+from tandem_kafka.spark.offsets import StreamOffset  # isort: skip
 from tandem_kafka.spark.options import SourceOptions  # isort: skip
 
 
@@ -33,12 +35,13 @@ def test_each_batch_looks_up_topics(kafka: RealKafka, topic: str, way: str) -> N
         assert planner.latest(first) == {TopicPartition(topic, 0): 0}
         kafka.admin.add_partitions(topic, 3)
         grown = planner.partitions()
-        assert grown == {TopicPartition(topic, n) for n in range(3)}
+        assert grown.keys() == {TopicPartition(topic, n) for n in range(3)}
+        assert set(grown.values()) == {first[TopicPartition(topic, 0)]}
         kafka.admin.produce(topic, [Record(b"x", partition=2)] * 2)
         assert planner.latest(grown)[TopicPartition(topic, 2)] == 2
         kafka.admin.delete_topic(topic)
         until_deleted(kafka, topic)
-        assert planner.partitions(lenient=True) == set()
+        assert planner.partitions(lenient=True) == {}
         if way == "subscribe":
             with pytest.raises(UnknownTopicError, match=f"there is no {topic}-0"):
                 planner.partitions()
@@ -47,11 +50,15 @@ def test_each_batch_looks_up_topics(kafka: RealKafka, topic: str, way: str) -> N
 def test_stale_metadata_is_requested_again(
     monkeypatch: pytest.MonkeyPatch, kafka: RealKafka
 ) -> None:
-    here, there = TopicPartition("a", 0), TopicPartition("a", 1)
+    """A partition is missing at first, or the topic has the id of one that was deleted."""
+    old, new = UUID(int=1), UUID(int=2)
+    less = {TopicPartition("a", 0): new}
+    more = {**less, TopicPartition("a", 1): new}
+    known = StreamOffset({TopicPartition("a", 1): 0}, {"a": new})
     planner = cluster(kafka, subscribe="a")
-    responses = [{here}, {here}, {here, there}, {here}]
+    responses = [less, dict.fromkeys(more, old), more, less]
     monkeypatch.setattr(planner, "_partitions", lambda **_: responses.pop(0))
-    assert planner.partitions(known={there}) == {here, there}
-    responses[:] = [{here}] * 5
-    assert planner.partitions(known={there}) == {here}
+    assert planner.partitions(known=known) == more
+    responses[:] = [less] * 5
+    assert planner.partitions(known=known) == less
     assert len(responses) == 1
