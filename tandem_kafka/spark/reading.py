@@ -176,13 +176,14 @@ class _Range:
 
     def _skip_deleted(self) -> None:
         tp = self._requested.tp
+        if self._is_recreated():
+            self._consumer.seek(tp, self._requested.end)
+            return
         first = self._consumer.beginning_offsets([tp])[tp]
         last = self._consumer.end_offsets([tp])[tp]
         at = self._consumer.position(tp)
         there = first <= at <= last
-        if self._is_recreated():
-            at = self._requested.end
-        elif there and not self._repeated and self._requested.topic_id != NO_TOPIC_ID:
+        if there and not self._repeated and self._requested.topic_id != NO_TOPIC_ID:
             # The consumer knew the topic from before it was recreated; the plan has the new one.
             self._repeated = True
         else:
@@ -204,10 +205,9 @@ class _Range:
             # No response is not evidence of data loss.
             last = self._requested.end
         if last is None or last < self._requested.end:
-            if last is None:
-                self._lost(f"there is no topic {tp.topic}")
-            elif not self._is_recreated():
-                self._lost(f"{names_of([tp])} now ends at {last}")
+            if not self._is_recreated():
+                gone = f"there is no topic {tp.topic} with a partition {tp.partition}"
+                self._lost(gone if last is None else f"{names_of([tp])} now ends at {last}")
             self._position = self._requested.end
         elif since_ms >= self._reading.poll_timeout_ms:
             raise KafkaTimeoutError(
@@ -216,14 +216,15 @@ class _Range:
             )
 
     def _end(self, deadline_ms: int) -> int | None:
-        """Return the end of the log, None if the topic does not exist."""
+        """Return the end of the log, None if the partition does not exist."""
         tp, clock = self._requested.tp, self._runtime.clock
         for attempt in range(_LOOKUPS):
             if attempt:
                 until_ms = clock.now_ms() + _BETWEEN_LOOKUPS_MS
                 self._runtime.driver.wait(lambda: False, until_ms)
             remaining_ms = max(1, deadline_ms - clock.now_ms())
-            if tp.topic in self._consumer.cluster(remaining_ms, [tp.topic]).topics:
+            topic = self._consumer.cluster(remaining_ms, [tp.topic]).topics.get(tp.topic)
+            if topic is not None and tp.partition in topic.partitions:
                 remaining_ms = max(1, deadline_ms - clock.now_ms())
                 return self._consumer.end_offsets([tp], remaining_ms)[tp]
         return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -149,7 +150,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         first = begin.ends
         if again := self._recreated(begin, latest):
             first = {tp: at for tp, at in first.items() if tp.topic not in again}
-            first |= self._first_of_new([tp for tp in latest.ends if tp.topic in again])
+            first |= self._first_of_new({tp for tp in latest.ends if tp.topic in again})
         ends = latest.ends if everything else self._limited(first, latest.ends, limit)
         if start is not None and ends == begin.ends and not again:
             return dict(start)  # unchanged, because Spark compares offsets as text
@@ -175,9 +176,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _limited(self, begin: Offsets, ends: Offsets, limit: Any) -> Offsets:
         most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT
-        new = [tp for tp in ends if tp not in begin]
-        start = begin | (self._cluster.earliest(new) if new else {})
-        total = sum(max(0, ends[tp] - start[tp]) for tp in ends)
+        start = begin | self._earliest(ends.keys() - begin.keys())
+        total = sum(max(0, at - start.get(tp, at)) for tp, at in ends.items())
         if self._too_few(total):
             return begin
         return ends if total <= most else rate_limited(most, start, ends)
@@ -214,11 +214,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         gone = sorted(first.keys() - last.ends.keys())
         if gone and not unknown:
             self._lost(f"partitions are gone: {names_of(gone)}")
-        new = sorted(last.ends.keys() - first.keys())
-        if new:
-            first = first | self._first_of_new(new)
+        first = first | self._first_of_new(last.ends.keys() - first.keys())
         ranges = [
-            OffsetRange(*tp, first[tp], at, last.topic_ids.get(tp.topic, NO_TOPIC_ID))
+            # Of new partitions that are gone already, nothing is left.
+            OffsetRange(*tp, first.get(tp, at), at, last.topic_ids.get(tp.topic, NO_TOPIC_ID))
             for tp, at in sorted(last.ends.items())
         ]
         for each in ranges:
@@ -245,13 +244,23 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._lost(f"{'; '.join(sorted(each))}; it would be read from its beginning")
         return set(again)
 
-    def _first_of_new(self, new: list[TopicPartition]) -> Offsets:
+    def _first_of_new(self, new: AbstractSet[TopicPartition]) -> Offsets:
         """Return the start of partitions that were created while the query ran."""
-        earliest = self._cluster.earliest(new)
-        for tp in new:
-            if earliest.get(tp, 0) > 0:
-                self._lost(f"{names_of([tp])} is new but begins at offset {earliest[tp]}")
-        return {tp: earliest.get(tp, 0) for tp in new}
+        earliest = self._earliest(new)
+        if gone := new - earliest.keys():
+            self._lost(f"partitions are gone: {names_of(gone)}")
+        for tp, at in earliest.items():
+            if at > 0:
+                self._lost(f"{names_of([tp])} is new but begins at offset {at}")
+        return earliest
+
+    def _earliest(self, new: AbstractSet[TopicPartition]) -> Offsets:
+        """Return the start of those partitions that still exist: of others, no broker has one."""
+        if not new:
+            return {}
+        known = StreamOffset(dict.fromkeys(new, 0))
+        existing = self._cluster.partitions(lenient=True, known=known)
+        return self._cluster.earliest(new & existing.keys())
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:

@@ -198,6 +198,42 @@ def test_a_worker_that_knew_the_old_topic_reads_the_new_one(
     assert values(again, again.partitions()) == [f"new-{number}" for number in range(records)]
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_planned_batch_whose_new_partitions_are_gone(cluster: Simulation, left: int) -> None:
+    """The log has it, so each restart plans it again. No broker has offsets of such partitions."""
+    gone = TopicPartition("users", left)
+    query = Query(failOnDataLoss="false")
+    query.batch()
+    cluster.cluster.delete_topic("users")
+    cluster.cluster.create_topic("users", 2)
+    produce(cluster, "new", 1, gone)
+    query.plan()
+    cluster.cluster.delete_topic("users")
+    if left:
+        cluster.cluster.create_topic("users", left)
+    start, end = map(json.loads, query.log)
+    query.start()
+    assert query.read(query.source.partitions(start, end)) == []
+    query.start(failOnDataLoss="true")
+    with pytest.raises(DataLossError, match="was deleted and created again"):
+        query.source.partitions(start, end)
+    del start[next(key for key in start if key.startswith("id of "))]
+    start.pop("users")
+    with pytest.raises(DataLossError, match=f"partitions are gone: .*{gone.topic}-{left}"):
+        query.source.partitions(start, end)
+
+
+def test_a_task_whose_partition_the_new_topic_lacks(cluster: Simulation) -> None:
+    cluster.cluster.add_partitions("users", 2)
+    produce(cluster, "old", 1, TopicPartition("users", 1))
+    query = Query(**{"kafkaConsumer.pollTimeoutMs": "100"})
+    [planned] = [each for each in query.plan() if each.partition == 1]
+    ids = recreate(cluster, 3)
+    del cluster.cluster.topics["users"].partitions[1:]
+    with pytest.raises(DataLossError, match=ids):
+        query.read([planned])
+
+
 def test_a_batch_notices_after_the_plan(cluster: Simulation) -> None:
     source = batch()
     ranges = source.partitions()
