@@ -112,7 +112,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         Records and partitions that were added after the end was fixed belong to the next run.
         """
         starting, target = self._options.starting, self._target
-        existing = self._cluster.partitions()
+        existing = self._cluster.partitions(known=target)
         if target is not None:
             existing = {tp: known for tp, known in existing.items() if tp in target.ends}
         found = self._cluster.resolve(starting, existing, starting=True)
@@ -128,6 +128,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end offsets of this run."""
         self._target = self._latest(StreamOffset())
+
+    def _end_of_run(self, begin: StreamOffset) -> StreamOffset | None:
+        """Return the fixed end of this run, if there is one.
+
+        It was fixed before Spark said where to begin. If topics differ, the broker may have been
+        behind then, so it is fixed again.
+        """
+        target = self._target
+        if target is not None and (
+            begin.recreated(target.topic_ids) or begin.ends.keys() - target.ends.keys()
+        ):
+            self._target = self._latest(begin)
+        return self._target
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
         """Return maxOffsetsPerTrigger; `latestOffset` applies the other limits."""
@@ -145,7 +158,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise self._not_found
         if start is not None:
             begin = StreamOffset.from_json(start)
-        latest = self._target or self._latest(begin)
+        latest = self._end_of_run(begin) or self._latest(begin)
         self._reported = latest
         first = begin.ends
         if again := self._recreated(begin, latest):
@@ -155,7 +168,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if start is not None and ends == begin.ends and not again:
             return dict(start)  # unchanged, because Spark compares offsets as text
         beginning = first if initial else None
-        self._last = StreamOffset(ends, latest.topic_ids, beginning)
+        ids = {**begin.topic_ids, **latest.topic_ids}  # topics may be gone for a while
+        self._last = StreamOffset(ends, ids, beginning)
         return self._last.to_json()
 
     def reportLatestOffset(self) -> LoggedOffset | None:  # noqa: N802 - Spark's name

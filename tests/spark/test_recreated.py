@@ -16,6 +16,7 @@ from tests.spark.test_planning import LIMITED, batch, reader
 from tests.spark.test_topics_found import simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
+import tandem_kafka.spark.cluster as clusters  # isort: skip
 from tandem_kafka.spark import consumers, reading  # isort: skip
 from tandem_kafka.spark.cluster import DataLossError  # isort: skip
 from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip
@@ -156,6 +157,41 @@ def test_a_run_to_the_end_of_now_with_a_limit(cluster: Simulation) -> None:
     assert found == [["new-0", "new-1"], ["new-2", "new-3"], ["new-4"]]
     last = json.loads(query.log[-1])
     assert query.source.latestOffset(last, ReadMaxRows(2)) == last
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_run_to_the_end_of_now_whose_broker_was_behind(
+    cluster: Simulation, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """It knows the old topic or none when the end is fixed, before Spark says where to begin."""
+    before = dict.fromkeys([USERS], cluster.cluster.topics["users"].topic_id)
+    query = Query(failOnDataLoss="false")
+    query.batch()
+    recreate(cluster, 5)
+    assert len(query.batch()) == 5
+    for fail in ("false", "true") if known else ("false",):
+        query.start(failOnDataLoss=fail)
+        with monkeypatch.context() as behind:
+            behind.setattr(clusters, "_existing", lambda *_: before if known else {})
+            query.source.prepareForTriggerAvailableNow()
+        assert query.batch() == []
+    produce(cluster, "next", 1)
+    query.start()
+    assert query.batch() == ["next-0"]
+
+
+def test_a_topic_that_is_gone_for_a_while_keeps_its_id(cluster: Simulation) -> None:
+    """Another one was recreated, and the batch waits for more records."""
+    orders = TopicPartition("orders", 0)
+    produce(cluster, "orders", 3, orders)
+    query = Query(subscribe="orders,users", failOnDataLoss="false", minOffsetsPerTrigger="3")
+    assert len(query.batch()) == 6
+    cluster.cluster.delete_topic("orders")
+    recreate(cluster, 1)
+    assert query.batch() == []
+    cluster.cluster.create_topic("orders")
+    produce(cluster, "again", 5, orders)
+    assert sorted(query.batch()) == [*(f"again-{number}" for number in range(5)), "new-0"]
 
 
 @pytest.mark.parametrize("records", [0, 2, 3, 5])
