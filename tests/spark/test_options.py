@@ -170,12 +170,17 @@ def test_offsets_in_the_checkpoint() -> None:
     for newer in (
         {"version": 3, "offsets": {"a": {"0": 3}}},
         {"a": {"0": 3}, "version 3 of tandem_kafka": {}},
+        {"a": {"0": 3}, "id of a is in another form": {}, "version 3 of tandem_kafka": {}},
+        {"a": {"0": 3}, "id of a is 7": {}, "a-x began at 0": {}, "version 3 of tandem_kafka": {}},
     ):
         with pytest.raises(
             InvalidArgumentError, match="offsets of version 3, which this version does not support"
         ):
             StreamOffset.from_json(newer)
-    for other in ({"a": {"x": 1}}, [], {"a": {"0": "1"}}):
+    for other in (
+        *({"a": {"x": 1}}, [], {"a": {"0": "1"}}),
+        *({"id of a is 7": {}}, {"a-x began at 0": {}}, {"a-0 began at x": {}}),
+    ):
         with pytest.raises(InvalidArgumentError, match="not support"):
             StreamOffset.from_json(other)
 
