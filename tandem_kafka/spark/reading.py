@@ -12,7 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
+from tandem_kafka.errors import (
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.cluster import DataLossError, recreation
@@ -151,6 +155,9 @@ class _Range:
                 return self._consumer.poll_arrow(wait_ms, self._rows, columns=columns)
             except OffsetOutOfRangeError:
                 self._skip_deleted()
+            except NoOffsetForPartitionError:
+                # A parked consumer that looks for positions found none between assign and seek.
+                self._consumer.seek(self._requested.tp, self._position)
 
     def _adapt(self, batch: pa.RecordBatch) -> None:
         """Adjust the number of rows of the next batch to `tandem.batchBytes`."""

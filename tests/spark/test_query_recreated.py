@@ -144,7 +144,7 @@ def run(query: Query, world: World, *ends: type[Exception]) -> None:
         trigger = random.choice(["availableNow", "once", "processingTime"])
         query.before = disturbing(world, random.choice([0.05, 0.2]), most=most)
         with suppress(*ends):
-            query.run(trigger, triggers=5 if trigger == "processingTime" else 100)
+            query.run(trigger, triggers=5 if trigger == "processingTime" else 500)
     query.before = lambda _step: None
 
 
@@ -171,7 +171,7 @@ def test_each_record_of_the_topics_that_are_left_is_read_once(seed: int) -> None
         world.settle()
         query.run()
         world.settle()
-        query.run()
+        query.run(triggers=500)
         query.run()
         found = Counter(values(query))
         assert [value for value, times in found.items() if times > 1] == []
@@ -200,7 +200,8 @@ def test_no_row_of_a_new_topic_passes_as_one_of_the_old(seed: int) -> None:
             with pytest.raises(DataLossError, match="|".join([*named, "partitions are gone"])):
                 query.run()
         else:
-            query.run()
+            with suppress(DataLossError):  # for partitions that are gone from a batch of the log
+                query.run()
         by_topic: dict[str, set[str]] = defaultdict(set)
         for value in values(query):
             name, number, *_ = value.decode().split()
