@@ -44,6 +44,8 @@ _LOOKUP_MS: Final = 1_000
 #: A broker may not yet know the topic that was planned: a different id is looked up again.
 _LOOKUPS: Final = 3
 _BETWEEN_LOOKUPS_MS: Final = 100
+#: Without failOnDataLoss, the range would be left out for good, and a broker may be behind by more.
+_LENIENT_LOOKUPS: Final = 30
 _BUFFER_BYTES: Final = 32 << 20
 #: A task reads one partition, with one fetch in flight at a time: small fetches would be slow.
 _FETCH_BYTES: Final = 2 << 20
@@ -171,7 +173,7 @@ class _Range:
         tp, planned = self._requested.tp, self._requested.topic_id
         if planned == NO_TOPIC_ID:
             return False
-        for attempt in range(_LOOKUPS):
+        for attempt in range(_LOOKUPS if self._reading.fail_on_data_loss else _LENIENT_LOOKUPS):
             if attempt:
                 until_ms = self._runtime.clock.now_ms() + _BETWEEN_LOOKUPS_MS
                 self._runtime.driver.wait(lambda: False, until_ms)

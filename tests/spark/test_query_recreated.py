@@ -11,12 +11,14 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.query import Crash, Query, Row
@@ -208,3 +210,28 @@ def test_no_row_of_a_new_topic_passes_as_one_of_the_old(seed: int) -> None:
             by_topic[name].add(number)
         assert all(len(numbers) == 1 for numbers in by_topic.values()), dict(by_topic)
         assert all(times == 1 for times in Counter(values(query)).values())
+
+
+def test_a_task_whose_broker_knows_the_old_topic_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with simulated() as simulation:
+        cluster, tp = simulation.cluster, TopicPartition("a", 0)
+        old = cluster.create_topic("a").topic_id
+        query = Query(cluster.bootstrap(), subscribe="a", failOnDataLoss=False)
+        query.run()
+        cluster.recreate_topic("a")
+        cluster.produce(tp, b"new")
+        planned: list[int] = []
+        query.before = lambda step: planned.append(simulation.clock.now_ms() * (step == "read"))
+        found = KafkaConsumer.cluster
+
+        def behind(consumer: KafkaConsumer, *arguments: Any, **more: Any) -> Any:
+            known = found(consumer, *arguments, **more)
+            if not 0 < planned[-1] > simulation.clock.now_ms() - 1_000:
+                return known
+            return replace(known, topics={"a": replace(known.topics["a"], topic_id=old)})
+
+        monkeypatch.setattr(KafkaConsumer, "cluster", behind)
+        query.run()
+        assert values(query) == [b"new"]
