@@ -181,6 +181,21 @@ def test_a_run_to_the_end_of_now_whose_broker_was_behind(
     assert query.batch() == ["next-0"]
 
 
+def test_a_broker_that_is_behind_for_a_moment_is_asked_again(
+    cluster: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = cluster.cluster.topics["users"].topic_id
+    recreate(cluster, 5)
+    query = Query()
+    assert len(query.batch()) == 5
+    found, behind = clusters._existing, [dict.fromkeys([USERS], old), {}]
+    monkeypatch.setattr(clusters, "_existing", lambda *of: behind.pop() if behind else found(*of))
+    produce(cluster, "next", 1)
+    query.start(failOnDataLoss="false")
+    assert query.batch() == ["next-0"]
+    assert not behind
+
+
 def test_a_topic_that_is_gone_for_a_while_keeps_its_id(cluster: Simulation) -> None:
     """Another one was recreated, and the batch waits for more records."""
     orders = TopicPartition("orders", 0)
