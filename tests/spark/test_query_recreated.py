@@ -171,7 +171,7 @@ def test_each_record_of_the_topics_that_are_left_is_read_once(seed: int) -> None
         query.batches = Sink()
         run(query, world, Crash, UnknownTopicError)
         world.settle()
-        query.run()
+        query.run(triggers=500)
         world.settle()
         query.run(triggers=500)
         query.run()
