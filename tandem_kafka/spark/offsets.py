@@ -12,13 +12,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.types import TopicPartition
+
+R = TypeVar("R")
 
 Offsets = dict[TopicPartition, int]
 #: The JSON in Spark's log.
@@ -122,14 +124,13 @@ class StreamOffset:
                 beginning[TopicPartition(tp.topic.removeprefix(_BEGIN_1), tp.partition)] = at
             else:
                 ends[tp] = at
-        for note in (name for name, numbers in value.items() if not numbers):
-            if found := re.fullmatch(_pattern(_VERSION_KEY), note):
-                _check_version(found[1])
-            elif found := re.fullmatch(_pattern(_ID_KEY), note):
-                topic_ids[found[1]] = UUID(found[2])
+        for note in _notes(value):
+            if found := re.fullmatch(_pattern(_ID_KEY), note):
+                topic_ids[found[1]] = _read(UUID, found[2], value)
             elif found := re.fullmatch(_pattern(_BEGAN_KEY), note):
                 beginning = beginning or {}
-                beginning[TopicPartition(found[1], int(found[2]))] = int(found[3])
+                tp = TopicPartition(found[1], _read(int, found[2], value))
+                beginning[tp] = _read(int, found[3], value)
             elif note == _BEGIN_1:
                 beginning = {}
         return cls(ends, topic_ids, beginning)
@@ -137,6 +138,28 @@ class StreamOffset:
 
 def _pattern(key: str) -> str:
     return re.escape(key).replace(r"\{\}", r"(\S+)")
+
+
+def _notes(value: Mapping[str, Any]) -> list[str]:
+    """Return the keys without partitions; a later version may have given them another form."""
+    notes = [name for name, numbers in value.items() if not numbers]
+    for note in notes:
+        if found := re.fullmatch(_pattern(_VERSION_KEY), note):
+            _check_version(found[1])
+    return notes
+
+
+def _read(form: Callable[[str], R], text: str, value: Any) -> R:
+    try:
+        return form(text)
+    except ValueError:
+        raise _not_supported(value) from None
+
+
+def _not_supported(value: Any) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the checkpoint has offsets in a form that is not supported: {value!r}"
+    )
 
 
 def _check_version(given: object) -> None:
@@ -163,8 +186,7 @@ def _nested(value: Any) -> Offsets:
             for number, offset in numbers.items()
         }
     except (AttributeError, TypeError, ValueError):
-        message = f"the checkpoint has offsets in a form that is not supported: {value!r}"
-        raise InvalidArgumentError(message) from None
+        raise _not_supported(value) from None
 
 
 # --- option values -----------------------------------------------------------------------------

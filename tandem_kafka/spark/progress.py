@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.offsets import StreamOffset
+from tandem_kafka.spark.offsets import Offsets, StreamOffset
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["LagListener", "StreamLag", "opentelemetry_lag", "prometheus_lag"]
@@ -78,7 +78,7 @@ class StreamLag:
         read: Counter[TopicPartition] = Counter()
         for source in progress.sources:
             latest, end = _logged(source.latestOffset).ends, _logged(source.endOffset)
-            start = _logged(source.startOffset).ends if end.beginning is None else end.beginning
+            start = _begun(_logged(source.startOffset), end)
             for tp in latest.keys() & end.ends.keys():
                 behind[tp] += max(0, latest[tp] - end.ends[tp])
             for tp in start.keys() & end.ends.keys():
@@ -101,6 +101,15 @@ class StreamLag:
             f"offsets behind latest: min {self.minimum}, max {self.maximum}, "
             f"avg {self.average:.1f}{where}"
         )
+
+
+def _begun(start: StreamOffset, end: StreamOffset) -> Offsets:
+    """Return where a micro-batch began; new partitions, also of recreated topics, begin at 0."""
+    if end.beginning is not None:
+        return end.beginning
+    again = start.recreated(end.topic_ids)
+    kept = {tp: at for tp, at in start.ends.items() if tp.topic not in again}
+    return dict.fromkeys(end.ends, 0) | kept if start.ends else {}
 
 
 def _logged(text: str | None) -> StreamOffset:

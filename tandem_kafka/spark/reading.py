@@ -12,7 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
+from tandem_kafka.errors import (
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.cluster import DataLossError, recreation
@@ -40,6 +44,8 @@ _LOOKUP_MS: Final = 1_000
 #: A broker may not yet know the topic that was planned: a different id is looked up again.
 _LOOKUPS: Final = 3
 _BETWEEN_LOOKUPS_MS: Final = 100
+#: Without failOnDataLoss, the range would be left out for good, and a broker may be behind by more.
+_LENIENT_LOOKUPS: Final = 30
 _BUFFER_BYTES: Final = 32 << 20
 #: A task reads one partition, with one fetch in flight at a time: small fetches would be slow.
 _FETCH_BYTES: Final = 2 << 20
@@ -151,6 +157,9 @@ class _Range:
                 return self._consumer.poll_arrow(wait_ms, self._rows, columns=columns)
             except OffsetOutOfRangeError:
                 self._skip_deleted()
+            except NoOffsetForPartitionError:
+                # A parked consumer that looks for positions found none between assign and seek.
+                self._consumer.seek(self._requested.tp, self._position)
 
     def _adapt(self, batch: pa.RecordBatch) -> None:
         """Adjust the number of rows of the next batch to `tandem.batchBytes`."""
@@ -164,7 +173,7 @@ class _Range:
         tp, planned = self._requested.tp, self._requested.topic_id
         if planned == NO_TOPIC_ID:
             return False
-        for attempt in range(_LOOKUPS):
+        for attempt in range(_LOOKUPS if self._reading.fail_on_data_loss else _LENIENT_LOOKUPS):
             if attempt:
                 until_ms = self._runtime.clock.now_ms() + _BETWEEN_LOOKUPS_MS
                 self._runtime.driver.wait(lambda: False, until_ms)
@@ -176,13 +185,14 @@ class _Range:
 
     def _skip_deleted(self) -> None:
         tp = self._requested.tp
+        if self._is_recreated():
+            self._consumer.seek(tp, self._requested.end)
+            return
         first = self._consumer.beginning_offsets([tp])[tp]
         last = self._consumer.end_offsets([tp])[tp]
         at = self._consumer.position(tp)
         there = first <= at <= last
-        if self._is_recreated():
-            at = self._requested.end
-        elif there and not self._repeated and self._requested.topic_id != NO_TOPIC_ID:
+        if there and not self._repeated and self._requested.topic_id != NO_TOPIC_ID:
             # The consumer knew the topic from before it was recreated; the plan has the new one.
             self._repeated = True
         else:
@@ -204,10 +214,9 @@ class _Range:
             # No response is not evidence of data loss.
             last = self._requested.end
         if last is None or last < self._requested.end:
-            if last is None:
-                self._lost(f"there is no topic {tp.topic}")
-            elif not self._is_recreated():
-                self._lost(f"{names_of([tp])} now ends at {last}")
+            if not self._is_recreated():
+                gone = f"there is no topic {tp.topic} with a partition {tp.partition}"
+                self._lost(gone if last is None else f"{names_of([tp])} now ends at {last}")
             self._position = self._requested.end
         elif since_ms >= self._reading.poll_timeout_ms:
             raise KafkaTimeoutError(
@@ -216,14 +225,15 @@ class _Range:
             )
 
     def _end(self, deadline_ms: int) -> int | None:
-        """Return the end of the log, None if the topic does not exist."""
+        """Return the end of the log, None if the partition does not exist."""
         tp, clock = self._requested.tp, self._runtime.clock
         for attempt in range(_LOOKUPS):
             if attempt:
                 until_ms = clock.now_ms() + _BETWEEN_LOOKUPS_MS
                 self._runtime.driver.wait(lambda: False, until_ms)
             remaining_ms = max(1, deadline_ms - clock.now_ms())
-            if tp.topic in self._consumer.cluster(remaining_ms, [tp.topic]).topics:
+            topic = self._consumer.cluster(remaining_ms, [tp.topic]).topics.get(tp.topic)
+            if topic is not None and tp.partition in topic.partitions:
                 remaining_ms = max(1, deadline_ms - clock.now_ms())
                 return self._consumer.end_offsets([tp], remaining_ms)[tp]
         return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -111,7 +112,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         Records and partitions that were added after the end was fixed belong to the next run.
         """
         starting, target = self._options.starting, self._target
-        existing = self._cluster.partitions()
+        existing = self._cluster.partitions(known=target)
         if target is not None:
             existing = {tp: known for tp, known in existing.items() if tp in target.ends}
         found = self._cluster.resolve(starting, existing, starting=True)
@@ -127,6 +128,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end offsets of this run."""
         self._target = self._latest(StreamOffset())
+
+    def _end_of_run(self, begin: StreamOffset) -> StreamOffset | None:
+        """Return the fixed end of this run, if there is one.
+
+        It was fixed before Spark said where to begin. If topics differ, the broker may have been
+        behind then, so it is fixed again.
+        """
+        target = self._target
+        if target is not None and (
+            begin.recreated(target.topic_ids) or begin.ends.keys() - target.ends.keys()
+        ):
+            self._target = self._latest(begin)
+        return self._target
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
         """Return maxOffsetsPerTrigger; `latestOffset` applies the other limits."""
@@ -144,17 +158,18 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise self._not_found
         if start is not None:
             begin = StreamOffset.from_json(start)
-        latest = self._target or self._latest(begin)
+        latest = self._end_of_run(begin) or self._latest(begin)
         self._reported = latest
         first = begin.ends
         if again := self._recreated(begin, latest):
             first = {tp: at for tp, at in first.items() if tp.topic not in again}
-            first |= self._first_of_new([tp for tp in latest.ends if tp.topic in again])
+            first |= self._first_of_new({tp for tp in latest.ends if tp.topic in again})
         ends = latest.ends if everything else self._limited(first, latest.ends, limit)
         if start is not None and ends == begin.ends and not again:
             return dict(start)  # unchanged, because Spark compares offsets as text
         beginning = first if initial else None
-        self._last = StreamOffset(ends, latest.topic_ids, beginning)
+        ids = {**begin.topic_ids, **latest.topic_ids}  # topics may be gone for a while
+        self._last = StreamOffset(ends, ids, beginning)
         return self._last.to_json()
 
     def reportLatestOffset(self) -> LoggedOffset | None:  # noqa: N802 - Spark's name
@@ -175,9 +190,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _limited(self, begin: Offsets, ends: Offsets, limit: Any) -> Offsets:
         most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT
-        new = [tp for tp in ends if tp not in begin]
-        start = begin | (self._cluster.earliest(new) if new else {})
-        total = sum(max(0, ends[tp] - start[tp]) for tp in ends)
+        start = begin | self._earliest(ends.keys() - begin.keys())
+        total = sum(max(0, at - start.get(tp, at)) for tp, at in ends.items())
         if self._too_few(total):
             return begin
         return ends if total <= most else rate_limited(most, start, ends)
@@ -214,11 +228,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         gone = sorted(first.keys() - last.ends.keys())
         if gone and not unknown:
             self._lost(f"partitions are gone: {names_of(gone)}")
-        new = sorted(last.ends.keys() - first.keys())
-        if new:
-            first = first | self._first_of_new(new)
+        first = first | self._first_of_new(last.ends.keys() - first.keys())
         ranges = [
-            OffsetRange(*tp, first[tp], at, last.topic_ids.get(tp.topic, NO_TOPIC_ID))
+            # Of new partitions that are gone already, nothing is left.
+            OffsetRange(*tp, first.get(tp, at), at, last.topic_ids.get(tp.topic, NO_TOPIC_ID))
             for tp, at in sorted(last.ends.items())
         ]
         for each in ranges:
@@ -245,13 +258,23 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._lost(f"{'; '.join(sorted(each))}; it would be read from its beginning")
         return set(again)
 
-    def _first_of_new(self, new: list[TopicPartition]) -> Offsets:
+    def _first_of_new(self, new: AbstractSet[TopicPartition]) -> Offsets:
         """Return the start of partitions that were created while the query ran."""
-        earliest = self._cluster.earliest(new)
-        for tp in new:
-            if earliest.get(tp, 0) > 0:
-                self._lost(f"{names_of([tp])} is new but begins at offset {earliest[tp]}")
-        return {tp: earliest.get(tp, 0) for tp in new}
+        earliest = self._earliest(new)
+        if gone := new - earliest.keys():
+            self._lost(f"partitions are gone: {names_of(gone)}")
+        for tp, at in earliest.items():
+            if at > 0:
+                self._lost(f"{names_of([tp])} is new but begins at offset {at}")
+        return earliest
+
+    def _earliest(self, new: AbstractSet[TopicPartition]) -> Offsets:
+        """Return the start of those partitions that still exist: of others, no broker has one."""
+        if not new:
+            return {}
+        known = StreamOffset(dict.fromkeys(new, 0))
+        existing = self._cluster.partitions(lenient=True, known=known)
+        return self._cluster.earliest(new & existing.keys())
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:

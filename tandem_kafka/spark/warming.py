@@ -28,6 +28,8 @@ PACKAGES: Final = ("pyspark", "py4j", "tandem_kafka", "kafka", "pyarrow", "confl
 #: Bytecode that is valid without a look at its source (PEP 552). Times in a zip file are local
 #: times, so bytecode with a time would be stale in another time zone.
 _UNCHECKED: Final = (1).to_bytes(4, "little")
+#: With a look at its source, as `py_compile` has it if SOURCE_DATE_EPOCH is set.
+_CHECKED: Final = (3).to_bytes(4, "little")
 _TIMED: Final = bytes(4)
 _HEADER_BYTES: Final = 16
 
@@ -57,6 +59,7 @@ def warm_zip(path: Path, *, check: bool = False) -> Warmed:
         path: The file; a complete new file replaces it.
         check: Change nothing.
     """
+    path = path.resolve()  # a link stays one
     with ZipFile(path) as archive:
         sources = [each for each in archive.infolist() if each.filename.endswith(".py")]
         cold = [each for each in sources if not _has_bytecode(archive, each.filename)]
@@ -75,8 +78,8 @@ def _has_bytecode(archive: ZipFile, name: str) -> bool:
         return bytecode.read(_HEADER_BYTES) == _header(archive.read(name))
 
 
-def _header(source: bytes) -> bytes:
-    return MAGIC_NUMBER + _UNCHECKED + source_hash(source)
+def _header(source: bytes, kind: bytes = _UNCHECKED) -> bytes:
+    return MAGIC_NUMBER + kind + source_hash(source)
 
 
 def _add_bytecode(archive: ZipFile, source: ZipInfo, path: Path) -> None:
@@ -131,4 +134,5 @@ def _is_compiled(source: Path) -> bool:
     found = source.stat()
     numbers = (int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF)
     timed = MAGIC_NUMBER + _TIMED + b"".join(each.to_bytes(4, "little") for each in numbers)
-    return header in {timed, _header(source.read_bytes())}
+    text = source.read_bytes()
+    return header in {timed, _header(text), _header(text, _CHECKED)}

@@ -170,12 +170,17 @@ def test_offsets_in_the_checkpoint() -> None:
     for newer in (
         {"version": 3, "offsets": {"a": {"0": 3}}},
         {"a": {"0": 3}, "version 3 of tandem_kafka": {}},
+        {"a": {"0": 3}, "id of a is in another form": {}, "version 3 of tandem_kafka": {}},
+        {"a": {"0": 3}, "id of a is 7": {}, "a-x began at 0": {}, "version 3 of tandem_kafka": {}},
     ):
         with pytest.raises(
             InvalidArgumentError, match="offsets of version 3, which this version does not support"
         ):
             StreamOffset.from_json(newer)
-    for other in ({"a": {"x": 1}}, [], {"a": {"0": "1"}}):
+    for other in (
+        *({"a": {"x": 1}}, [], {"a": {"0": "1"}}),
+        *({"id of a is 7": {}}, {"a-x began at 0": {}}, {"a-0 began at x": {}}),
+    ):
         with pytest.raises(InvalidArgumentError, match="not support"):
             StreamOffset.from_json(other)
 
@@ -199,6 +204,15 @@ def test_what_the_connector_does_not_read_has_no_partitions() -> None:
     ]
     found = StreamOffset.from_json(json.loads(json.dumps(kept)))
     assert found == StreamOffset(END, {"a": ID}, began)
+
+
+def test_the_text_of_an_offset_does_not_depend_on_the_order_of_topics() -> None:
+    """Spark compares it."""
+    one = StreamOffset(END, {"a": ID, "b": ID}, END).to_json()
+    other = StreamOffset(
+        dict(reversed(END.items())), {"b": ID, "a": ID}, dict(reversed(END.items()))
+    ).to_json()
+    assert json.dumps(one) == json.dumps(other)
 
 
 def test_a_checkpoint_of_version_1_is_read() -> None:

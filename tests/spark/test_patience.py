@@ -67,7 +67,7 @@ class StuckConsumer:
         if not self._responds:
             self._clock.at_ms += timeout_ms
             raise KafkaTimeoutError("no response")
-        return SimpleNamespace(topics=topics)
+        return SimpleNamespace(topics={name: SimpleNamespace(partitions={0}) for name in topics})
 
     def end_offsets(self, _partitions: Any, _timeout_ms: int) -> dict[TopicPartition, int]:
         return {TP: 10}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,6 +14,7 @@ from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.spark.session import PATIENCE_S, Tables, since
 
+from tandem_kafka.spark.offsets import StreamOffset  # isort: skip
 from tandem_kafka.spark.progress import (  # isort: skip
     LagListener,
     StreamLag,
@@ -86,15 +89,33 @@ def test_a_meter_observes_the_lag() -> None:
     provider.shutdown()
 
 
-def test_a_source_of_another_kind_has_no_lag() -> None:
+def lag_of(start: StreamOffset | None, end: StreamOffset | None, latest: str) -> StreamLag:
+    start_text, end_text = (json.dumps(each.to_json()) if each else None for each in (start, end))
+
     class Source:
-        latestOffset = "12"  # noqa: N815 - Spark's names
-        startOffset = endOffset = None  # noqa: N815
+        latestOffset, startOffset, endOffset = latest, start_text, end_text  # noqa: N815 - Spark's
 
     class Progress:
         sources = (Source(),)
         name, id = None, "id"
         batchId, batchDuration, numInputRows = 0, 1, 2  # noqa: N815
 
-    lag = StreamLag.of(Progress())
+    return StreamLag.of(Progress())
+
+
+@pytest.mark.parametrize("end", [3, 7, 9])
+def test_all_of_new_partitions_and_topics_is_read(end: int) -> None:
+    """Whether a recreated topic is shorter or longer than before."""
+    was = StreamOffset({FIRST: 7}, {"t": UUID(int=1)})
+    grown = StreamOffset({FIRST: 9, SECOND: end}, {"t": UUID(int=1)})
+    assert lag_of(was, grown, "{}").read == {FIRST: 2, SECOND: end}
+    again = StreamOffset({FIRST: end, SECOND: 1}, {"t": UUID(int=2)})
+    assert lag_of(was, again, "{}").read == {FIRST: end, SECOND: 1}
+    first = StreamOffset({FIRST: end + 1}, {}, {FIRST: 2})
+    assert lag_of(None, first, "{}").read == {FIRST: end - 1}
+    assert lag_of(None, StreamOffset({FIRST: end}), "{}").read == {}
+
+
+def test_a_source_of_another_kind_has_no_lag() -> None:
+    lag = lag_of(None, None, "12")
     assert (lag.query, lag.behind, lag.maximum, lag.average) == ("id", {}, 0, 0.0)

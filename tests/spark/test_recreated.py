@@ -10,12 +10,14 @@ import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.errors import NoOffsetForPartitionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.test_planning import LIMITED, batch, reader
 from tests.spark.test_topics_found import simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
+import tandem_kafka.spark.cluster as clusters  # isort: skip
 from tandem_kafka.spark import consumers, reading  # isort: skip
 from tandem_kafka.spark.cluster import DataLossError  # isort: skip
 from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip
@@ -158,6 +160,56 @@ def test_a_run_to_the_end_of_now_with_a_limit(cluster: Simulation) -> None:
     assert query.source.latestOffset(last, ReadMaxRows(2)) == last
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_run_to_the_end_of_now_whose_broker_was_behind(
+    cluster: Simulation, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """It knows the old topic or none when the end is fixed, before Spark says where to begin."""
+    before = dict.fromkeys([USERS], cluster.cluster.topics["users"].topic_id)
+    query = Query(failOnDataLoss="false")
+    query.batch()
+    recreate(cluster, 5)
+    assert len(query.batch()) == 5
+    for fail in ("false", "true") if known else ("false",):
+        query.start(failOnDataLoss=fail)
+        with monkeypatch.context() as behind:
+            behind.setattr(clusters, "_existing", lambda *_: before if known else {})
+            query.source.prepareForTriggerAvailableNow()
+        assert query.batch() == []
+    produce(cluster, "next", 1)
+    query.start()
+    assert query.batch() == ["next-0"]
+
+
+def test_a_broker_that_is_behind_for_a_moment_is_asked_again(
+    cluster: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = cluster.cluster.topics["users"].topic_id
+    recreate(cluster, 5)
+    query = Query()
+    assert len(query.batch()) == 5
+    found, behind = clusters._existing, [dict.fromkeys([USERS], old), {}]
+    monkeypatch.setattr(clusters, "_existing", lambda *of: behind.pop() if behind else found(*of))
+    produce(cluster, "next", 1)
+    query.start(failOnDataLoss="false")
+    assert query.batch() == ["next-0"]
+    assert not behind
+
+
+def test_a_topic_that_is_gone_for_a_while_keeps_its_id(cluster: Simulation) -> None:
+    """Another one was recreated, and the batch waits for more records."""
+    orders = TopicPartition("orders", 0)
+    produce(cluster, "orders", 3, orders)
+    query = Query(subscribe="orders,users", failOnDataLoss="false", minOffsetsPerTrigger="3")
+    assert len(query.batch()) == 6
+    cluster.cluster.delete_topic("orders")
+    recreate(cluster, 1)
+    assert query.batch() == []
+    cluster.cluster.create_topic("orders")
+    produce(cluster, "again", 5, orders)
+    assert sorted(query.batch()) == [*(f"again-{number}" for number in range(5)), "new-0"]
+
+
 @pytest.mark.parametrize("records", [0, 2, 3, 5])
 def test_a_task_notices_after_the_plan(
     cluster: Simulation, records: int, caplog: pytest.LogCaptureFixture
@@ -196,6 +248,60 @@ def test_a_worker_that_knew_the_old_topic_reads_the_new_one(
     recreate(cluster, records)
     again = batch(failOnDataLoss=fail)
     assert values(again, again.partitions()) == [f"new-{number}" for number in range(records)]
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_planned_batch_whose_new_partitions_are_gone(cluster: Simulation, left: int) -> None:
+    """The log has it, so each restart plans it again. No broker has offsets of such partitions."""
+    gone = TopicPartition("users", left)
+    query = Query(failOnDataLoss="false")
+    query.batch()
+    cluster.cluster.delete_topic("users")
+    cluster.cluster.create_topic("users", 2)
+    produce(cluster, "new", 1, gone)
+    query.plan()
+    cluster.cluster.delete_topic("users")
+    if left:
+        cluster.cluster.create_topic("users", left)
+    start, end = map(json.loads, query.log)
+    query.start()
+    assert query.read(query.source.partitions(start, end)) == []
+    query.start(failOnDataLoss="true")
+    with pytest.raises(DataLossError, match="was deleted and created again"):
+        query.source.partitions(start, end)
+    del start[next(key for key in start if key.startswith("id of "))]
+    start.pop("users")
+    with pytest.raises(DataLossError, match=f"partitions are gone: .*{gone.topic}-{left}"):
+        query.source.partitions(start, end)
+
+
+def test_a_task_whose_partition_the_new_topic_lacks(cluster: Simulation) -> None:
+    cluster.cluster.add_partitions("users", 2)
+    produce(cluster, "old", 1, TopicPartition("users", 1))
+    query = Query(**{"kafkaConsumer.pollTimeoutMs": "100"})
+    [planned] = [each for each in query.plan() if each.partition == 1]
+    ids = recreate(cluster, 3)
+    del cluster.cluster.topics["users"].partitions[1:]
+    with pytest.raises(DataLossError, match=ids):
+        query.read([planned])
+
+
+def test_a_consumer_that_looks_for_positions_when_it_is_lent(
+    cluster: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does since a topic was recreated, and finds none between assign and seek."""
+    query = Query()
+    query.batch()
+    produce(cluster, "next", 2)
+    poll, found = KafkaConsumer.poll_arrow, [NoOffsetForPartitionError("between assign and seek")]
+
+    def polled(consumer: KafkaConsumer, *arguments: Any, **more: Any) -> Any:
+        if found:
+            raise found.pop()
+        return poll(consumer, *arguments, **more)
+
+    monkeypatch.setattr(KafkaConsumer, "poll_arrow", polled)
+    assert query.batch() == ["next-0", "next-1"]
 
 
 def test_a_batch_notices_after_the_plan(cluster: Simulation) -> None:

@@ -202,6 +202,31 @@ def test_packages_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found.cold == 1
 
 
+def test_packages_are_compiled_in_a_reproducible_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then `py_compile` writes hashes of the sources."""
+    (tmp_path / "reproducible_package").mkdir()
+    (tmp_path / "reproducible_package/__init__.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    warmed = [warm_package("reproducible_package", check=check) for check in (False, True)]
+    assert [each.cold for each in warmed if each is not None] == [1, 0]
+    (tmp_path / "reproducible_package/__init__.py").write_text("x = 2\n")
+    again = warm_package("reproducible_package", check=True)
+    assert again is not None
+    assert again.cold == 1
+
+
+def test_a_link_to_a_zip_file_stays_one(home: Path) -> None:
+    path = home / "python/lib/pyspark.zip"
+    elsewhere = path.rename(home / "elsewhere.zip")
+    path.symlink_to(elsewhere)
+    assert warm_zip(path).cold == 2
+    assert path.is_symlink()
+    assert warm_zip(elsewhere).cold == 0
+
+
 def test_a_package_that_is_not_installed_is_left_out() -> None:
     assert warm_package("tandem_kafka_has_no_such_package") is None
 
