@@ -4,10 +4,10 @@ Importing any module of kafka-python executes `kafka/__init__.py`, which imports
 the producer and the consumer. A process that Spark starts to plan a query needs none of them, only
 the classes of errors and `TopicPartition`. Their two modules import nothing of kafka-python.
 
-Invariant: `import kafka` behaves as if this module did not exist. Until then, `sys.modules` has the
-two modules under their own names, but not the package, so its import is the ordinary one. The
-import system binds a submodule to its package when it loads the submodule, which has happened
-already. `_Binder` binds them instead, when the package imports its first other submodule.
+Invariant: `import kafka` is the ordinary import. Until then, `sys.modules` has the two modules
+under their own names, but not the package. The import system binds a submodule to its package when
+it loads the submodule, which has happened already. `_Binder` binds them instead, when the package
+imports its first other submodule.
 """
 
 from __future__ import annotations
