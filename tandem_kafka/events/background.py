@@ -17,12 +17,13 @@ class ErrorEvent:
     """An error that poll() raises.
 
     Attributes:
-        about: The partitions and positions that the error concerns. Once all of these positions
-            have changed, for example by a seek, the error is no longer raised.
+        about: The partitions and positions that the error concerns; None for a partition without
+            one. Once all of these positions have changed, for example by a seek, the error is no
+            longer raised.
     """
 
     error: Exception
-    about: tuple[tuple[AssignedPartition, Position], ...] = ()
+    about: tuple[tuple[AssignedPartition, Position | None], ...] = ()
 
     @property
     def outdated(self) -> bool:

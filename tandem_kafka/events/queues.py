@@ -48,8 +48,9 @@ class BackgroundQueue:
         self.added += 1
 
     def add_error(self, event: ErrorEvent) -> None:
-        """Network thread: append the error unless the queue already has the same one."""
-        waiting = [e.error for e in tuple(self._events) if isinstance(e, ErrorEvent)]
+        """Network thread: append the error unless poll() will raise the same one anyway."""
+        events = [e for e in tuple(self._events) if isinstance(e, ErrorEvent)]
+        waiting = [e.error for e in events if not e.outdated]
         if not any(type(e) is type(event.error) and e.args == event.error.args for e in waiting):
             self.add(event)
 

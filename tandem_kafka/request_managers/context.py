@@ -111,7 +111,7 @@ class ManagerContext:
         return KeepAlive(message, period_ms, until_ms, heard)
 
     def raise_in_poll(
-        self, error: Exception, about: Iterable[tuple[AssignedPartition, Position]] = ()
+        self, error: Exception, about: Iterable[tuple[AssignedPartition, Position | None]] = ()
     ) -> None:
         """Raise an error in the next poll(), unless it concerns positions that have changed."""
         # An application that polls again after the error expects a retry.

@@ -162,7 +162,8 @@ class PositionsManager(RequestManager):
                 NoOffsetForPartitionError(
                     f"no committed offset for {names}, and auto_offset_reset='none': call seek(), "
                     "commit an offset, or set auto_offset_reset"
-                )
+                ),
+                without_policy,
             )
 
     # --- resets --------------------------------------------------------------------------------
@@ -258,8 +259,11 @@ class PositionsManager(RequestManager):
         validate = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
         state.set_position(position, validate=validate)
 
-    def _fail_lookups(self, error: BaseException) -> None:
-        """Fail the calls that wait for a position, else raise the error in the next poll()."""
+    def _fail_lookups(self, error: BaseException, states: Iterable[AssignedPartition] = ()) -> None:
+        """Fail the calls that wait for a position, else raise the error in the next poll().
+
+        If the error concerns `states` alone, poll() no longer raises it once all have a position.
+        """
         self._lookup_needed = False  # until a position is needed again
         self._context.polls.event_needed = True
         waiting, self._waiting = self._waiting, []
@@ -267,4 +271,4 @@ class PositionsManager(RequestManager):
         for event in waiting:
             event.future.fail(error)
         if not waiting and isinstance(error, KafkaError):
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, [(state, state.position) for state in states])

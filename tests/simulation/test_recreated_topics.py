@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import CommitFailedError, OffsetOutOfRangeError
+from tandem_kafka.errors import CommitFailedError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
@@ -89,3 +89,25 @@ def test_without_a_policy_the_application_must_seek() -> None:
                 read(consumer, 1)
         consumer.seek(TP, 3)
         assert read(consumer, 5) == values[3:]
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+def test_without_a_policy_a_seek_may_come_later_than_the_assignment(recreated: bool) -> None:
+    """A consumer that has looked for positions before looks at once, and finds none."""
+    other = TopicPartition("users", 0)
+    with reader(auto_offset_reset="none") as (simulation, consumer):
+        topic(simulation, "users", 1)
+        produce(simulation, other, 5)
+        if recreated:
+            recreate_topic(simulation)
+            with pytest.raises(OffsetOutOfRangeError):
+                read(consumer, 1)
+        else:
+            consumer.assign([other])
+            with pytest.raises(NoOffsetForPartitionError):
+                consumer.poll(500)
+        then = other if recreated else TP
+        consumer.assign([then])
+        simulation.sleep(500)
+        consumer.seek(then, 2)
+        assert consumer.poll(500)[then][0].offset == 2

@@ -9,6 +9,7 @@ from kafka import errors
 
 from tandem_kafka.errors import GroupAuthorizationFailedError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
+from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.network.request import UnsentRequest
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
 from tandem_kafka.shared.partition import FetchState
@@ -132,6 +133,23 @@ def test_without_a_policy_poll_raises_until_a_seek() -> None:
     start_lookups(world)
     assert not world.raised()
     assert position(world) == 5
+
+
+@pytest.mark.behaviour(142)
+def test_without_a_policy_poll_raises_nothing_after_a_seek_of_all() -> None:
+    """The application has called assign(), and then seek() for each partition."""
+    world = World(auto_offset_reset="none")
+    world.assign(TP, TP1)
+    start_lookups(world)
+    world.managers.positions.seek(TP, 5, -1)
+    event = world.background.first
+    assert isinstance(event, ErrorEvent)
+    assert not event.outdated
+    world.managers.positions.seek(TP1, 6, -1)
+    assert event.outdated
+    world.managers.positions.reset([TP, TP1], LATEST)
+    world.background.add_error(ErrorEvent(event.error))
+    assert len(world.raised()) == 1, "the outdated one does not stand for it"
 
 
 @pytest.mark.behaviour(142)

@@ -191,7 +191,7 @@ class World:
         """Return the errors that poll() would raise now."""
         errors = []
         while (event := self.background.take()) is not None:
-            if isinstance(event, ErrorEvent):
+            if isinstance(event, ErrorEvent) and not event.outdated:
                 errors.append(event.error)
         return errors
 
