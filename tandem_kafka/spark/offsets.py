@@ -90,6 +90,11 @@ class StreamOffset:
             if now.get(topic, known) != known
         }
 
+    def without_recreated(self, now: Mapping[str, UUID]) -> Offsets:
+        """Return the ends in the topics that were not recreated since."""
+        again = self.recreated(now)
+        return {tp: at for tp, at in self.ends.items() if tp.topic not in again}
+
     def to_json(self) -> LoggedOffset:
         """Return the form in Spark's log."""
         found: LoggedOffset = {}

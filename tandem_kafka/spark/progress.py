@@ -107,9 +107,9 @@ def _begun(start: StreamOffset, end: StreamOffset) -> Offsets:
     """Return where a micro-batch began; new partitions, also of recreated topics, begin at 0."""
     if end.beginning is not None:
         return end.beginning
-    again = start.recreated(end.topic_ids)
-    kept = {tp: at for tp, at in start.ends.items() if tp.topic not in again}
-    return dict.fromkeys(end.ends, 0) | kept if start.ends else {}
+    if not start.ends:
+        return {}
+    return dict.fromkeys(end.ends, 0) | start.without_recreated(end.topic_ids)
 
 
 def _logged(text: str | None) -> StreamOffset:

@@ -12,11 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem_kafka.errors import (
-    KafkaTimeoutError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-)
+from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.cluster import DataLossError, recreation
@@ -29,7 +25,6 @@ from tandem_kafka.types import NO_TOPIC_ID, names_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
 log = logging.getLogger(__name__)
@@ -41,7 +36,7 @@ _MAX_ROWS: Final = 100_000
 _STALLED_MS: Final = 5_000
 #: Minimum timeout of that lookup, if less of pollTimeoutMs remains.
 _LOOKUP_MS: Final = 1_000
-#: A broker may not yet know the topic that was planned: a different id is looked up again.
+#: A broker may not yet know the topic that was planned: it is looked up again.
 _LOOKUPS: Final = 3
 _BETWEEN_LOOKUPS_MS: Final = 100
 #: Without failOnDataLoss, the range would be left out for good, and a broker may be behind by more.
@@ -157,9 +152,6 @@ class _Range:
                 return self._consumer.poll_arrow(wait_ms, self._rows, columns=columns)
             except OffsetOutOfRangeError:
                 self._skip_deleted()
-            except NoOffsetForPartitionError:
-                # A parked consumer that looks for positions found none between assign and seek.
-                self._consumer.seek(self._requested.tp, self._position)
 
     def _adapt(self, batch: pa.RecordBatch) -> None:
         """Adjust the number of rows of the next batch to `tandem.batchBytes`."""
@@ -168,15 +160,20 @@ class _Range:
 
     # --- data loss -----------------------------------------------------------------------------
 
+    def _attempts(self, count: int) -> Iterator[None]:
+        """Yield for each lookup, with a pause in between: a broker may be behind."""
+        for attempt in range(count):
+            if attempt:
+                until_ms = self._runtime.clock.now_ms() + _BETWEEN_LOOKUPS_MS
+                self._runtime.driver.wait(lambda: False, until_ms)
+            yield
+
     def _is_recreated(self) -> bool:
         """Return whether the topic has a different id than the one that was planned."""
         tp, planned = self._requested.tp, self._requested.topic_id
         if planned == NO_TOPIC_ID:
             return False
-        for attempt in range(_LOOKUPS if self._reading.fail_on_data_loss else _LENIENT_LOOKUPS):
-            if attempt:
-                until_ms = self._runtime.clock.now_ms() + _BETWEEN_LOOKUPS_MS
-                self._runtime.driver.wait(lambda: False, until_ms)
+        for _ in self._attempts(_LOOKUPS if self._reading.fail_on_data_loss else _LENIENT_LOOKUPS):
             now = self._consumer.cluster(topics=[tp.topic]).topic_id(tp.topic)
             if now in {planned, NO_TOPIC_ID}:
                 return False
@@ -227,10 +224,7 @@ class _Range:
     def _end(self, deadline_ms: int) -> int | None:
         """Return the end of the log, None if the partition does not exist."""
         tp, clock = self._requested.tp, self._runtime.clock
-        for attempt in range(_LOOKUPS):
-            if attempt:
-                until_ms = clock.now_ms() + _BETWEEN_LOOKUPS_MS
-                self._runtime.driver.wait(lambda: False, until_ms)
+        for _ in self._attempts(_LOOKUPS):
             remaining_ms = max(1, deadline_ms - clock.now_ms())
             topic = self._consumer.cluster(remaining_ms, [tp.topic]).topics.get(tp.topic)
             if topic is not None and tp.partition in topic.partitions:

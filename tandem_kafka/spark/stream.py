@@ -162,8 +162,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._reported = latest
         first = begin.ends
         if again := self._recreated(begin, latest):
-            first = {tp: at for tp, at in first.items() if tp.topic not in again}
-            first |= self._first_of_new({tp for tp in latest.ends if tp.topic in again})
+            new = {tp for tp in latest.ends if tp.topic in again}
+            first = begin.without_recreated(latest.topic_ids) | self._first_of_new(new)
         ends = latest.ends if everything else self._limited(first, latest.ends, limit)
         if start is not None and ends == begin.ends and not again:
             return dict(start)  # unchanged, because Spark compares offsets as text
@@ -184,8 +184,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         lenient = not self._options.fail_on_data_loss
         existing = self._cluster.partitions(lenient=lenient, known=begin)
         ids = topic_ids(existing)
-        again = begin.recreated(ids)
-        known = {tp: at for tp, at in begin.ends.items() if tp.topic not in again}
+        known = begin.without_recreated(ids)
         return StreamOffset(self._cluster.latest(existing, known=known), ids)
 
     def _limited(self, begin: Offsets, ends: Offsets, limit: Any) -> Offsets:
@@ -223,8 +222,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise self._not_found
         first = last.beginning
         if first is None:
-            again = self._recreated(begin, last)
-            first = {tp: at for tp, at in begin.ends.items() if tp.topic not in again}
+            self._recreated(begin, last)
+            first = begin.without_recreated(last.topic_ids)
         gone = sorted(first.keys() - last.ends.keys())
         if gone and not unknown:
             self._lost(f"partitions are gone: {names_of(gone)}")

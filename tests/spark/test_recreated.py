@@ -10,7 +10,6 @@ import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.errors import NoOffsetForPartitionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.test_planning import LIMITED, batch, reader
@@ -284,24 +283,6 @@ def test_a_task_whose_partition_the_new_topic_lacks(cluster: Simulation) -> None
     del cluster.cluster.topics["users"].partitions[1:]
     with pytest.raises(DataLossError, match=ids):
         query.read([planned])
-
-
-def test_a_consumer_that_looks_for_positions_when_it_is_lent(
-    cluster: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It does since a topic was recreated, and finds none between assign and seek."""
-    query = Query()
-    query.batch()
-    produce(cluster, "next", 2)
-    poll, found = KafkaConsumer.poll_arrow, [NoOffsetForPartitionError("between assign and seek")]
-
-    def polled(consumer: KafkaConsumer, *arguments: Any, **more: Any) -> Any:
-        if found:
-            raise found.pop()
-        return poll(consumer, *arguments, **more)
-
-    monkeypatch.setattr(KafkaConsumer, "poll_arrow", polled)
-    assert query.batch() == ["next-0", "next-1"]
 
 
 def test_a_batch_notices_after_the_plan(cluster: Simulation) -> None:
