@@ -25,10 +25,10 @@ __all__ = ["PACKAGES", "Warmed", "warm_package", "warm_zip", "zips"]
 
 #: What a job's Python processes import; a package that is not installed is left out.
 PACKAGES: Final = ("pyspark", "py4j", "tandem_kafka", "kafka", "pyarrow", "confluent_kafka")
-#: Bytecode that is valid without a look at its source (PEP 552). Times in a zip file are local
-#: times, so bytecode with a time would be stale in another time zone.
+#: Python uses such bytecode without comparing it with the source (PEP 552). Times in a zip file are
+#: local times, so bytecode with a time would be stale in another time zone.
 _UNCHECKED: Final = (1).to_bytes(4, "little")
-#: With a look at its source, as `py_compile` has it if SOURCE_DATE_EPOCH is set.
+#: Python compares such bytecode with the source; py_compile writes it if SOURCE_DATE_EPOCH is set.
 _CHECKED: Final = (3).to_bytes(4, "little")
 _TIMED: Final = bytes(4)
 _HEADER_BYTES: Final = 16

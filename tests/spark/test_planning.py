@@ -7,7 +7,7 @@ import pytest
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
-from tests.spark.test_topics_found import planner, simulation
+from tests.spark.test_topics_found import SERVERS, planner, simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
 from tandem_kafka.spark.batch import batch_reader  # isort: skip
@@ -22,7 +22,7 @@ LIMITED = pytest.mark.skipif(ReadMaxRows is None, reason="limits need Spark 4.2"
 
 
 def reader(**options: str) -> StreamReader:
-    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "users", **options}
+    given = {"kafka.bootstrap.servers": SERVERS, "subscribe": "users", **options}
     made = stream_reader(given, full_schema(headers=False))
     assert isinstance(made, StreamReader)
     return made
@@ -101,7 +101,7 @@ BEYOND = [
 
 
 def batch(**options: str) -> DataSourceReader:
-    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "users", **options}
+    given = {"kafka.bootstrap.servers": SERVERS, "subscribe": "users", **options}
     return batch_reader(given, full_schema(headers=False))
 
 

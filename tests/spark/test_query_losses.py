@@ -157,7 +157,7 @@ def test_losses_between_batches(
     trigger: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What is not lost is read, of other topics, too; and the query goes on."""
+    """What is left is read, also of the other topic, and the query continues."""
     queries = [stream(simulation, fail=fail) for fail in (True, False)]
     for query in queries:
         query.run(trigger, triggers=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import FetchRequest, ListOffsetsRequest
 from tests.scenarios.numbered_records import create_topic, produce
+from tests.spark.option_cases import OptionCases
 from tests.spark.query import Query, Row, columns, plan, read, source
 from tests.spark.session import SPARK, since
 from tests.spark.simulated import Stored, append, simulated
@@ -24,8 +25,8 @@ A, B, USERS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPar
 #: The time of the first record; the others follow it second by second.
 FIRST_MS = 1_600_000_000_000
 
-Case = Callable[[Simulation], None]
-CASES: dict[str, Case] = {}
+CASES: OptionCases[Simulation] = OptionCases()
+case = CASES.of
 
 
 @pytest.fixture
@@ -39,16 +40,6 @@ def simulation() -> Iterator[Simulation]:
                 value = f"{tp.topic}-{tp.partition}-{number}".encode()
                 simulation.cluster.produce(tp, value, timestamp=FIRST_MS + 1_000 * number)
         yield simulation
-
-
-def case(name: str) -> Callable[[Case], Case]:
-    """Register a function as the case of an option."""
-
-    def register(test: Case) -> Case:
-        CASES[name] = test
-        return test
-
-    return register
 
 
 def test_every_option_has_a_case() -> None:

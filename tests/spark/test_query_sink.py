@@ -16,13 +16,14 @@ from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.types import TopicPartition
+from tests.spark.option_cases import OptionCases
 from tests.spark.query import write, writer
 
 from tandem_kafka.spark import sink  # isort: skip - needs pyspark, see session
 from tandem_kafka.spark.options import SINK  # isort: skip
 
-Case = Callable[["Served"], None]
-CASES: dict[str, Case] = {}
+CASES: OptionCases[Served] = OptionCases()
+case = CASES.of
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -57,16 +58,6 @@ class Served:
 def served() -> Iterator[Served]:
     with ServedKafka() as kafka:
         yield Served(kafka)
-
-
-def case(name: str) -> Callable[[Case], Case]:
-    """Register a function as the case of an option."""
-
-    def register(test: Case) -> Case:
-        CASES[name] = test
-        return test
-
-    return register
 
 
 def test_every_option_has_a_case() -> None:

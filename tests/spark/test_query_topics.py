@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -190,6 +191,18 @@ def test_an_empty_topic_has_a_task_without_rows() -> None:
             assert tasks(servers, **given) == [[]]
 
 
+def growing_after_the_first_batch(simulation: Simulation, query: Query) -> Callable[[str], None]:
+    """A second partition gets three records, and the first one two."""
+
+    def grow(step: str) -> None:
+        if step == "end of the batch" and query.commits == 1:
+            simulation.cluster.add_partitions("orders", 2)
+            produce(simulation, TopicPartition("orders", 1), 3)
+            produce(simulation, TP, 2)
+
+    return grow
+
+
 @since(4, 2, "offsets of the batch start")
 @pytest.mark.parametrize("given", [{"subscribe": "orders"}, {"subscribePattern": "ord.*"}])
 @pytest.mark.parametrize("restarted", [False, True])
@@ -200,13 +213,7 @@ def test_new_partitions_are_read_from_their_beginning(
         create_topic(simulation, "orders", 1)
         query = Query(simulation.cluster.bootstrap(), **given)  # from latest
 
-        def grow(step: str) -> None:
-            if step == "end of the batch" and query.commits == 1:
-                simulation.cluster.add_partitions("orders", 2)
-                produce(simulation, TopicPartition("orders", 1), 3)
-                produce(simulation, TP, 2)
-
-        query.before = grow
+        query.before = growing_after_the_first_batch(simulation, query)
         for triggers in (1, 2) if restarted else (3,):
             query.run("processingTime", triggers=triggers)
         found = sorted((row["partition"], row["offset"]) for row in query.rows)
@@ -223,13 +230,7 @@ def test_a_run_to_the_end_of_now_leaves_new_partitions_to_the_next() -> None:
             servers, subscribe="orders", startingOffsets="earliest", maxOffsetsPerTrigger=2
         )
 
-        def grow(step: str) -> None:
-            if step == "end of the batch" and query.commits == 1:
-                simulation.cluster.add_partitions("orders", 2)
-                produce(simulation, TopicPartition("orders", 1), 3)
-                produce(simulation, TP, 2)
-
-        query.before = grow
+        query.before = growing_after_the_first_batch(simulation, query)
         query.run()
         assert query.counts == [2, 2]
         query.run()

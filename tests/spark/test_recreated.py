@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.spark.test_planning import LIMITED, batch, reader
@@ -17,9 +16,7 @@ from tests.spark.test_topics_found import simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
 import tandem_kafka.spark.cluster as clusters  # isort: skip
-from tandem_kafka.spark import consumers, reading  # isort: skip
 from tandem_kafka.spark.cluster import DataLossError  # isort: skip
-from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip
 from tandem_kafka.spark.stream import ReadMaxRows, StreamReader  # isort: skip
 
 __all__ = ["simulation"]
@@ -32,16 +29,8 @@ pytestmark = LIMITED
 
 
 @pytest.fixture
-def cluster(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
-    """The simulated cluster, whose topic `users` has three records; tasks read it, too."""
-
-    def connect(**options: Any) -> KafkaConsumer:
-        del options["bootstrap_servers"]
-        return simulation.consumer(**options)
-
-    monkeypatch.setattr(consumers, "KafkaConsumer", connect)
-    monkeypatch.setattr(consumers, "cache", ConsumerCache())
-    monkeypatch.setattr(reading, "_BETWEEN_LOOKUPS_MS", 0)
+def cluster(simulation: Simulation) -> Simulation:
+    """The simulated cluster, whose topic `users` has three records."""
     produce(simulation, "old", 3)
     return simulation
 

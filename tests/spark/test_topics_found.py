@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-import tandem_kafka
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
+from tests.spark.simulated import simulated
 
 from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip
 from tandem_kafka.spark.options import SourceOptions  # isort: skip
 
+#: The address of the simulated broker.
+SERVERS = "10.0.0.1:9092"
+
 
 @pytest.fixture
-def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
-    """A cluster with three topics; the driver's consumers connect to it."""
-    with Simulation("spark topics") as simulation:
+def simulation() -> Iterator[Simulation]:
+    """A cluster with three topics; the source's consumers connect to it."""
+    with simulated("spark topics") as simulation:
         topic(simulation, "orders", 2)
         topic(simulation, "orders-archive", 1)
         topic(simulation, "users", 1)
-
-        def connect(**options: Any) -> KafkaConsumer:
-            del options["bootstrap_servers"]
-            return simulation.consumer(**options)
-
-        monkeypatch.setattr(tandem_kafka, "KafkaConsumer", connect)
+        assert simulation.cluster.bootstrap() == SERVERS
         yield simulation
 
 
 def planner(**options: str) -> Cluster:
-    given = {"kafka.bootstrap.servers": "localhost:9092", **options}
+    given = {"kafka.bootstrap.servers": SERVERS, **options}
     return Cluster(SourceOptions.parse(given, streaming=True))
 
 
@@ -82,7 +78,7 @@ def test_a_pattern_may_match_a_part_of_a_name(pattern: str, expected: list[str])
             {"subscribe": "orders,ordes"},
             (
                 "subscribe: there is no ordes-0, because there is no topic ordes at "
-                "kafka.bootstrap.servers=localhost:9092; did you mean orders?"
+                "kafka.bootstrap.servers=10.0.0.1:9092; did you mean orders?"
             ),
         ),
         (

@@ -267,7 +267,7 @@ class _Run:
             time.sleep(0.02)
 
     def end(self) -> None:
-        """Wait for all records, and stop; where the batches end is a matter of time."""
+        """Wait for all records, and stop; the batches, which depend on time, count as one."""
         self._query.processAllAvailable()
         found = self._batches(self._query)
         self._query.stop()

@@ -19,7 +19,7 @@ PREFIX: Final = "parity-"
 #: The timestamp of the first record of a topic; each next one is a second later.
 BASE_MS: Final = 1_700_000_000_000
 SECOND_MS: Final = 1_000
-#: Old records stay.
+#: The timestamps are years old, and nothing may be deleted for that.
 _KEPT: Final = {"retention.ms": "-1"}
 _TIMEOUT_S: Final = 60.0
 _CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
