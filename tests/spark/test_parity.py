@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.testing.kafka import RealKafka
-from tests.spark.parity.cases import Batch, Stream, cases
+from tests.spark.parity.cases import cases
+from tests.spark.parity.dimensions import Batch, Stream
 from tests.spark.parity.page import PAGE, agree, page, recorded
 from tests.spark.parity.reasons import REASONS, reason_for
 from tests.spark.parity.topics import Topics

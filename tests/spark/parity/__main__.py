@@ -18,7 +18,8 @@ from typing import Any
 from benchmarks.spark.connector import connector_version
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.jars import chosen_version
-from tests.spark.parity.cases import Case, cases
+from tests.spark.parity.cases import cases
+from tests.spark.parity.dimensions import Case
 from tests.spark.parity.page import PAGE, agree, page, recorded, write
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from pyspark.sql.functions import count, spark_partition_id
 from pyspark.sql.functions import sum as total
 
 from tandem_kafka.errors import KafkaError
-from tests.spark.parity.cases import Batch, Case, Sink, Stream
+from tests.spark.parity.dimensions import Batch, Case, Sink, Stream
 from tests.spark.parity.topics import PREFIX, Topics, numbered
 from tests.spark.query import read
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.spark.parity.cases import LABELS, Case, cases
+from tests.spark.parity.cases import cases
+from tests.spark.parity.dimensions import LABELS, Case
 from tests.spark.parity.reasons import REASONS, reason_for
 from tests.spark.parity.topics import PREFIX
 
