@@ -10,6 +10,9 @@ import pytest
 from tests.behaviours.markers import TESTS, marked_tests
 from tests.behaviours.pages import BEHAVIOURS, DESIGNS, data, pages
 
+#: It compares a page with the sources of the package.
+pytestmark = pytest.mark.sources
+
 MARKED = marked_tests()
 SECTIONS = data("behaviours.toml")["section"]
 ROWS = data("designs.toml")["section"]

@@ -16,6 +16,9 @@ from tandem_kafka.config import Config, ConsumerOptions, option_table
 from tandem_kafka.config import typed as typed_options
 from tandem_kafka.config.option import option_of
 
+#: It compares a page with the sources of the package.
+pytestmark = pytest.mark.sources
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "options.md"
 
 #: Options that are taken in more forms than the one they are kept in.

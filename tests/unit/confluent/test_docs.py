@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.parity.confluent_differences import page
+
+#: It compares a page with the sources of the package.
+pytestmark = pytest.mark.sources
 
 
 def test_the_page_is_up_to_date() -> None:
