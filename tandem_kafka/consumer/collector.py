@@ -56,6 +56,8 @@ class Collector:
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
         self.publication = Publication()
+        #: Whether collecting calls deserializers.
+        self.deserializing = deserializers.active
         #: Leave deserialization to the iteration, which supports it for native records only.
         self.raw = False
 
@@ -71,19 +73,20 @@ class Collector:
         """
         # A partition may wait until the position has reached its read-ahead. Publishing the last
         # collection moved the position but did not wake the network thread.
-        if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
-            self._wake_network()
-        self._moved = []
+        if self._moved:
+            if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
+                self._wake_network()
+            self._moved = []
         self.publication = Publication()
         self._begin()
-        batch = ConsumerRecords()
-        room = Room(max_records, self._max_bytes)
+        batch, room = ConsumerRecords(), None
         for state in tuple(self._open):
-            if room.records <= 0:
-                break
             position = self._drop_stale(state)
             if position is not None and state.returnable:
+                room = room or Room(max_records, self._max_bytes)
                 self._collect_partition(state, position, room, batch)
+                if room.records <= 0:
+                    break
         return batch
 
     def purge(self) -> None:
@@ -112,13 +115,17 @@ class Collector:
 
     def _begin(self) -> None:
         """Finish an interrupted update of the counters, and take new chunks from the buffer."""
-        self._finish_counting()
+        if self._counting is not None:
+            self._finish_counting()
+        queue = self._buffer.queue
         # Invariant: a chunk is kept here before it is removed; see `publication`.
-        while (chunk := self._buffer.first) is not None:
-            chunks = self._open.setdefault(chunk.partition, deque())
+        while (chunk := queue.first()) is not None:
+            chunks = self._open.get(chunk.partition)
+            if chunks is None:
+                chunks = self._open[chunk.partition] = deque()
             if not chunks or chunks[-1].chunk is not chunk:
                 chunks.append(OpenedChunk(chunk))
-            self._buffer.take()
+            queue.take()
 
     # --- one partition -------------------------------------------------------------------------
 
@@ -136,9 +143,11 @@ class Collector:
             if position is not None and opened.chunk.base is state.base:
                 offset = position.offset
                 if not (opened.released and opened.ends_at(offset)):
-                    opened.forget_before(offset)
+                    if opened.taken or opened.reading:
+                        opened.forget_before(offset)
                     return position
-            self._release(opened)
+            if not opened.released:
+                self._release(opened)
             chunks.popleft()
         del self._open[state]
         return None
@@ -151,7 +160,9 @@ class Collector:
         pieces, at = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
-            if not self._must_finish_batch(state):
+            if not (self._buffer.is_full and self._has_open_batch(state)):
+                # Invariant: in a full buffer, the batch that is being handed out comes first.
+                # Otherwise many partitions could each hold a large decoded batch.
                 # Move it to the end, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
             state.consumed = Handed(base, begin, at, self.publication)
@@ -162,13 +173,9 @@ class Collector:
             self._moved.append(state)
             batch.next_offsets[state.tp] = OffsetAndMetadata(at.offset, "", at.leader_epoch)
 
-    def _must_finish_batch(self, state: AssignedPartition) -> bool:
-        """Tell whether to finish a partition's decoded batch before decoding another one.
-
-        Invariant: in a full buffer, the batch that is being handed out comes first. Otherwise many
-        partitions could each hold a large decoded batch at the same time.
-        """
-        return self._buffer.is_full and any(
+    def _has_open_batch(self, state: AssignedPartition) -> bool:
+        """Tell whether a partition holds a decoded batch that has not been handed out."""
+        return any(
             opened.reader is not None and opened.reader.open_bytes > 0
             for opened in self._open[state]
         )
@@ -197,8 +204,9 @@ class Collector:
             if len(records):
                 pieces.append(records)
             reader = opened.reader
-            if reader is None or (reader.exhausted and opened.ends_at(at.offset)):
-                self._release(opened)
+            if reader is None or (reader.exhausted and reader.next_offset <= at.offset):
+                if not opened.released:
+                    self._release(opened)
                 index += 1
             else:
                 self._recount(opened)
@@ -207,7 +215,7 @@ class Collector:
     def _read(
         self, opened: OpenedChunk, at: Position, room: Room, *, raising: bool
     ) -> tuple[Records, Position] | None:
-        """Return the next records of a chunk, and the position after them.
+        """Return the next records of a chunk as the user gets them, and the position after them.
 
         Returns:
             None if there is no room, or if an error follows that must wait until the records
@@ -217,7 +225,7 @@ class Collector:
             if opened.chunk.error is not None:
                 return self._raise_in_turn(opened, at, opened.chunk.error, raising=raising)
             found = opened.read(at.offset, room)
-            if found is None or not self._deserializers.active or self._is_raw(found[0]):
+            if found is None or not self.deserializing or self._is_raw(found[0]):
                 return found
             return self._deserialize(*found)
         except KafkaError:
@@ -247,7 +255,7 @@ class Collector:
             return [], at
         if not raising:
             return None
-        if not opened.chunk.sticky:
+        if not (opened.chunk.sticky or opened.released):
             self._release(opened)
         raise error
 
@@ -260,15 +268,14 @@ class Collector:
         therefore has a buffer of its own, or a copy (rust/src/fetch/scan.rs, `records.python`).
         """
         chunk = opened.chunk
-        if not opened.released and chunk.size_bytes != chunk.counted_bytes:
-            self._counting = (opened, self._buffer.counts_with(chunk), False)
+        if not opened.released and (size := chunk.size_bytes) != chunk.counted_bytes:
+            self._counting = opened, self._buffer.counts(chunk, size), False
             self._finish_counting()
 
     def _release(self, opened: OpenedChunk) -> None:
-        """Stop counting a chunk's memory."""
-        if not opened.released:
-            self._counting = (opened, self._buffer.counts_without(opened.chunk), True)
-            self._finish_counting()
+        """Stop counting a chunk's memory, which is counted."""
+        self._counting = opened, self._buffer.counts(opened.chunk, 0), True
+        self._finish_counting()
 
     def _finish_counting(self) -> None:
         if self._counting is None:

@@ -69,7 +69,7 @@ class Parts:
             self._reporters = Reporters(config)
             hooks.append(self._reporters)
             engine = assemble(for_network_thread(config), runtime, transport)
-            self._reporters.follow(engine.metrics)
+            self._reporters.follow(engine.metrics, engine.polls.request_attention)
             core = Core(config, runtime, callers, engine)
             core.start_network_thread()
         except BaseException:

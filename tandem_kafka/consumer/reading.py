@@ -80,9 +80,12 @@ class Reading(Owned):
         core = self._core
         held = core.enter() or await core.acquire()
         try:
-            limit = check_limit(max_records, core.config.max_poll_records)
+            limit = core.config.max_poll_records
+            if max_records is not None:
+                limit = check_limit(max_records, limit)
             deadline_ms = core.deadline_ms(timeout_ms)
-            self.iteration.end()
+            if self.iteration.runs:
+                self.iteration.end()
             self._collector.raw = False
             return self._handed(await self._poller.poll(deadline_ms, limit, held))
         finally:

@@ -19,6 +19,7 @@ from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
 from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka.config import Config
+from tandem_kafka.metrics.reader import FLUSH_MS, ReaderMeasurements
 from tandem_kafka.metrics.sensors import (
     AGES,
     CONSUMER,
@@ -37,8 +38,6 @@ Gauge = Callable[[], float]
 #: Records a measurement.
 Meter = Callable[[float], None]
 
-#: The interval at which measurements are written to the statistics.
-FLUSH_MS = 100
 #: The interval at which measurements of other origin are collected.
 COLLECT_MS = 1_000
 
@@ -58,17 +57,21 @@ class MetricChange(NamedTuple):
 class _Changes(AbstractMetricsReporter):
     """Records changes made on any thread, for the application thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.noted: deque[MetricChange] = deque()
+        self._changed = changed
 
     def init(self, metrics: Iterable[Any]) -> None:
-        self.noted.extend(MetricChange(metric, True) for metric in metrics)
+        for metric in metrics:
+            self.metric_change(metric)
 
     def metric_change(self, metric: Any) -> None:
         self.noted.append(MetricChange(metric, True))
+        self._changed()
 
     def metric_removal(self, metric: Any) -> None:
         self.noted.append(MetricChange(metric, False))
+        self._changed()
 
     def configure(self, configs: Any) -> None:
         pass
@@ -217,7 +220,16 @@ class ConsumerMetrics:
         then_ms = self._happened_ms.get(name)
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
-    def record_all(self, sensor: str, sizes: tuple[int, int, int], topic: str = "") -> None:
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is measured."""
+        return self._registry is not None
+
+    def reader(self) -> ReaderMeasurements:
+        """Return what records the measurements of poll()."""
+        return ReaderMeasurements(self)
+
+    def record_all(self, sensor: str, sizes: tuple[int, float, float], topic: str = "") -> None:
         """Record several measurements, of a topic if given: their number, sum and maximum."""
         found = self._topic_sensor(sensor, topic) if topic else self._sensors.get(sensor)
         if found is not None:
@@ -299,12 +311,12 @@ class ConsumerMetrics:
                 self.gauge(name, FETCH, f"{name} of the partition", value, _tags(tp))
         self._partitions = wanted
 
-    def note_changes(self) -> deque[MetricChange]:
+    def note_changes(self, changed: Callable[[], None]) -> deque[MetricChange]:
         """Return a queue of the present metrics and of all later changes.
 
-        The caller must empty it regularly.
+        The caller must empty it after `changed()` was called, which any thread does.
         """
-        changes = _Changes()
+        changes = _Changes(changed)
         if self._registry is not None:
             self._registry.add_reporter(changes)
         return changes.noted

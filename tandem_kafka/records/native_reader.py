@@ -97,10 +97,6 @@ def join_records(
     parts: Sequence[TakenRecords | list[ConsumerRecord]],
 ) -> MutableSequence[ConsumerRecord]:
     """Return the records of one partition for the user; see `python.py`."""
-    if all(_is_native(part) for part in parts):
+    if set(map(type, parts)) == {_native.Records}:
         return _native.Records.join(parts)
     return chain_records(parts)
-
-
-def _is_native(part: object) -> bool:
-    return type(part) is _native.Records

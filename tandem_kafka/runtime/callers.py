@@ -237,13 +237,11 @@ class Threads:
     def __init__(self, clock: Clock, driver: Driver) -> None:
         self._clock = clock
         self._driver = driver
+        #: Returns the id of the calling thread. Looked up here: gevent and eventlet replace it.
+        self.current = threading.get_ident
 
     def check(self) -> None:
         """Do nothing: any thread can wait."""
-
-    def current(self) -> int:
-        """Return the id of the calling thread."""
-        return threading.get_ident()
 
     def name(self) -> str:
         """Return the name of the calling thread."""

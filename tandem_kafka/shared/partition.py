@@ -71,7 +71,8 @@ class FetchState(enum.Enum):
 TRANSITIONS: Final = dict.fromkeys(FetchState, frozenset(FetchState) - {FetchState.INITIALIZING})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen, because it is created for each poll().
+@dataclass(slots=True, eq=False)
 class Position:
     """The next offset to return, and the leader epoch of the record before it.
 
@@ -162,6 +163,7 @@ class AssignedPartition(FetchProgress):
         "released_bytes",
         "reset_timestamp",
         "retry_at_ms",
+        "returnable",
         "slot",
         "state",
         "topic_id",
@@ -176,6 +178,8 @@ class AssignedPartition(FetchProgress):
         # Writer: the network thread.
         self.state = FetchState.INITIALIZING
         self.base: Position | None = None
+        #: Whether buffered records may be returned now.
+        self.returnable = True
         #: The topic of the base. Invariant: if it is recreated, the base is dropped first and this
         #: changes last. A reader that reads this before the position cannot mix the two topics.
         self.topic_id = NO_TOPIC_ID
@@ -226,11 +230,6 @@ class AssignedPartition(FetchProgress):
         return self.state is FetchState.FETCHING
 
     @property
-    def returnable(self) -> bool:
-        """True if buffered records may be returned now."""
-        return not (self._unconfirmed or self._withheld)
-
-    @property
     def _withheld(self) -> bool:
         return self.on_hold or self._pending_revocation or self._awaiting_callback or self._dropped
 
@@ -247,7 +246,7 @@ class AssignedPartition(FetchProgress):
     @paused.setter
     def paused(self, paused: bool) -> None:
         self._paused = paused
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def paused_by_workers(self) -> bool:
@@ -261,7 +260,7 @@ class AssignedPartition(FetchProgress):
     @paused_by_workers.setter
     def paused_by_workers(self, paused: bool) -> None:
         self._paused_by_workers = paused
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def pending_revocation(self) -> bool:
@@ -271,7 +270,7 @@ class AssignedPartition(FetchProgress):
     @pending_revocation.setter
     def pending_revocation(self, pending: bool) -> None:
         self._pending_revocation = pending
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def stop_at(self) -> int | None:
@@ -291,7 +290,7 @@ class AssignedPartition(FetchProgress):
     @awaiting_callback.setter
     def awaiting_callback(self, awaiting: bool) -> None:
         self._awaiting_callback = awaiting
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def dropped(self) -> bool:
@@ -301,7 +300,7 @@ class AssignedPartition(FetchProgress):
     @dropped.setter
     def dropped(self, dropped: bool) -> None:
         self._dropped = dropped
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def unconfirmed(self) -> bool:
@@ -311,6 +310,10 @@ class AssignedPartition(FetchProgress):
     @unconfirmed.setter
     def unconfirmed(self, unconfirmed: bool) -> None:
         self._unconfirmed = unconfirmed
+        self._note_flag()
+
+    def _note_flag(self) -> None:
+        self.returnable = not (self._unconfirmed or self._withheld)
         self._changes.note(self)
 
     @property
