@@ -55,6 +55,8 @@ class Collector:
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
+        #: Those of them whose chunks it has read to the end.
+        self._finished: list[tuple[AssignedPartition, Handed]] = []
         self.publication = Publication()
         #: Whether collecting calls deserializers.
         self.deserializing = deserializers.active
@@ -77,8 +79,9 @@ class Collector:
             if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
                 self._wake_network()
             self._moved = []
-        self.publication = Publication()
         self._begin()
+        self._finished = []
+        self.publication = Publication()
         batch, room = ConsumerRecords(), None
         for state in tuple(self._open):
             position = self._drop_stale(state)
@@ -117,6 +120,12 @@ class Collector:
         """Finish an interrupted update of the counters, and take new chunks from the buffer."""
         if self._counting is not None:
             self._finish_counting()
+        if self.publication.done:
+            # The usual case. In iteration, another object says how far the records were returned.
+            for state, handed in self._finished:
+                if state.consumed is handed:
+                    self._open.pop(state, None)
+            self._finished = []
         queue = self._buffer.queue
         # Invariant: a chunk is kept here before it is removed; see `publication`.
         while (chunk := queue.first()) is not None:
@@ -135,7 +144,10 @@ class Collector:
         Returns:
             The position, at which the next record starts; None if no chunk is left.
         """
-        chunks, position = self._open[state], state.position
+        # `state.position`, without a call.
+        chunks, position, consumed = self._open[state], state.base, state.consumed
+        if consumed is not None and consumed.base is position:
+            position = consumed.position
         if self._subscription.assigned.get(state.tp) is not state:
             position = None
         while chunks:
@@ -157,21 +169,25 @@ class Collector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
-        pieces, at = self._read_partition(state, begin, room, first=not batch)
+        pieces, at, ended = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
-            if not (self._buffer.is_full and self._has_open_batch(state)):
+            if len(self._open) > 1 and not (self._buffer.is_full and self._has_open_batch(state)):
                 # Invariant: in a full buffer, the batch that is being handed out comes first.
                 # Otherwise many partitions could each hold a large decoded batch.
                 # Move it to the end, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
-            state.consumed = Handed(base, begin, at, self.publication)
+            state.consumed = handed = Handed(base, begin, at, self.publication)
+            if ended:
+                self._finished.append((state, handed))
         elif at is not begin:
             # This skips only data that is never returned, so an interrupt cannot lose records.
             state.consumed = Consumed(base, at)
         if at.offset != begin.offset:
             self._moved.append(state)
-            batch.next_offsets[state.tp] = OffsetAndMetadata(at.offset, "", at.leader_epoch)
+            # As its constructor does, at half the cost: it is made for each poll().
+            fields = at.offset, "", at.leader_epoch
+            batch.next_offsets[state.tp] = tuple.__new__(OffsetAndMetadata, fields)
 
     def _has_open_batch(self, state: AssignedPartition) -> bool:
         """Tell whether a partition holds a decoded batch that has not been handed out."""
@@ -182,8 +198,8 @@ class Collector:
 
     def _read_partition(
         self, state: AssignedPartition, at: Position, room: Room, *, first: bool
-    ) -> tuple[list[Records], Position]:
-        """Return records of a partition, and the position after them.
+    ) -> tuple[list[Records], Position, bool]:
+        """Return records of a partition, the position after them, and whether no chunk has more.
 
         Only the first partition of a batch may raise an error.
         """
@@ -210,7 +226,7 @@ class Collector:
                 index += 1
             else:
                 self._recount(opened)
-        return pieces, at
+        return pieces, at, index == len(chunks)
 
     def _read(
         self, opened: OpenedChunk, at: Position, room: Room, *, raising: bool

@@ -59,6 +59,7 @@ class Poller:
 
     Attributes:
         interval_ms: How long a reader may wait before it polls again.
+        measured: Collects the measurements.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Poller:
         self._background = background
         self._reporters = reporters
         self._errors = RaisedErrors(core.client)
-        self._measured = core.engine.metrics.reader()
+        self.measured = core.engine.metrics.reader()
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
         self._answered: object = None
         self._event: Poll | None = None
@@ -209,18 +210,9 @@ class Poller:
         polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
         polls.polled_ms = now_ms  # also if this poll() raises
         if self._polled_ms and since_ms > 0:
-            self._measured.note_poll((since_ms, self._idle_ms))
-            if now_ms >= self._measured.due_ms:
-                self._measured.flush_due(now_ms)
+            self.measured.note_poll((since_ms, self._idle_ms))
+            if now_ms >= self.measured.due_ms:
+                self.measured.flush_due(now_ms)
         self._polled_ms, self._idle_ms = now_ms, 0
         if now_ms >= self._commits.auto_commit_ms:
             self._commits.auto_commit(now_ms)
-
-    def note_records(self, batch: ConsumerRecords) -> None:
-        """Measure records that are handed out."""
-        assigned, ends = self._core.engine.subscription.assigned, batch.next_offsets
-        for tp, records in batch.items():
-            state, end, lag = assigned.get(tp), ends.get(tp), None
-            if state is not None and end is not None and state.high_watermark >= 0:
-                lag = state.high_watermark - end.offset
-            self._measured.note_records((tp.topic, len(records), lag))

@@ -159,7 +159,13 @@ class Reading(Owned):
         self, batch: ConsumerRecords[Any, Any]
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return the last batch as the user sees it, and the publication that moves positions."""
-        self._poller.note_records(batch)
+        assigned = self._core.engine.subscription.assigned
+        for tp, end in batch.next_offsets.items():
+            if tp in batch:
+                state, lag = assigned.get(tp), None
+                if state is not None and state.high_watermark >= 0:
+                    lag = state.high_watermark - end.offset
+                self._poller.measured.note_records((tp.topic, len(batch[tp]), lag))
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)

@@ -155,9 +155,7 @@ class Holding:
     """
 
     __slots__ = ("release",)
-
-    def __init__(self, release: Callable[[], None]) -> None:
-        self.release = release
+    release: Callable[[], None]
 
 
 class OwnerLock:
@@ -179,8 +177,9 @@ class OwnerLock:
         """Return the acquired lock, or None if another thread holds it."""
         if self._green:
             green.yield_to_others()
-        lock = self._lock
-        return Holding(lock.release) if lock.acquire(False) else None
+        lock, held = self._lock, Holding()
+        held.release = lock.release
+        return held if lock.acquire(False) else None
 
     def give_up(self, held: Held, inside: Inside) -> None:
         """Release the lock for another thread.
@@ -225,7 +224,9 @@ class OwnerLock:
         if name is not None:
             self._lock = abandoned
             return name
-        return Holding(lock.release)
+        held = Holding()
+        held.release = lock.release
+        return held
 
 
 class Threads:
