@@ -17,6 +17,7 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime.callers import Held
@@ -63,6 +64,8 @@ class Reading(Owned):
         self._poller = poller
         self._collector = collector
         self._interceptors = interceptors
+        self._idle_ms = core.config.consumer_timeout_ms
+        self._endless = self._idle_ms is None or self._idle_ms < 0
         self._deserializing = deserializers.active
         #: Iteration deserializes each record when it is due, unless an interceptor comes first.
         self._loop_deserializes = deserializers.active and not interceptors.consuming
@@ -276,12 +279,6 @@ class Reading(Owned):
             if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:
                 return seen, run
 
-    @property
-    def _endless(self) -> bool:
-        timeout_ms = self._core.config.consumer_timeout_ms
-        return timeout_ms is None or timeout_ms < 0
-
     def _idle_deadline_ms(self) -> int:
         """Return when iteration ends if no record arrives."""
-        timeout_ms = self._core.config.consumer_timeout_ms
-        return self._core.deadline_ms(ENDLESS_MS if self._endless else timeout_ms)
+        return NO_DEADLINE_MS if self._endless else self._core.deadline_ms(self._idle_ms)
