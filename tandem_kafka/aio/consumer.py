@@ -152,7 +152,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             raise IllegalStateError(msg)
         self._started = True
         given, transport = self._environment
-        runtime = given or Runtime.threaded(native_waits=False)
+        runtime = given or Runtime.threaded()
         callers = Tasks(runtime.clock, runtime.driver, loop)
         parts = Parts(self._config, runtime, callers, transport)
         self._loop = FedLoop(parts.reading)
@@ -299,6 +299,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             return
         warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
         parts.core.engine.loop.stop()
+        parts.core.callers.close()
 
     def __repr__(self) -> str:
         """Show the client id and the group id."""
