@@ -186,13 +186,17 @@ class Tasks:
             self._shielded[current] = error
 
     def close(self) -> None:
-        """Release what belongs to the event loop; on any thread. Tasks may still wait."""
+        """Release what belongs to the event loop. Tasks may still wait."""
         # What waits from here on does without the bell.
         alarm, self._alarm = self._alarm, Alarm(self._loop, self._driver)
+        alarm.close()
+
+    def abandon(self) -> None:
+        """Do the same on any thread, at any time: the consumer was never closed."""
         try:
-            self._loop.call_soon_threadsafe(alarm.close)
+            self._loop.call_soon_threadsafe(self._alarm.close)
         except RuntimeError:  # the loop has been closed
-            alarm.close()
+            self._alarm.close()
 
     async def join(self, deadline_ms: int) -> bool:
         """Suspend until the network thread has ended, or the deadline."""

@@ -94,7 +94,7 @@ class Callers(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what belongs to an event loop; from any thread."""
+        """Release what belongs to an event loop; the consumer is closed."""
         ...
 
     async def join(self, deadline_ms: int) -> bool:
