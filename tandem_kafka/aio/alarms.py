@@ -132,7 +132,7 @@ class WatchedAlarm(Alarm):
                 self.close()
 
     def _rung(self) -> None:
-        # Invariant: quiet before the tasks wake up, so that a ring in between wakes them again.
+        # Invariant: quiet before the tasks continue, so that a ring in between wakes them again.
         self._bell.quiet()
         self._wake()
 
