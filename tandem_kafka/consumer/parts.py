@@ -64,7 +64,7 @@ class Parts:
             config.interceptor_classes, ClientNames(config.client_id, config.group_id)
         )
         deserializers = Deserializers(config)
-        hooks: list[Hook] = [interceptors, deserializers]
+        hooks: list[Hook] = [interceptors, deserializers, callers]
         try:
             self._reporters = Reporters(config)
             hooks.append(self._reporters)

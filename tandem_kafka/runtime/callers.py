@@ -93,6 +93,10 @@ class Callers(Protocol):
         """Wait until `ready()` or the deadline; return `ready()`."""
         ...
 
+    def close(self) -> None:
+        """Release what belongs to an event loop; the consumer is closed."""
+        ...
+
     async def join(self, deadline_ms: int) -> bool:
         """Wait until the network thread has ended; return False if the deadline passes first."""
         ...
@@ -259,6 +263,9 @@ class Threads:
     async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Block until `ready()` or the deadline."""
         return self._driver.wait(ready, deadline_ms)
+
+    def close(self) -> None:
+        """Do nothing: threads need nothing."""
 
     async def join(self, deadline_ms: int) -> bool:
         """Block until the network thread has ended, or the deadline."""

@@ -66,7 +66,7 @@ class Driver(Protocol):
     #: What waits now. A waiter adds itself before it checks its condition, so that it misses no
     #: notification.
     waiting: list[Waiter]
-    #: Wakes waiting threads without the GIL; None if the application cannot wait for it.
+    #: Wakes waiting threads and tasks without the GIL; None if the application cannot wait for it.
     bell: Bell | None
 
     @property

@@ -1,9 +1,10 @@
 //! Standing fetches: the transport repeats a fetch by itself while nothing changes.
 //!
 //! `order` decides what a response means and what is fetched next, `request` encodes it, `queue`
-//! holds what the application has not taken yet, and `bell` wakes the application. `bindings` has what
-//! Python calls.
+//! holds what the application has not taken yet, and `bell` wakes the application; `alarm` is for
+//! event loops. `bindings` has what Python calls.
 
+mod alarm;
 mod bell;
 mod bindings;
 mod counts;

@@ -81,7 +81,7 @@ class StandingOrders:
     def allowed(self, slot: FetchSlot) -> bool:
         """Tell whether the next fetch of a slot may be repeated without Python.
 
-        Tasks and green threads cannot wait for the bell, so their consumers have no orders.
+        Green threads, and tasks of some event loops, cannot wait for the bell.
         """
         return (
             self._context.bell is not None
