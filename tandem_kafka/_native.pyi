@@ -184,6 +184,7 @@ class StandingFetch:
         max_wait_ms: int,
         min_bytes: int,
         max_bytes: int,
+        read_committed: bool,
         session_id: int,
         session_epoch: int,
         rack: str,

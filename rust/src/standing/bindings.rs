@@ -31,7 +31,7 @@ impl StandingFetch {
     #[new]
     #[pyo3(signature = (
         *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
-        session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
+        read_committed, session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
     ))]
     #[allow(clippy::too_many_arguments)] // all by name
     fn new(
@@ -43,6 +43,7 @@ impl StandingFetch {
         max_wait_ms: i32,
         min_bytes: i32,
         max_bytes: i32,
+        read_committed: bool,
         session_id: i32,
         session_epoch: i32,
         rack: String,
@@ -61,7 +62,7 @@ impl StandingFetch {
                 max_wait_ms,
                 min_bytes,
                 max_bytes,
-                isolation_level: 0,
+                read_committed,
                 session_id,
                 rack,
             },
@@ -107,7 +108,7 @@ impl StandingFetch {
     #[pyo3(signature = (frame, took_ms=None))]
     fn respond(&self, py: Python<'_>, frame: &[u8], took_ms: Option<u64>) -> Option<Py<PyBytes>> {
         let options = DecodeOptions {
-            read_committed: false,
+            read_committed: self.0.order().template.read_committed,
             check_crcs: true,
             max_decompressed_batch_bytes: 1 << 30,
             max_record_headers: 1 << 20,

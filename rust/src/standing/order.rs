@@ -197,7 +197,7 @@ impl Order {
             return true;
         }
         let next = steps.iter().zip(&response.partitions).map(|(step, partition)| {
-            let behind = step.end_offset.is_some_and(|end| end != partition.high_watermark);
+            let behind = step.end_offset.is_some_and(|end| end != self.end_of_log(partition));
             if behind { i64::from(self.targets[step.index].max_bytes) } else { 0 }
         });
         let next = next.sum::<i64>().min(self.response_bytes);
@@ -206,8 +206,17 @@ impl Order {
 
     /// The most that the next response may bring for partitions that are behind.
     pub fn expected_bytes(&self) -> i64 {
-        let behind = self.targets.iter().filter(|target| target.is_behind());
+        let committed = self.template.read_committed;
+        let behind = self.targets.iter().filter(|target| target.is_behind(committed));
         behind.map(|target| i64::from(target.max_bytes)).sum::<i64>().min(self.response_bytes)
+    }
+
+    /// Where a fetch is parked: at the end of the log, or before the first open transaction.
+    fn end_of_log(&self, partition: &Partition) -> i64 {
+        match self.template.read_committed {
+            true => partition.last_stable_offset,
+            false => partition.high_watermark,
+        }
     }
 
     fn check_partition(&self, partition: &Partition) -> Option<Step> {
@@ -323,9 +332,11 @@ impl Target {
         self.progress.read_ahead.load(SeqCst) == self.offset
     }
 
-    /// True unless the end of the log was reached.
-    fn is_behind(&self) -> bool {
-        self.progress.high_watermark.load(SeqCst) != self.offset
+    /// True unless the end of what a fetch returns was reached.
+    fn is_behind(&self, read_committed: bool) -> bool {
+        let Progress { high_watermark, last_stable_offset, .. } = &*self.progress;
+        let end = if read_committed { last_stable_offset } else { high_watermark };
+        end.load(SeqCst) != self.offset
     }
 
     fn observe(&self, partition: &Partition) {

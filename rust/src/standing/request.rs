@@ -22,7 +22,7 @@ pub struct Template {
     pub max_wait_ms: i32,
     pub min_bytes: i32,
     pub max_bytes: i32,
-    pub isolation_level: i8,
+    pub read_committed: bool,
     pub session_id: i32,
     pub rack: String,
 }
@@ -65,7 +65,7 @@ fn body(out: &mut Writer, template: &Template, session_epoch: i32, wanted: &[Wan
     out.int32(template.max_wait_ms);
     out.int32(template.min_bytes);
     out.int32(template.max_bytes);
-    out.bytes.push(template.isolation_level as u8);
+    out.bytes.push(u8::from(template.read_committed));
     out.int32(template.session_id);
     out.int32(session_epoch);
     let mut topics: Vec<(&Wanted<'_>, Vec<&Wanted<'_>>)> = Vec::new();

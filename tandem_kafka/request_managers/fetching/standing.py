@@ -93,7 +93,6 @@ class StandingOrders:
             and slot.session.epoch > 0
             and len(slot.partitions) < _MANY
             and not slot.to_check
-            and not self._context.read_committed
             and not logs_requests()  # only Python can log them
             and not any(each.from_replica for each in slot.requested.values())
         )
@@ -126,6 +125,7 @@ class StandingOrders:
             max_wait_ms=wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
+            read_committed=self._context.read_committed,
             session_id=slot.session.id,
             session_epoch=slot.session.epoch,
             rack=config.client_rack,

@@ -40,6 +40,12 @@ class Answer:
     replica: int = -1
     leader: bool = False
     diverging: bool = False
+    #: How many records are in open transactions.
+    open: int = 1
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark - self.open
 
 
 class World:
@@ -48,6 +54,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
         self.version = random.randrange(7, 19)
+        self.read_committed = random.random() < 0.5
         self.session_id = random.randrange(1, 2**31)
         self.correlation_id = random.randrange(2**31)
         self.client_id = random.choice([None, "reader", "é" * 40])
@@ -129,6 +136,7 @@ class World:
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=LIMIT,
+            read_committed=self.read_committed,
             session_id=self.session_id,
             session_epoch=self.session.epoch,
             rack=self.rack,
@@ -171,7 +179,7 @@ class World:
             at = end + random.choice([0, 0, 7])  # compaction leaves gaps
         if random.random() < 0.3:
             data += batch([Rec(value=b"cut")], at)[:-2]  # truncated by the broker
-        return Answer(tp, data, end, end + random.randrange(3))
+        return Answer(tp, data, end, end + random.randrange(3), open=random.randrange(2))
 
     def answers(self) -> list[Answer]:
         tps = [tp for tp in self.states if self.random.random() < 0.6]
@@ -201,7 +209,7 @@ class World:
             partition_index=answer.tp.partition,
             error_code=answer.error,
             high_watermark=answer.high_watermark,
-            last_stable_offset=answer.high_watermark - 1,
+            last_stable_offset=answer.last_stable_offset,
             log_start_offset=3,
             aborted_transactions=None,
             preferred_read_replica=answer.replica,
@@ -234,7 +242,7 @@ class World:
             self.session.include(each.tp, self.target(each.tp))
         config = SimpleNamespace(fetch_min_bytes=1, fetch_max_bytes=LIMIT, client_rack=self.rack)
         manager: Any = SimpleNamespace(
-            _context=SimpleNamespace(config=config, read_committed=False)
+            _context=SimpleNamespace(config=config, read_committed=self.read_committed)
         )
         sent = FetchManager._message(manager, self.session.build(), WAIT_MS)
         client_id = encode_nullable(self.client_id)

@@ -36,13 +36,16 @@ class Limits:
             for each in answers
             if each.records
         }
-        behind = [each.tp for each in answers if each.records and each.end != each.high_watermark]
+        behind = [each.tp for each in answers if each.records and each.end != self._end(each)]
         expected = min(LIMIT, sum(world.asked[tp] for tp in behind))
         taken = world.buffer.held_bytes + sum(sizes.values()) + expected + self._others
         return self._passed_ms < world.lasts_ms and (
             not sizes
             or (taken < world.room and all(size < self._left(tp) for tp, size in sizes.items()))
         )
+
+    def _end(self, answer: Answer) -> int:
+        return answer.last_stable_offset if self._world.read_committed else answer.high_watermark
 
     def _kept(self, size: int, response_bytes: int) -> int:
         """What a chunk keeps alive: small records are copied out of a response."""
@@ -75,7 +78,7 @@ def play(world: World, order: Any, limits: Limits, length: int) -> int:
         for each in answers:
             state = world.states[each.tp]
             assert state.high_watermark == each.high_watermark
-            assert state.last_stable_offset == each.high_watermark - 1
+            assert state.last_stable_offset == each.last_stable_offset
             assert state.log_start_offset == 3
             assert state.read_ahead == each.end
         played += 1
