@@ -54,6 +54,10 @@ impl StandingFetch {
         lasts_ms: u64,
     ) -> Self {
         let now = Instant::now();
+        let targets: Vec<Target> = targets.into_iter().map(Target::from).collect();
+        let by_number = targets.iter().enumerate().map(|(index, target)| (target.partition, index));
+        let mut numbers: Vec<(i32, usize)> = by_number.collect();
+        numbers.sort_unstable();
         let mut order = Order {
             template: Template {
                 version,
@@ -67,7 +71,8 @@ impl StandingFetch {
                 rack,
             },
             session_epoch,
-            targets: targets.into_iter().map(Target::from).collect(),
+            targets,
+            numbers,
             order_of_moves: Vec::new(),
             largest_bytes,
             smallest_bytes,

@@ -52,6 +52,8 @@ pub struct Order {
     pub template: Template,
     pub session_epoch: i32,
     pub targets: Vec<Target>,
+    /// The numbers of the partitions, sorted, with the indices of their targets.
+    pub numbers: Vec<(i32, usize)>,
     /// The partitions that were moved, by their last requests.
     pub order_of_moves: Vec<usize>,
     pub largest_bytes: i32,
@@ -176,11 +178,10 @@ impl Order {
         }
         let mut steps: Vec<Step> = Vec::with_capacity(response.partitions.len());
         for partition in &response.partitions {
-            let step = self.check_partition(partition)?;
-            if steps.iter().any(|known| known.index == step.index) {
-                return None;
-            }
-            steps.push(step);
+            steps.push(self.check_partition(partition)?);
+        }
+        if sorted(steps.iter().map(|step| step.index)).windows(2).any(|two| two[0] == two[1]) {
+            return None;
         }
         let empty = steps.iter().all(|step| step.end_offset.is_none());
         if empty && now - self.sent < EMPTY_PAUSE { None } else { Some(steps) }
@@ -243,15 +244,16 @@ impl Order {
         usual.then_some(Step { index, end_offset: Some(end_offset), bytes })
     }
 
-    /// Few partitions have a standing fetch, so a search is fast.
     fn index_of(&self, partition: &Partition) -> Option<usize> {
-        self.targets.iter().position(|target| {
-            target.partition == partition.partition
-                && match &partition.topic {
-                    Topic::Name(name) => **name == target.topic,
-                    Topic::Id(id) => *id == target.topic_id,
-                }
-        })
+        let first = self.numbers.partition_point(|(number, _)| *number < partition.partition);
+        self.numbers[first..]
+            .iter()
+            .take_while(|(number, _)| *number == partition.partition)
+            .map(|(_, index)| *index)
+            .find(|index| match &partition.topic {
+                Topic::Name(name) => **name == self.targets[*index].topic,
+                Topic::Id(id) => *id == self.targets[*index].topic_id,
+            })
     }
 
     fn apply(
@@ -299,7 +301,8 @@ impl Order {
         let frame = self.next_request(&moved);
         self.counts.sent.add(frame.len() as u64);
         self.sent = now;
-        self.order_of_moves.retain(|index| !moved.contains(index));
+        let again = sorted(moved.iter().copied());
+        self.order_of_moves.retain(|index| again.binary_search(index).is_err());
         self.order_of_moves.extend(moved);
         Absorbed { frame, fetched, send_first: total >= FEW_BYTES }
     }
@@ -323,6 +326,12 @@ impl Order {
             .collect();
         request::frame(&self.template, self.session_epoch, &wanted)
     }
+}
+
+fn sorted(indices: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut sorted: Vec<usize> = indices.collect();
+    sorted.sort_unstable();
+    sorted
 }
 
 impl Target {

@@ -1,5 +1,7 @@
 //! Encodes a fetch of a session: the counterpart of wire/fetch_request.py, from version 7 on.
 
+use std::collections::HashMap;
+
 /// The first versions with these fields.
 const LEADER_EPOCHS: i16 = 9;
 const RACKS: i16 = 11;
@@ -69,11 +71,10 @@ fn body(out: &mut Writer, template: &Template, session_epoch: i32, wanted: &[Wan
     out.int32(template.session_id);
     out.int32(session_epoch);
     let mut topics: Vec<(&Wanted<'_>, Vec<&Wanted<'_>>)> = Vec::new();
+    let mut known: HashMap<(&str, &[u8; 16]), usize> = HashMap::new();
     for each in wanted {
-        let known = topics
-            .iter_mut()
-            .find(|(first, _)| (first.topic, first.topic_id) == (each.topic, each.topic_id));
-        match known {
+        let index = *known.entry((each.topic, each.topic_id)).or_insert(topics.len());
+        match topics.get_mut(index) {
             Some((_, partitions)) => partitions.push(each),
             None => topics.push((each, vec![each])),
         }

@@ -9,6 +9,8 @@ transport repeats. For Python, all repetitions are one request, which stays in f
               steady and settled (`allowed`)
     none      the same, but the bypass of the broker    none      the response is Python's, whose
               holds partitions                                    next fetch takes them back
+    standing  the order's time is over: a minute, or    ended     Python gets the response, and
+              a second with many partitions                     moves quiet partitions away
     standing  a usual response (`Order::check` in       standing  offsets and watermarks move, data
               rust/src/standing/order.rs)                         is queued, the application wakes
                                                                   up, the next fetch is sent
@@ -41,6 +43,7 @@ from tandem_kafka.metrics import ConsumerMetrics, Traffic
 from tandem_kafka.network.connection import logs_requests
 from tandem_kafka.network.request import Purpose, SentRequest
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetching.placement import MANY, QUIET_AFTER_MS
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
@@ -52,8 +55,8 @@ if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
 
-#: More partitions are sorted into busy and quiet ones after each response.
-_MANY: Final = 50
+#: An order of more partitions takes longer to make than it saves.
+_MOST: Final = 1_000
 #: After this time, one response is for Python, which knows the time and the memory in use.
 _LASTS_MS: Final = 60_000
 _NO_STOP: Final = 2**63 - 1
@@ -91,7 +94,7 @@ class StandingOrders:
             and slot.purpose in {Purpose.FETCH_0, Purpose.FETCH_1}
             and slot.session.open
             and slot.session.epoch > 0
-            and len(slot.partitions) < _MANY
+            and len(slot.partitions) <= _MOST
             and not slot.to_check
             and not logs_requests()  # only Python can log them
             and not any(each.from_replica for each in slot.requested.values())
@@ -136,7 +139,7 @@ class StandingOrders:
             smallest_bytes=self._sizing.first,
             largest_bytes=self._sizing.limit,
             room=config.fetch_buffer_max_bytes,
-            lasts_ms=max(0, min(_LASTS_MS, sent.usable_ms)),
+            lasts_ms=max(0, min(_lasts_ms(slot), sent.usable_ms)),
         )
         slot.reserve(0)  # the order has reserved it
         collect = partial(_collect, order, self._context.metrics, sent.traffic)
@@ -163,6 +166,11 @@ class StandingOrders:
             self._context.metadata.confirm_leader(state.tp)
         self._brought(slot, brought)
         collect()  # last: nothing else depends on the measurements
+
+
+def _lasts_ms(slot: FetchSlot) -> int:
+    """Return for how long the fetches of a slot are not Python's, who moves quiet partitions."""
+    return _LASTS_MS if len(slot.partitions) < MANY else QUIET_AFTER_MS
 
 
 def _target(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from tests.unit.request_managers.world import TOPIC_ID, World
 needs_native = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
 
 ALL = [TopicPartition("orders", number) for number in range(4)]
+MANY = [TopicPartition("orders", number) for number in range(120)]
 END = 10
 
 # --- a slot --------------------------------------------------------------------------------------
@@ -115,13 +116,19 @@ def test_an_order_that_ends_leaves_alone_what_has_gone() -> None:
 class Standing:
     """A world whose fetches may stand; the test is the transport."""
 
-    def __init__(self, *, high_watermark: int = END, **options: Any) -> None:
+    def __init__(
+        self,
+        partitions: Sequence[TopicPartition] = ALL,
+        *,
+        high_watermark: int = END,
+        **options: Any,
+    ) -> None:
         assert native is not None
-        self.world = World(leaders=(1,) * len(ALL), bell=native.Bell(), **options)
-        self.world.assign(*ALL, at=END)
+        self.world = World(leaders=(1,) * len(partitions), bell=native.Bell(), **options)
+        self.world.assign(*partitions, at=END)
         self.sent: dict[Purpose, UnsentRequest] = {}
         for number, (purpose, unsent) in enumerate(by_purpose(send(self.world)).items()):
-            tps = [tp for tp in ALL if tp.partition in requested_offsets(unsent)]
+            tps = [tp for tp in partitions if tp.partition in requested_offsets(unsent)]
             found = {tp: Found(high_watermark=high_watermark) for tp in tps}
             self.world.respond(unsent, fetch_response(found, session_id=70 + number))
             self.sent[purpose] = unsent
@@ -257,6 +264,30 @@ def test_an_order_lasts_no_longer_than_a_minute() -> None:
         found = of((0, END + number, 5))
         assert standing.respond(order, Purpose.FETCH_0, found, took_ms=600) is not None
     assert standing.respond(order, Purpose.FETCH_0, of((0, END + 99, 5)), took_ms=600) is None
+
+
+@needs_native
+def test_an_order_of_many_partitions_lasts_until_quiet_ones_may_move() -> None:
+    standing = Standing(MANY)
+    order = standing.order(Purpose.FETCH_0)
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=600) is not None
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=600) is None
+
+
+@needs_native
+def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> None:
+    standing = Standing(MANY)
+    order = standing.order(Purpose.FETCH_0)
+    found = of((0, END, 5), (2, END, 5))
+    assert standing.respond(order, Purpose.FETCH_0, found) is not None
+    fetch = standing.world.managers.fetch
+    placement, now_ms = fetch._placement, standing.world.clock.now_ms() + 1_000
+    quiet = placement._slot(1, Purpose.FETCH_QUIET)
+    placement.prepare_to_send(quiet, now_ms)
+    assert standing.standing == []
+    stayed = {ALL[0], ALL[2]}
+    assert {state.tp for state in placement.slots[1, Purpose.FETCH_0].partitions} == stayed
+    assert quiet.partitions >= {standing.world.subscription.get(tp) for tp in MANY[4:60:2]}
 
 
 @needs_native
