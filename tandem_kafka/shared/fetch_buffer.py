@@ -239,7 +239,8 @@ class FetchBuffer:
     def count(self, chunk: FetchedChunk, counts: Counts) -> None:
         """Application thread: set the counters; repeat with the same `counts` if interrupted."""
         partition = chunk.partition
-        self.queue.released_bytes = counts.released_bytes
         partition.released_bytes = counts.partition_released_bytes
+        # Invariant: after that of the partition; a standing fetch that waits for room checks both.
+        self.queue.released_bytes = counts.released_bytes
         partition.errors_taken = counts.errors_taken
         chunk.counted_bytes = counts.counted_bytes

@@ -1,4 +1,5 @@
-//! Encodes a fetch of a session: the counterpart of wire/fetch_request.py, from version 7 on.
+//! Encodes a fetch of a session: the counterpart of wire/fetch_request.py, from version 7 on. And
+//! the response that ends an order whose next fetch was not sent.
 
 use std::collections::HashMap;
 
@@ -56,6 +57,19 @@ pub fn frame(template: &Template, session_epoch: i32, wanted: &[Wanted<'_>]) -> 
     body(&mut out, template, session_epoch, wanted);
     let size = (out.bytes.len() - 4) as u32;
     out.bytes[..4].copy_from_slice(&size.to_be_bytes());
+    out.bytes
+}
+
+/// Returns a response to the last request, without data and without its length prefix.
+pub fn empty_response(template: &Template) -> Vec<u8> {
+    let mut out = Writer { bytes: Vec::new(), flexible: template.version >= FLEXIBLE };
+    out.int32(template.correlation_id);
+    out.tags();
+    out.int32(0); // not throttled
+    out.int16(0); // no error
+    out.int32(template.session_id);
+    out.count(0); // no topics
+    out.tags();
     out.bytes
 }
 

@@ -72,14 +72,14 @@ class World:
         self.sent_records: dict[TopicPartition, list[int]] = {tp: [] for tp in self.states}
         self.stop_at = dict.fromkeys(self.states, NO_STOP)
         # The limits; most histories meet one.
-        self.credit = random.choice([ROOM, 3_000_000])
+        self.limit = random.choice([ROOM, 3_000_000])
         self.room = random.choice([ROOM, 12_000_000])
         self.lasts_ms = random.choice([60_000, 1_000])
         #: What fetches on other connections may bring.
         self.buffer.queue.reserve(random.choice([0, 5_000_000]))
 
     def lift_limits(self) -> None:
-        self.credit = self.room = ROOM
+        self.limit = self.room = ROOM
         self.lasts_ms = 60_000
 
     def state(self, tp: TopicPartition) -> AssignedPartition:
@@ -100,6 +100,12 @@ class World:
         session.build()
         return session
 
+    def release(self) -> None:
+        """The application has taken everything."""
+        for state in self.states.values():
+            state.released_bytes = state.buffered_bytes
+        self.buffer.queue.released_bytes = self.buffer.added_bytes
+
     def target(self, tp: TopicPartition) -> FetchTarget:
         offset, epoch = self.states[tp].read_ahead, self.epochs[tp]
         return FetchTarget(self.ids[tp.topic], offset, epoch, self.asked[tp])
@@ -109,7 +115,7 @@ class World:
         random = self.random
         for offsets in self.sent_records.values():
             offsets.clear()
-        self.buffer.queue.released_bytes = self.buffer.added_bytes
+        self.release()
         for tp in [tp for tp in self.states if random.random() < 0.5]:
             kind = random.choice(["seek", "pause", "epoch"])
             if kind == "seek":
@@ -151,7 +157,7 @@ class World:
                     state.read_ahead,
                     self.asked[tp],
                     self.stop_at[tp],
-                    self.credit,
+                    self.limit,
                     state,
                 )
                 for tp, state in self.states.items()
