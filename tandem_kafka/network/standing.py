@@ -48,10 +48,14 @@ class StandingFetches:
 
     def refresh(self, link: Link, now_ms: int) -> None:
         """Move the times of the request in flight to those of the last repetition."""
-        if link.standing is None:
+        if link.standing is None or not link.connection.in_flight:
             return
-        repeats, sent_ms_ago = link.standing.progress()
-        if repeats == link.repeats:
+        repeats, sent_ms_ago, held_after_ms = link.standing.progress()
+        if held_after_ms is not None:
+            # Invariant: no request of an order that waits for room in the buffer is overdue. The
+            # last response seems to have arrived just now, and Python gets it if the order ends.
+            sent_ms_ago = held_after_ms
+        elif repeats == link.repeats:
             return
         link.repeats = repeats
         link.connection.repeated(now_ms - sent_ms_ago)

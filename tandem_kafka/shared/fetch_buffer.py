@@ -47,8 +47,8 @@ class FetchedChunk:
         return CHUNK_BYTES + self.reader.size_bytes if self.reader is not None else 0
 
 
-#: New values for the counters of the application thread: `released_bytes` of the queue and of the
-#: partition, its `errors_taken`, and `counted_bytes` of the chunk.
+#: New values for the counters of the application thread: `released_bytes` of the partition and of
+#: the queue, `errors_taken` of the partition, and `counted_bytes` of the chunk.
 Counts = tuple[int, int, int, int]
 
 
@@ -204,8 +204,8 @@ class FetchBuffer:
         partition, freed = chunk.partition, chunk.counted_bytes - size
         errors = 1 if chunk.error is not None and not size else 0
         return (
-            self.queue.released_bytes + freed,
             partition.released_bytes + freed,
+            self.queue.released_bytes + freed,
             partition.errors_taken + errors,
             size,
         )
@@ -213,9 +213,10 @@ class FetchBuffer:
     def count(self, chunk: FetchedChunk, counts: Counts) -> None:
         """Application thread: set the counters; repeat with the same `counts` if interrupted."""
         partition = chunk.partition
+        # Invariant: the partition first; a standing fetch that waits for room checks both.
         (
-            self.queue.released_bytes,
             partition.released_bytes,
+            self.queue.released_bytes,
             partition.errors_taken,
             chunk.counted_bytes,
         ) = counts

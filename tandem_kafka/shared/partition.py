@@ -26,7 +26,7 @@ from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Topic
 
 
 class PythonFetchProgress:
-    """Implements the native `FetchProgress` in Python. Writer: the network thread.
+    """Implements the native `FetchProgress` in Python. Writer, unless noted: the network thread.
 
     Attributes:
         high_watermark: Of the last response.
@@ -34,6 +34,7 @@ class PythonFetchProgress:
         log_start_offset: Of the last response.
         read_ahead: The offset of the next fetch.
         buffered_bytes: The bytes that were ever fetched.
+        released_bytes: The bytes that were ever released. Writer: the application thread.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class PythonFetchProgress:
         "last_stable_offset",
         "log_start_offset",
         "read_ahead",
+        "released_bytes",
     )
 
     def __init__(self, *_arguments: Any) -> None:
@@ -50,6 +52,7 @@ class PythonFetchProgress:
         self.log_start_offset = UNKNOWN_OFFSET
         self.read_ahead = UNKNOWN_OFFSET
         self.buffered_bytes = 0
+        self.released_bytes = 0
 
 
 if TYPE_CHECKING or native is None:  # noqa: SIM108 - a type checker sees a class
@@ -160,7 +163,6 @@ class AssignedPartition(FetchProgress):
         "leader_id",
         "out_of_range_at",
         "preferred_replica",
-        "released_bytes",
         "reset_timestamp",
         "retry_at_ms",
         "returnable",
@@ -206,7 +208,6 @@ class AssignedPartition(FetchProgress):
         self._stop_at: int | None = None
         # Writer: the application thread.
         self.consumed: ConsumedFrom | None = None
-        self.released_bytes = 0
         self.errors_taken = 0
 
     def __repr__(self) -> str:

@@ -119,10 +119,8 @@ def test_iteration_profits_alike() -> None:
         assert repeats(reader) > 10
 
 
-@pytest.mark.parametrize(
-    "options", [{"isolation_level": "read_committed"}, {"enable_incremental_fetch_sessions": False}]
-)
-def test_what_only_python_can_decide_is_not_repeated(options: dict[str, Any]) -> None:
+def test_nothing_is_repeated_without_a_session() -> None:
+    options = {"enable_incremental_fetch_sessions": False}
     with ServedKafka() as loopback, assigned(loopback, **options) as reader:
         end = RECORDS + 10 * STEP
         assert trickle(loopback, reader, RECORDS, end) == numbers(RECORDS, end)

@@ -17,4 +17,4 @@ pub use crate::standing::bell::Bell;
 pub use crate::standing::bindings::StandingFetch;
 pub use crate::standing::order::{Absorbed, Standing};
 pub use crate::standing::progress::FetchProgress;
-pub use crate::standing::queue::ChunkQueue;
+pub use crate::standing::queue::{ChunkQueue, Shared};

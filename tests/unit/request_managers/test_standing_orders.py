@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from tests.unit.request_managers.world import TOPIC_ID, World
 needs_native = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
 
 ALL = [TopicPartition("orders", number) for number in range(4)]
+MANY = [TopicPartition("orders", number) for number in range(120)]
 END = 10
 
 # --- a slot --------------------------------------------------------------------------------------
@@ -115,13 +116,19 @@ def test_an_order_that_ends_leaves_alone_what_has_gone() -> None:
 class Standing:
     """A world whose fetches may stand; the test is the transport."""
 
-    def __init__(self, *, high_watermark: int = END, **options: Any) -> None:
+    def __init__(
+        self,
+        partitions: Sequence[TopicPartition] = ALL,
+        *,
+        high_watermark: int = END,
+        **options: Any,
+    ) -> None:
         assert native is not None
-        self.world = World(leaders=(1,) * len(ALL), bell=native.Bell(), **options)
-        self.world.assign(*ALL, at=END)
+        self.world = World(leaders=(1,) * len(partitions), bell=native.Bell(), **options)
+        self.world.assign(*partitions, at=END)
         self.sent: dict[Purpose, UnsentRequest] = {}
         for number, (purpose, unsent) in enumerate(by_purpose(send(self.world)).items()):
-            tps = [tp for tp in ALL if tp.partition in requested_offsets(unsent)]
+            tps = [tp for tp in partitions if tp.partition in requested_offsets(unsent)]
             found = {tp: Found(high_watermark=high_watermark) for tp in tps}
             self.world.respond(unsent, fetch_response(found, session_id=70 + number))
             self.sent[purpose] = unsent
@@ -260,6 +267,30 @@ def test_an_order_lasts_no_longer_than_a_minute() -> None:
 
 
 @needs_native
+def test_an_order_of_many_partitions_lasts_until_quiet_ones_may_move() -> None:
+    standing = Standing(MANY)
+    order = standing.order(Purpose.FETCH_0)
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=600) is not None
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=600) is None
+
+
+@needs_native
+def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> None:
+    standing = Standing(MANY)
+    order = standing.order(Purpose.FETCH_0)
+    found = of((0, END, 5), (2, END, 5))
+    assert standing.respond(order, Purpose.FETCH_0, found) is not None
+    fetch = standing.world.managers.fetch
+    placement, now_ms = fetch._placement, standing.world.clock.now_ms() + 1_000
+    quiet = placement._slot(1, Purpose.FETCH_QUIET)
+    placement.prepare_to_send(quiet, now_ms)
+    assert standing.standing == []
+    stayed = {ALL[0], ALL[2]}
+    assert {state.tp for state in placement.slots[1, Purpose.FETCH_0].partitions} == stayed
+    assert quiet.partitions >= {standing.world.subscription.get(tp) for tp in MANY[4:60:2]}
+
+
+@needs_native
 def test_a_seek_in_between_wins() -> None:
     """The order would end before; it does not move a position that is not its own either."""
     standing = Standing()
@@ -285,6 +316,8 @@ def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
 # --- the buffer ----------------------------------------------------------------------------------
 
 ROOM = 100_000
+#: The next request, if an order holds it.
+HELD = b""
 SMALL = {"fetch_buffer_max_bytes": ROOM, "max_partition_fetch_bytes": 1_000}
 
 
@@ -324,9 +357,9 @@ def test_what_another_order_may_bring_is_reserved() -> None:
     assert all(orders)
     assert standing.world.buffer.reserved_bytes >= 2 * 30_000
     found = of((0, END, 55_000))
-    assert standing.respond(orders[0], Purpose.FETCH_0, found) is None
-    assert standing.respond(orders[1], Purpose.FETCH_1, of((1, END, 55_000))) is not None, (
-        "the first order has ended and reserves nothing"
+    assert standing.respond(orders[0], Purpose.FETCH_0, found) == HELD
+    assert standing.respond(orders[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {None, HELD}, (
+        "the first order holds its request and reserves nothing"
     )
 
 
@@ -336,7 +369,10 @@ def test_what_python_reserves_later_counts_for_an_order() -> None:
     order = standing.order(Purpose.FETCH_0)
     slots = standing.world.managers.fetch._placement.slots
     slots[1, Purpose.FETCH_1].reserve(standing.world.config.fetch_buffer_max_bytes)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) == HELD
+    assert order.resume(0) is None
+    slots[1, Purpose.FETCH_1].reserve(0)
+    assert order.resume(0)
 
 
 @needs_native
