@@ -275,6 +275,12 @@ class BrokerConnection:
         sent.deadline_ms += sent_ms - sent.sent_ms
         sent.sent_ms = self.last_response_ms = sent_ms
 
+    def log_repeated(self, latency_ms: int) -> None:
+        """Log that the transport has received a response and repeated the request."""
+        if self._in_flight:
+            self._log(self._in_flight[0], "response after %d ms", latency_ms)
+            self._log(self._in_flight[0], "sent")
+
     def encode_keep_alive(self, message: Any) -> tuple[bytes, int]:
         """Return the frame and version of a request that the transport numbers and sends."""
         version = self._version_of(message)

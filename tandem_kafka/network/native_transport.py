@@ -23,6 +23,7 @@ from tandem_kafka.network.tls_files import TlsFiles
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
+    FetchRepeated,
     FrameReceived,
     KeepAliveResponse,
     ServerAddress,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _OPENED: Final = 0
 _FRAME: Final = 1
 _KEPT_ALIVE: Final = 5
+_REPEATED: Final = 7
 
 
 class UnsupportedTlsError(TlsAuthenticationError):
@@ -133,6 +135,8 @@ def _event(kind: int, connection: int, what: Any) -> TransportEvent:
         return FrameReceived(connection, memoryview(what), what.elsewhere)
     if kind == _KEPT_ALIVE:
         return KeepAliveResponse(connection, memoryview(what))
+    if kind == _REPEATED:
+        return FetchRepeated(connection, what)
     if kind == _OPENED:
         return ConnectionOpened(connection)
     return ConnectionClosed(connection, _CLOSED_BY[kind](what))

@@ -38,6 +38,7 @@ from tandem_kafka.network.standing import StandingFetches
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
+    FetchRepeated,
     FrameReceived,
     KeepAliveResponse,
     ServerAddress,
@@ -220,6 +221,8 @@ class ConnectionPool:
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
             self._handle_closed(link, event.error)
+        elif isinstance(event, FetchRepeated):
+            link.connection.log_repeated(event.latency_ms)
         elif isinstance(event, KeepAliveResponse):
             self._handle_keep_alive(link, event.frame)
             return True

@@ -51,14 +51,13 @@ class StandingFetches:
         if link.standing is None or not link.connection.in_flight:
             return
         repeats, sent_ms_ago, held_after_ms = link.standing.progress()
-        if held_after_ms is not None:
-            # Invariant: no request of an order that waits for room in the buffer is overdue. The
-            # last response seems to have arrived just now, and Python gets it if the order ends.
-            sent_ms_ago = held_after_ms
-        elif repeats == link.repeats:
+        if repeats == link.repeats and held_after_ms is None:
             return
-        link.repeats = repeats
-        link.connection.repeated(now_ms - sent_ms_ago)
         link.suspected = link.watched = False
-        # The transport returns a late response, so these were on time.
-        self._state_of(link.node).responded(link.key[1], 0, 0, now_ms)
+        if repeats != link.repeats:
+            link.repeats = repeats
+            # The transport returns a late response, so these were on time.
+            self._state_of(link.node).responded(link.key[1], 0, 0, now_ms)
+        # Invariant: no request of an order that waits for room in the buffer is overdue. Its last
+        # response seems to have arrived just now, and Python gets it if the order ends.
+        link.connection.repeated(now_ms - (sent_ms_ago if held_after_ms is None else held_after_ms))

@@ -76,7 +76,22 @@ class KeepAliveResponse:
     frame: memoryview
 
 
-TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeepAliveResponse
+@dataclass(frozen=True, slots=True)
+class FetchRepeated:
+    """A standing fetch was repeated, if its requests are logged.
+
+    Attributes:
+        connection: Number of the connection.
+        latency_ms: How long the response took after which it was repeated.
+    """
+
+    connection: int
+    latency_ms: int
+
+
+TransportEvent = (
+    ConnectionOpened | FrameReceived | ConnectionClosed | KeepAliveResponse | FetchRepeated
+)
 
 
 class Transport(Protocol):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -127,13 +128,19 @@ def test_nothing_is_repeated_without_a_session() -> None:
         assert repeats(reader) == 0
 
 
-def test_at_debug_each_request_is_logged_and_so_none_is_repeated(
+def test_at_debug_each_request_is_logged_also_a_repeated_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="tandem_kafka.network.connection")
     with ServedKafka() as loopback, assigned(loopback) as reader:
-        trickle(loopback, reader, RECORDS, RECORDS + 5 * STEP)
-        assert repeats(reader) == 0
+        trickle(loopback, reader, RECORDS, RECORDS + 20 * STEP)
+        repeated = repeats(reader)
+    assert repeated > 10
+    fetches = [line for line in caplog.messages if ": FetchRequest v" in line]
+    ends = Counter(
+        re.sub(r".*request \d+: (response|no response|sent).*", r"\1", x) for x in fetches
+    )
+    assert ends["sent"] == ends["response"] + ends["no response"] > repeated
 
 
 def test_a_wakeup_ends_a_wait_in_native_code() -> None:

@@ -33,7 +33,7 @@ impl StandingFetch {
     #[new]
     #[pyo3(signature = (
         *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
-        read_committed, session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
+        read_committed, session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms, reports
     ))]
     #[allow(clippy::too_many_arguments)] // all by name
     fn new(
@@ -54,6 +54,7 @@ impl StandingFetch {
         largest_bytes: i32,
         room: i64,
         lasts_ms: u64,
+        reports: bool,
     ) -> Self {
         let now = Instant::now();
         let targets: Vec<Target> = targets.into_iter().map(Target::from).collect();
@@ -82,6 +83,8 @@ impl StandingFetch {
             room,
             expected: 0,
             held: None,
+            reports,
+            took: Duration::ZERO,
             until: now + Duration::from_millis(lasts_ms),
             late: Duration::from_millis(max_wait_ms.max(0) as u64) + LATE,
             sent: now,

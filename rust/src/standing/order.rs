@@ -67,12 +67,16 @@ pub struct Order {
     /// The expected size of the response in flight, which the queue counts as reserved.
     pub expected: i64,
     pub held: Option<Held>,
+    /// Whether Python logs each repetition.
+    pub reports: bool,
     pub until: Instant,
     /// A response that takes longer is late.
     pub late: Duration,
     /// When the last request was sent; if the next one is held, when the last response arrived.
     pub sent: Instant,
     pub repeats: u64,
+    /// How long the response before the last repetition took.
+    pub took: Duration,
     pub ended: bool,
     pub counts: Counts,
 }
@@ -159,6 +163,7 @@ impl Standing {
         order.counts.sent.add(frame.len() as u64);
         order.repeats += 1;
         order.sent = now;
+        order.took = after.took;
         self.queue.count(after.received, frame.len());
         let expected = order.expected_bytes();
         self.expect(order, expected);
@@ -184,6 +189,12 @@ impl Standing {
 
     pub fn version(&self) -> i16 {
         self.order().template.version
+    }
+
+    /// How long the last response took if Python logs each repetition.
+    pub fn report(&self) -> Option<Duration> {
+        let order = self.order();
+        order.reports.then_some(order.took)
     }
 
     /// When a held order ends in any case.

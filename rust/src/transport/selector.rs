@@ -33,6 +33,7 @@ const TLS_FAILED: u8 = 3;
 const INVALID_FRAME: u8 = 4;
 const KEPT_ALIVE: u8 = 5;
 const TLS_UNSUPPORTED: u8 = 6;
+const REPEATED: u8 = 7;
 
 const LENGTH_PREFIX: usize = 4;
 
@@ -46,6 +47,8 @@ enum Outcome {
     Frame(usize, Frame),
     KeptAlive(usize, Frame),
     Closed(usize, Failure),
+    /// An order has repeated a fetch, after a response that took so long.
+    Repeated(usize, Duration),
 }
 
 /// Connections by number, and their frames. Only the network thread calls methods, except `wakeup`.
@@ -113,6 +116,8 @@ impl Selector {
             for (_, connection, standing) in held {
                 if let Some(frame) = standing.resume(room, now) {
                     self.send_now(connection, frame);
+                    outcomes
+                        .extend(standing.report().map(|took| Outcome::Repeated(connection, took)));
                     (room, changed) = (false, true); // there is less room for the others
                 } else if let Some((frame, size)) = standing.hand_over() {
                     self.orders().remove(&connection);
@@ -169,8 +174,7 @@ impl Selector {
                     match standing.absorb(response, size, &self.options, Instant::now()) {
                         Err(response) => Ok(response),
                         Ok(absorbed) => {
-                            self.repeat(connection, &standing, absorbed);
-                            return None;
+                            return self.repeat(connection, &standing, absorbed);
                         }
                     }
                 }
@@ -183,8 +187,14 @@ impl Selector {
         Some(Outcome::Frame(connection, Frame::fetch(bytes, block_bytes, decoded)))
     }
 
-    fn repeat(&self, connection: usize, standing: &Arc<Standing>, absorbed: Absorbed) {
+    fn repeat(
+        &self,
+        connection: usize,
+        standing: &Arc<Standing>,
+        absorbed: Absorbed,
+    ) -> Option<Outcome> {
         let Absorbed { mut frame, fetched, send_first } = absorbed;
+        let report = if frame.is_some() { standing.report() } else { None };
         if send_first && let Some(frame) = frame.take() {
             self.send_now(connection, frame);
         }
@@ -192,6 +202,7 @@ impl Selector {
         if let Some(frame) = frame {
             self.send_now(connection, frame);
         }
+        report.map(|took| Outcome::Repeated(connection, took))
     }
 
     fn send_now(&self, connection: usize, frame: Vec<u8>) {
@@ -226,6 +237,9 @@ fn tuple<'py>(py: Python<'py>, outcomes: Outcome) -> PyResult<Bound<'py, PyTuple
         Outcome::Frame(connection, frame) => (FRAME, connection, Bound::new(py, frame)?.into_any()),
         Outcome::KeptAlive(connection, frame) => {
             (KEPT_ALIVE, connection, Bound::new(py, frame)?.into_any())
+        }
+        Outcome::Repeated(connection, took) => {
+            (REPEATED, connection, (took.as_millis() as u64).into_pyobject(py)?.into_any())
         }
         Outcome::Closed(connection, Failure::Lost(why)) => (LOST, connection, text(&why)),
         Outcome::Closed(connection, Failure::Tls(why)) => (TLS_FAILED, connection, text(&why)),

@@ -113,7 +113,6 @@ class StandingOrders:
             and slot.session.epoch > 0
             and len(slot.partitions) <= _MOST
             and not slot.to_check
-            and not logs_requests()  # only Python can log them
         )
 
     def make(
@@ -155,6 +154,7 @@ class StandingOrders:
             largest_bytes=self._sizing.limit,
             room=config.fetch_buffer_max_bytes,
             lasts_ms=max(0, min(_lasts_ms(slot), sent.usable_ms, self._lease_ms(requested))),
+            reports=logs_requests(),
         )
         slot.reserve(0)  # the order has reserved it
         collect = partial(_collect, order, self._context.metrics, sent.traffic)

@@ -166,6 +166,7 @@ class World:
             largest_bytes=self.sizing.limit,
             room=self.room,
             lasts_ms=self.lasts_ms,
+            reports=False,
         )
 
     # --- responses -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tandem_kafka.request_managers.fetching.response_handler import RequestedPar
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.fetch_request import HIGHEST_VERSION
 from tests.unit.records.making import GZIP, Rec, batch
@@ -267,6 +267,16 @@ def test_an_order_lasts_no_longer_than_a_minute() -> None:
 
 
 @needs_native
+def test_an_order_lasts_no_longer_than_the_lease_of_a_replica() -> None:
+    standing = Standing()
+    lease_ms = standing.world.clock.now_ms() + 1_000
+    standing.world.subscription.get(ALL[2]).preferred_replica = PreferredReplica(1, lease_ms)
+    order = standing.order(Purpose.FETCH_0)
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=200) is None
+
+
+@needs_native
 def test_an_order_of_many_partitions_lasts_until_quiet_ones_may_move() -> None:
     standing = Standing(MANY)
     order = standing.order(Purpose.FETCH_0)
@@ -361,6 +371,33 @@ def test_what_another_order_may_bring_is_reserved() -> None:
     assert standing.respond(orders[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {None, HELD}, (
         "the first order holds its request and reserves nothing"
     )
+
+
+@needs_native
+def test_an_order_that_ends_while_it_holds_its_request_leaves_nothing_in_flight() -> None:
+    standing = Standing(**SMALL)
+    world = standing.world
+    order = standing.order(Purpose.FETCH_0)
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END, ROOM))) == HELD
+    assert order.hand_over() is None
+    world.subscription.get(ALL[2]).paused = True
+    world.managers.fetch.end_changed_orders()
+    slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
+    epoch = slot.session.epoch
+    frame, _ = order.hand_over()
+    empty = fetch_response({}, session_id=70)
+    assert frame == (7).to_bytes(4, "big") + b"\0" + empty.encode(version=HIGHEST_VERSION)
+    world.respond(standing.sent[Purpose.FETCH_0], empty)
+    assert slot.session.epoch == epoch + 1
+    assert world.buffer.reserved_bytes == 0
+    (chunk,) = chunks(world)
+    assert chunk.reader is not None
+    assert [record.offset for record in chunk.reader.take(9)] == [END]
+    world.buffer.queue.released_bytes = world.buffer.added_bytes
+    chunk.partition.released_bytes = chunk.partition.buffered_bytes
+    request = by_purpose(send(world, after_ms=1_000))[Purpose.FETCH_0]
+    assert requested_offsets(request) == {0: END + 1}
+    assert forgotten(request) == [2]
 
 
 @needs_native
