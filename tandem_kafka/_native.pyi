@@ -97,8 +97,7 @@ def deserialize(
     records: Records,
     key: tuple[Callable[..., Any], bool] | None,
     value: tuple[Callable[..., Any], bool] | None,
-    done: list[ConsumerRecord],
-) -> tuple[str, Exception] | None: ...
+) -> tuple[Records, tuple[str, Exception] | None]: ...
 def decode_fetch_response(
     frame: Buffer, version: int
 ) -> tuple[int, int, int, tuple[tuple[Any, ...], ...], tuple[tuple[Any, ...], ...]]: ...

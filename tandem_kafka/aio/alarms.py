@@ -149,7 +149,7 @@ class WatchedAlarm(Alarm):
 
 
 def alarm_for(loop: asyncio.AbstractEventLoop, driver: Driver) -> Alarm:
-    """Return the alarm of a new consumer; the driver keeps its bell only if the loop can watch it."""
+    """Return a new alarm; the driver keeps its bell only if the event loop can watch it."""
     if driver.bell is not None:
         with suppress(NotImplementedError, OSError):
             return WatchedAlarm(loop, driver, driver.bell)

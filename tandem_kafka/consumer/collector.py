@@ -10,7 +10,7 @@ the position, so that records of an interrupted poll() are collected again.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.opened import OpenedChunk, Room
@@ -25,7 +25,7 @@ from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 #: Records as a reader returns them, or deserialized records.
-Records = TakenRecords | list[ConsumerRecord]
+Records = TakenRecords | MutableSequence[ConsumerRecord]
 
 
 class Collector:
@@ -255,11 +255,10 @@ class Collector:
 
     def _deserialize(self, records: TakenRecords, after: Position) -> tuple[Records, Position]:
         """Deserialize up to the first failure; raise it only if no record precedes it."""
-        done: list[ConsumerRecord] = []
-        error = self._deserializers.apply(records, done)
+        done, error = self._deserializers.apply(records)
         if error is None:
             return done, after
-        if not done:
+        if not len(done):
             raise error
         return done, Position(error.offset, done[-1].leader_epoch)
 

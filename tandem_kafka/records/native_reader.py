@@ -94,7 +94,7 @@ def open_reader(
 
 
 def join_records(
-    parts: Sequence[TakenRecords | list[ConsumerRecord]],
+    parts: Sequence[TakenRecords | MutableSequence[ConsumerRecord]],
 ) -> MutableSequence[ConsumerRecord]:
     """Return the records of one partition for the user; see `python.py`."""
     if set(map(type, parts)) == {_native.Records}:

@@ -42,7 +42,7 @@ def open_reader(
 
 
 def chain_records(
-    parts: Sequence[TakenRecords | list[ConsumerRecord]],
+    parts: Sequence[TakenRecords | MutableSequence[ConsumerRecord]],
 ) -> MutableSequence[ConsumerRecord]:
     """Return the records of one partition for the user, as a list.
 

@@ -202,7 +202,7 @@ def test_the_arguments_of_a_deserializer() -> None:
         reading = Reading(A, **options)
         reading.fetched(A, 0, data=data)
         found = reading.collect()[A]
-        assert type(found) is list
+        assert isinstance(found, list)
         assert [(record.key, record.value) for record in found] == expected
         assert {type(record) for record in found} == {ConsumerRecord}
         assert [each.serialized_key_size for each in found] == [1, -1]
