@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import TopicPartition
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaConfigurationError
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from tandem_kafka.config.deprecation import warn_deprecated
+from tandem_kafka.dataclass import dataclass
 
 ResetKind = Literal["earliest", "latest", "none", "by_duration"]
 

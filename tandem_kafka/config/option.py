@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, field
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check
 from tandem_kafka.config.shown import show
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import InvalidOptionError
 from tandem_kafka.logs import client_logger
 

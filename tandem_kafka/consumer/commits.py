@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 from uuid import UUID
@@ -13,6 +12,7 @@ from uuid import UUID
 from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.interceptors import Interceptors
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tandem_kafka.shared.topic_troubles import TopicTrouble

@@ -9,9 +9,9 @@ instrumentations that label spans with the cluster; `_client._conns`, readiness 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, Node, TopicPartition
 
 

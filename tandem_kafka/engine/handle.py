@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.types import (
     ClusterSnapshot,

@@ -6,8 +6,7 @@ Rebalance events are numbered, and `CallbackCompleted` repeats the number. An ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.metrics import Traffic
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState

@@ -6,10 +6,11 @@ import base64
 import ipaddress
 import socket
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import urlsplit
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.oidc.echoes import readable, spellings
 from tandem_kafka.network.secret import Secret

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.metrics import Traffic
 from tandem_kafka.types import Node

@@ -9,12 +9,12 @@ connections from then on. Otherwise, the error of OpenSSL is reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.channel import describe
 from tandem_kafka.network.native_transport import NativeTransport, UnsupportedTlsError
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import (
@@ -22,6 +22,7 @@ from tandem_kafka.network.transport import (
     ConnectionOpened,
     ServerAddress,
     TransportEvent,
+    describe,
 )
 
 if TYPE_CHECKING:

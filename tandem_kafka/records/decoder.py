@@ -8,10 +8,10 @@ decodes one batch at a time when records are taken; the native one may decode on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import UNKNOWN_OFFSET, ConsumerRecord, Node
 
 if TYPE_CHECKING:

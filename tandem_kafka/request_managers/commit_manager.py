@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from kafka.errors import IllegalGenerationError, UnknownMemberIdError
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import (
     CommitDuringRebalanceError,
     CommitFailedError,

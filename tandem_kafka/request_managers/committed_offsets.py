@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger

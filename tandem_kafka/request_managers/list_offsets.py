@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import TopicAuthorizationFailedError, TopicsDeniedError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger

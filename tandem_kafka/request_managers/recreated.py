@@ -10,9 +10,9 @@ response must have the same new id. Until then, the partition is not fetched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import OffsetOutOfRangeError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext

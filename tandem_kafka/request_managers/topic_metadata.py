@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import TopicAuthorizationFailedError, TopicsDeniedError, for_code
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
 from tandem_kafka.network.backoff import FOREVER_MS

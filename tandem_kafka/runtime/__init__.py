@@ -10,9 +10,10 @@ one thread, deterministically, from a seed. Libraries on top of this package use
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime.clock import Clock, MonotonicClock, Stopwatch, sleep_ms
 from tandem_kafka.runtime.driver import Driver, Loop, ThreadDriver, Waiter, new_lock
 

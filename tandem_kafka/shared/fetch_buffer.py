@@ -8,9 +8,10 @@ receive, in the same order.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, Protocol
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition, Position

@@ -17,9 +17,9 @@ data that was fetched for an old base is recognised and dropped.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.state_machine import check_transition
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition

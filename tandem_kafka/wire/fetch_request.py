@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 from uuid import UUID
+
+from tandem_kafka.dataclass import dataclass
 
 HIGHEST_VERSION: Final = 18
 #: From this version on, topic ids replace names (KIP-516).

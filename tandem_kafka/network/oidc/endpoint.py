@@ -8,10 +8,10 @@ import json
 import ssl
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaConfigurationError, SaslAuthenticationFailedError
 from tandem_kafka.network.oidc.echoes import readable
 from tandem_kafka.network.oidc.exchange import LimitedConnection, TimeLimit

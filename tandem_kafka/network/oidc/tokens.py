@@ -6,11 +6,11 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tandem_kafka.config import Config
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError, reason_of
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc.assertion import assertion

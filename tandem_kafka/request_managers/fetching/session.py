@@ -8,9 +8,9 @@ is always correct.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.errors import for_code
 from tandem_kafka.logs import client_logger
 from tandem_kafka.types import TopicPartition

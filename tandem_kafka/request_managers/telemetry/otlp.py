@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.wire.varints import encode_varint
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tandem_kafka.dataclass import dataclass
 from tandem_kafka.types import TopicPartition
 
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
