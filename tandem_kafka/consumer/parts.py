@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
@@ -29,17 +30,22 @@ from tandem_kafka.runtime.callers import Callers
 _numbers = itertools.count(1)
 
 
-def named_client(config: Config) -> tuple[Config, dict[str, Any]]:
-    """Return the options, and the same by name as the user gave them.
+def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
+    """Return the options, and a function that returns the same by name as the user gave them.
 
     If no `client_id` was given, both have a generated one.
     """
-    written: dict[str, Any] = config.by_name()
     if config.client_id is not None:
-        return config, written
+        return config, config.by_name
     suffix = config.group_instance_id or str(next(_numbers))
     parts = ["consumer", config.group_id, suffix]
-    written["client_id"] = client_id = "-".join(filter(None, parts))
+    client_id = "-".join(filter(None, parts))
+
+    def written() -> dict[str, Any]:
+        shown = config.by_name()
+        shown["client_id"] = client_id
+        return shown
+
     return dataclasses.replace(config, client_id=client_id), written
 
 

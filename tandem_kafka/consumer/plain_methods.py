@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
 from tandem_kafka.consumer.diagnosis import diagnose
-from tandem_kafka.consumer.health import Health, health_of
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from tandem_kafka.consumer.health import Health
 
 
 class PlainMethods(Owned):
@@ -21,7 +24,7 @@ class PlainMethods(Owned):
     """
 
     _positions: Positions
-    _written: dict[str, Any]
+    _written: Callable[[], dict[str, Any]]
     _release_known = False
 
     def subscription(self) -> set[str] | None:
@@ -169,6 +172,8 @@ class PlainMethods(Owned):
 
         Any thread may call this, also while another one is inside ``poll()``. It never waits.
         """
+        from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
+
         return health_of(self._core)
 
     def diagnose(self) -> str:
@@ -204,5 +209,9 @@ class PlainMethods(Owned):
             release = self._core.engine.release()
             if release is not None:
                 self._release_known = True
-                self._written["api_version"] = release
-        return self._written
+                self._options["api_version"] = release
+        return self._options
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        return self._written()

@@ -18,14 +18,18 @@ from tandem_kafka.records.decoder import (
     RecordReader,
     TakenRecords,
 )
-from tandem_kafka.records.python import rewind
 from tandem_kafka.runtime.native import native_available
 
 if TYPE_CHECKING or not native_available:
     from tandem_kafka.records.fetch_response import decode_fetch_response
-    from tandem_kafka.records.python import join_records, open_reader
+    from tandem_kafka.records.python import join_records, open_reader, rewind
 else:
-    from tandem_kafka.records.native_reader import decode_fetch_response, join_records, open_reader
+    from tandem_kafka.records.native_reader import (
+        decode_fetch_response,
+        join_records,
+        open_reader,
+        rewind,
+    )
 
 __all__ = [
     "ARROW_COLUMNS",
