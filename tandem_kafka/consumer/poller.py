@@ -11,6 +11,7 @@ from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.logs import ClientNames, client_logger
+from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.types import TopicPartition
 
@@ -76,7 +77,7 @@ class Poller:
         self._background = background
         self._reporters = reporters
         self._errors = RaisedErrors(core.client)
-        self.measured = core.engine.metrics.reader()
+        self.measured = ReaderMeasurements(core.engine.metrics)
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
         self._answered: object = None
         self._event: Poll | None = None

@@ -10,8 +10,9 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 
 from kafka.metrics import Metrics
 
-from tandem_kafka.metrics.reader import FLUSH_MS
+from tandem_kafka.metrics.reader import ReaderMeasurements
 from tandem_kafka.metrics.registry import (
+    FLUSH_MS,
     ConsumerMetrics,
     Gauge,
     MetricChange,
@@ -29,5 +30,6 @@ __all__ = [
     "Gauge",
     "MetricChange",
     "Metrics",
+    "ReaderMeasurements",
     "Traffic",
 ]

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from tandem_kafka.metrics.registry import ConsumerMetrics
+from tandem_kafka.metrics.registry import FLUSH_MS, ConsumerMetrics
 
 T = TypeVar("T")
-
-#: The interval at which measurements are written to the statistics.
-FLUSH_MS = 100
 
 
 class ReaderMeasurements:

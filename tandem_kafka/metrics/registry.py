@@ -19,7 +19,6 @@ from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
 from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka.config import Config
-from tandem_kafka.metrics.reader import FLUSH_MS, ReaderMeasurements
 from tandem_kafka.metrics.sensors import (
     AGES,
     CONSUMER,
@@ -38,6 +37,8 @@ Gauge = Callable[[], float]
 #: Records a measurement.
 Meter = Callable[[float], None]
 
+#: The interval at which measurements are written to the statistics.
+FLUSH_MS = 100
 #: The interval at which measurements of other origin are collected.
 COLLECT_MS = 1_000
 
@@ -224,10 +225,6 @@ class ConsumerMetrics:
     def enabled(self) -> bool:
         """Whether anything is measured."""
         return self._registry is not None
-
-    def reader(self) -> ReaderMeasurements:
-        """Return what records the measurements of poll()."""
-        return ReaderMeasurements(self)
 
     def record_all(self, sensor: str, sizes: tuple[int, float, float], topic: str = "") -> None:
         """Record several measurements, of a topic if given: their number, sum and maximum."""
