@@ -68,8 +68,9 @@ else:
 while not consumer.poll(1000):
     pass
 consumer.close()
-below = [f"{name}." for name in never]
-print([name for name in sys.modules if name in never or name.startswith(tuple(below))])
+below = tuple(f"{name}." for name in never)
+ran = [name for name, module in sys.modules.items() if type(module).__name__ != "_LazyModule"]
+print([name for name in ran if name in never or name.startswith(below)])
 """
 
 
