@@ -316,6 +316,42 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
         assert interrupter.at > 400
 
 
+class Polling(Losing):
+    """A listener that polls."""
+
+    consumer: KafkaConsumer
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self.consumer.poll(0)
+        super().on_partitions_lost(partitions)
+
+
+def test_an_interrupt_behind_a_listener_that_polls_is_made_up_for_by_the_next_poll() -> None:
+    """The nested poll has looked at everything but the end of the call that it is in."""
+    with Interrupted.reading("native", group_id="readers") as reader:
+        calls, queue = reader.consumer._parts.listener, reader.engine.queue
+        listener = calls.listener = Polling()
+        listener.consumer = reader.consumer
+        completed: list[int] = []
+        add = queue.add
+
+        def noticing(event: ApplicationEvent) -> None:
+            if isinstance(event, CallbackCompleted):
+                completed.append(event.number)
+            add(event)
+
+        queue.add = noticing  # type: ignore[method-assign]
+        for interrupter in interrupters(7, skip=lambda f: f.f_code.co_name == "noticing"):
+            number = reader.engine.group.callback = interrupter.at + 1
+            calls.released_partitions = frozenset()
+            reader.engine.background.add(PartitionsLost(frozenset({A}), number))
+            with suppress(KeyboardInterrupt):
+                interrupter.call(reader.consumer.poll, 0)
+            reader.consumer.poll()
+            assert number in completed, f"after bytecode {interrupter.at}"
+        assert interrupter.at > 400
+
+
 def test_an_interrupt_in_a_deserializer_keeps_unreturned_records() -> None:
     """The batch of the first partition is complete when that of the second is interrupted."""
     pressed = [True]
