@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.iteration import PythonLoop
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.errors import WakeupError
@@ -83,8 +84,15 @@ class Interrupted:
         """Seek to the beginning, and fetch records."""
         self.returned = {A: [], B: []}
         for tp, responses in fetched.items():
-            state, base = self.engine.subscription.get(tp), Position(0)
-            state.set_position(base)
+            self.engine.subscription.get(tp).set_position(Position(0))
+        self.fetch_more(fetched)
+
+    def fetch_more(self, fetched: Fetched) -> None:
+        """Fetch records from where the partitions are."""
+        for tp, responses in fetched.items():
+            state = self.engine.subscription.get(tp)
+            base = state.base
+            assert base is not None
             for offset, data in responses:
                 response = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
                 reader = open_reader(tp.topic, tp.partition, offset, response, ReaderOptions())
@@ -256,6 +264,28 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
             if fetched:
                 reader.finish(lambda: reader.take(consumer.poll()))
         assert at > 200
+
+
+def collecting(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not Collector.collect.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def test_a_signal_handler_that_assigns_loses_nothing_that_arrives_meanwhile() -> None:
+    with Interrupted.reading("native") as reader:
+
+        def assign() -> None:
+            reader.fetch_more({A: FETCHED[A][1:]})
+            reader.consumer.assign([A, B])
+
+        for interrupter in interrupters(3, handler=assign, skip=collecting):
+            reader.fetch({A: FETCHED[A][:1], B: FETCHED[B]})
+            reader.take(interrupter.call(reader.consumer.poll, 0))
+            if interrupter.frame is None:
+                break
+            reader.finish(lambda: reader.take(reader.consumer.poll()))
+        assert interrupter.at > 200
 
 
 def test_an_interrupted_poll_still_notifies_the_network_thread() -> None:
