@@ -83,7 +83,7 @@ class Interrupted:
     def fetch(self, fetched: Fetched = FETCHED) -> None:
         """Seek to the beginning, and fetch records."""
         self.returned = {A: [], B: []}
-        for tp, responses in fetched.items():
+        for tp in fetched:
             self.engine.subscription.get(tp).set_position(Position(0))
         self.fetch_more(fetched)
 
