@@ -120,11 +120,13 @@ class Collector:
         """Finish an interrupted update of the counters, and take new chunks from the buffer."""
         if self._counting is not None:
             self._finish_counting()
-        if self.publication.done:
+        if self._finished:
             # The usual case. In iteration, another object says how far the records were returned.
-            for state, handed in self._finished:
+            for state, handed in self._finished if self.publication.done else ():
                 if state.consumed is handed:
                     self._open.pop(state, None)
+            # Invariant: forgotten before new chunks are taken, which have not been read. A signal
+            # handler or an interceptor may come here before the publication is done.
             self._finished = []
         queue = self._buffer.queue
         # Invariant: a chunk is kept here before it is removed; see `publication`.

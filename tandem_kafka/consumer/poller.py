@@ -161,7 +161,9 @@ class Poller:
             await self._make_room(partitions)
         # What is left is for the next look: an outer poll() lets the visitor in, or another thread
         # runs callbacks, and may be interrupted.
-        if not (core.visited or self._commits.waiting):
+        # Invariant: a nested poll() leaves it to the outer one, which may be interrupted before it
+        # has reported that the listener's call is complete.
+        if not (nested or core.visited or self._commits.waiting):
             self._answered = attention
 
     def note_error(self, error: KafkaError) -> None:

@@ -125,16 +125,23 @@ impl Records {
         }
     }
 
-    /// Remembers a referenced record, so that later accesses return the same object.
+    /// Remembers a referenced record, so that later accesses return the same object. One that is
+    /// remembered already stays.
     pub fn keep(&self, py: Python<'_>, index: usize, record: Py<PyAny>) {
-        self.state.with(py, |state| {
-            if let State::Lazy(lazy) = state {
+        let superfluous = self.state.with(py, |state| match state {
+            State::Lazy(lazy) => {
                 if lazy.kept.is_empty() {
                     lazy.kept.resize_with(lazy.rows.len(), || None);
                 }
-                lazy.kept[index] = Some(record);
+                match lazy.kept.get_mut(index) {
+                    Some(place @ None) => place.replace(record),
+                    _ => Some(record),
+                }
             }
+            State::Filled(_) => Some(record),
         });
+        // Dropped here: a header that the user has added may have a destructor, which runs any code.
+        drop(superfluous);
     }
 
     /// The list itself.
