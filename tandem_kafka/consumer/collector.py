@@ -55,8 +55,8 @@ class Collector:
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
-        #: Those of them whose chunks it has read to the end.
-        self._finished: list[tuple[AssignedPartition, Handed]] = []
+        #: Those of them whose chunks it has read to the end, with the last chunk.
+        self._finished: list[tuple[AssignedPartition, Handed, OpenedChunk]] = []
         self.publication = Publication()
         #: Whether collecting calls deserializers.
         self.deserializing = deserializers.active
@@ -122,11 +122,12 @@ class Collector:
             self._finish_counting()
         if self._finished:
             # The usual case. In iteration, another object says how far the records were returned.
-            for state, handed in self._finished if self.publication.done else ():
-                if state.consumed is handed:
-                    self._open.pop(state, None)
-            # Invariant: forgotten before new chunks are taken, which have not been read. A signal
-            # handler or an interceptor may come here before the publication is done.
+            for state, handed, last in self._finished if self.publication.done else ():
+                chunks = self._open.get(state)
+                # Invariant: nothing was added. A signal handler or an interceptor may have come
+                # here before the publication was done, and taken chunks that were not read.
+                if state.consumed is handed and chunks and chunks[-1] is last:
+                    del self._open[state]
             self._finished = []
         queue = self._buffer.queue
         # Invariant: a chunk is kept here before it is removed; see `publication`.
@@ -171,7 +172,7 @@ class Collector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
-        pieces, at, ended = self._read_partition(state, begin, room, first=not batch)
+        pieces, at, last = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
             if len(self._open) > 1 and not (self._buffer.is_full and self._has_open_batch(state)):
@@ -180,8 +181,8 @@ class Collector:
                 # Move it to the end, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
             state.consumed = handed = Handed(base, begin, at, self.publication)
-            if ended:
-                self._finished.append((state, handed))
+            if last is not None:
+                self._finished.append((state, handed, last))
         elif at is not begin:
             # This skips only data that is never returned, so an interrupt cannot lose records.
             state.consumed = Consumed(base, at)
@@ -200,8 +201,8 @@ class Collector:
 
     def _read_partition(
         self, state: AssignedPartition, at: Position, room: Room, *, first: bool
-    ) -> tuple[list[Records], Position, bool]:
-        """Return records of a partition, the position after them, and whether no chunk has more.
+    ) -> tuple[list[Records], Position, OpenedChunk | None]:
+        """Return records of a partition, the position after them, and the last chunk if it ends.
 
         Only the first partition of a batch may raise an error.
         """
@@ -228,7 +229,7 @@ class Collector:
                 index += 1
             else:
                 self._recount(opened)
-        return pieces, at, index == len(chunks)
+        return pieces, at, chunks[index - 1] if 0 < index == len(chunks) else None
 
     def _read(
         self, opened: OpenedChunk, at: Position, room: Room, *, raising: bool

@@ -112,7 +112,7 @@ class KafkaConsumer(
         self: KafkaConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerOptions]
     ) -> None: ...
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+    def __init__(self, *topics: str, **options: Any) -> None:
         self._start(Config.from_options(options), Runtime.threaded(), topics)
 
     def _start(

@@ -173,8 +173,10 @@ def _import_lazily() -> None:
                 if name == _PACKAGE:
                     raise
         # Invariant: they are loaded, so `from kafka import errors` does not run the package.
-        import_module("kafka.errors")
-        import_module("kafka.structs")
+        for name in ("errors", "structs"):
+            loaded = import_module(f"{_PACKAGE}.{name}")
+            # Again: after an import that failed, the package may be new and its modules old.
+            ModuleType.__setattr__(sys.modules[_PACKAGE], name, loaded)
     finally:
         sys.meta_path.remove(finder)
 

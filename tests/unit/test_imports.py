@@ -6,6 +6,8 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import NoneType
+from typing import get_type_hints
 
 import pytest
 
@@ -37,6 +39,11 @@ KIP848 = {"tandem_kafka.request_managers.membership.kip848", "tandem_kafka.wire.
 def test_every_name_can_be_imported(name: str) -> None:
     assert getattr(tandem_kafka, name) is not None
     assert name in dir(tandem_kafka)
+
+
+def test_type_hints_of_the_constructor_can_be_read() -> None:
+    """Tools for dependency injection ask for them."""
+    assert get_type_hints(tandem_kafka.KafkaConsumer.__init__)["return"] is NoneType
 
 
 def test_other_names_cannot_be_imported() -> None:

@@ -40,6 +40,9 @@ PROGRAMS = {
     "from a submodule": "from kafka.errors import KafkaError as E; assert E is ours.KafkaError",
     "another submodule": "import kafka.admin; assert kafka.structs and kafka.errors.KafkaError",
     "the consumer": "from kafka import KafkaConsumer; assert KafkaConsumer.DEFAULT_CONFIG",
+    "a name that is set": (
+        "import kafka; kafka.Serializer = 3; kafka.KafkaProducer; assert kafka.Serializer == 3"
+    ),
     "structs": "import kafka; assert kafka.TopicPartition is types.TopicPartition",
     "the version": "import kafka; assert kafka.__version__[0] == '3'",
     "everything": "from kafka import *; assert KafkaAdminClient and TopicPartition",
