@@ -58,7 +58,7 @@ TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Options:
     """The values of all options. `Config` checks them together."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -33,13 +34,23 @@ def as_written(
         named: The options as the user gave them.
         secrets: Options whose values are never shown.
     """
-    theirs = import_module("kafka.consumer.group").KafkaConsumer.DEFAULT_CONFIG
+    theirs = _theirs()
     shown = {**settled, **{name: _own(theirs[name]) for name in _FORMS}}
     shown.update({name: named[name] for name in named if name in theirs and name not in _SETTLED})
     reset = shown["auto_offset_reset"]
     if isinstance(reset, str) and reset in {"smallest", "largest"}:
         shown["auto_offset_reset"] = settled["auto_offset_reset"]
     return ShownOptions(shown, secrets)
+
+
+@cache
+def _theirs() -> dict[str, Any]:
+    """Return kafka-python's defaults.
+
+    Invariant: called for the first time before `install()` replaces its class.
+    """
+    defaults: dict[str, Any] = import_module("kafka.consumer.group").KafkaConsumer.DEFAULT_CONFIG
+    return defaults
 
 
 def _own(value: Any) -> Any:
