@@ -20,14 +20,6 @@ from benchmarks.plot import plot
 from benchmarks.readers.catalogue import OURS, READERS
 from benchmarks.readers.variants import VARIANTS
 from benchmarks.report import Results, markdown, table, write_json
-from benchmarks.start.plan import (
-    START_CLIENTS,
-    START_MEASURES,
-    START_QUICK,
-    START_RUNS,
-    StartSuite,
-)
-from benchmarks.start.report import write_start
 from benchmarks.suite import Sample, Suite
 from benchmarks.ways.plan import WAY_MEASURES, WAYS_PLAN, WAYS_QUICK
 from benchmarks.ways.readers import WAYS
@@ -48,7 +40,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = False
-    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups, _start):
+    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups):
         failed |= part(arguments)
     return 1 if failed else 0
 
@@ -151,21 +143,6 @@ def _groups(arguments: argparse.Namespace) -> bool:
     return bool(results.failures())
 
 
-def _start(arguments: argparse.Namespace) -> bool:
-    """Measure what a process pays to begin; returns whether anything failed."""
-    runs = START_QUICK if arguments.quick else START_RUNS
-    measures = _chosen(START_MEASURES, arguments.only)
-    clients = [each for each in START_CLIENTS if each in arguments.readers]
-    if not measures or not clients:
-        return False
-    results = Results([], START_MEASURES)
-    with RealKafka(properties=BROKER, jvm_options=_BROKER_OPTIONS) as cluster:
-        _collect(StartSuite(cluster, runs).run(measures, clients), results)
-    results.end()
-    _print_files(results, arguments.output, write_start(results, runs, arguments.output))
-    return bool(results.failures())
-
-
 def _collect(samples: Iterator[Sample], results: Results) -> None:
     for sample in samples:
         _print_sample(sample)
@@ -192,17 +169,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="READER",
         help=f"some of: {', '.join(READERS)}",
     )
-    kinds = [
-        "throughput",
-        "compressed",
-        "many",
-        "options",
-        "ways",
-        "aio",
-        "workers",
-        "groups",
-        "start",
-    ]
+    kinds = ["throughput", "compressed", "many", "options", "ways", "aio", "workers", "groups"]
     measures = (
         *MEASURES,
         *OPTION_MEASURES,
@@ -210,7 +177,6 @@ def _parser() -> argparse.ArgumentParser:
         *AIO_MEASURES,
         *WORKERS_MEASURES,
         *GROUP_MEASURES,
-        *START_MEASURES,
     )
     names = [*kinds, *(each.name for each in measures)]
     parser.add_argument(

@@ -47,10 +47,6 @@ _COLUMNS = {
     "pause_ms": ("pause ms", "{:.0f}"),
     "before_ms": ("before ms", "{:.0f}"),
     "moved_ms": ("moved ms", "{:.0f}"),
-    "start_cpu_ms": ("CPU ms", "{:.0f}"),
-    "modules": ("modules", "{:.0f}"),
-    "memory_mb": ("MB", "{:.1f}"),
-    "close_ms": ("close ms", "{:.0f}"),
 }
 _METHOD = (
     "One broker and one reader at a time share the machine. Medians of {runs} runs, with the "

@@ -78,8 +78,8 @@ _OF_KAFKA_PYTHON: Final = (
     "TopicPartitionReplica",
 )
 
-#: The modules of the names, which are imported on first use: some processes that Spark starts for
-#: a query only need `tandem_kafka.spark.source`.
+#: The modules of the names, which are imported on first use. Importing the client takes half a
+#: second, and some processes that Spark starts for a query only need `tandem_kafka.spark.source`.
 _HOMES: Final = {
     **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.runtime.kafka_python"),
     "ConsumerOptions": "tandem_kafka.config",
@@ -103,8 +103,7 @@ if os.environ.get("TANDEM_KAFKA_IMPL"):
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with import_module("tandem_kafka.runtime.kafka_python").whole_imports():
-        found = getattr(import_module(_HOMES.get(name, "tandem_kafka.types")), name)
+    found = getattr(import_module(_HOMES.get(name, "tandem_kafka.types")), name)
     globals()[name] = found
     return found
 

@@ -6,7 +6,7 @@ transient. The consumer retries such an error where it can, and raises it only a
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_values  # noqa: F401 - before any module of kafka-python
 
 import contextlib
 import functools

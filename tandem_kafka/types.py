@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_values  # noqa: F401 - before any module of kafka-python
 
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from typing_extensions import TypeVar
-
-from tandem_kafka.consumer_record import ConsumerRecord
 
 if TYPE_CHECKING:
     from tandem_kafka._kafka import (
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         TopicPartition,
     )
+    from tandem_kafka.consumer_record import ConsumerRecord
 else:
     # The classes of kafka-python, which have no type annotations.
     from kafka.structs import (
@@ -211,3 +211,16 @@ def names_of(partitions: Iterable[TopicPartition]) -> str:
 def offsets_text(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
     """Return offsets as text for a message: ``orders-0 at 17, orders-1 at 4``."""
     return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))
+
+
+def __getattr__(name: str) -> Any:
+    # It needs all of kafka-python, which processes that only plan a query do without.
+    if name != "ConsumerRecord":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = import_module("tandem_kafka.consumer_record").ConsumerRecord
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Final
 
@@ -43,6 +41,11 @@ def _poll(consumer: Any, timeout_s: float) -> Values:
     return [record.value for records in _batches(consumer, timeout_s) for record in records]
 
 
+def _poll_json(consumer: Any, timeout_s: float) -> Values:
+    batches = _batches(consumer, timeout_s)
+    return [json.loads(record.value) for records in batches for record in records]
+
+
 def _poll_both(consumer: Any, timeout_s: float) -> Values:
     pairs = [
         (_text(record.key), _decoded(record.value))
@@ -73,6 +76,10 @@ def _loop(consumer: Any, _timeout_s: float) -> Values:
     return [message.value for message in islice(consumer, _TURN)]
 
 
+def _loop_json(consumer: Any, _timeout_s: float) -> Values:
+    return [json.loads(message.value) for message in islice(consumer, _TURN)]
+
+
 def _loop_both(consumer: Any, _timeout_s: float) -> Values:
     pairs = [(message.key, message.value) for message in islice(consumer, _TURN)]
     return [value for _, value in pairs]
@@ -82,23 +89,14 @@ def _consume(consumer: Any, timeout_s: float) -> Values:
     return [message.value() for message in consumer.consume(_BATCH, timeout_s)]
 
 
+def _consume_json(consumer: Any, timeout_s: float) -> Values:
+    return [json.loads(message.value()) for message in consumer.consume(_BATCH, timeout_s)]
+
+
 def _consume_both(consumer: Any, timeout_s: float) -> Values:
     messages = consumer.consume(_BATCH, timeout_s)
     pairs = [(_text(message.key()), _decoded(message.value())) for message in messages]
     return [value for _, value in pairs]
-
-
-def _decoding(loads: Callable[[bytes], Any]) -> tuple[Turn, Turn]:
-    """Return the loops over `poll()` and over `consume()` that decode values with a function."""
-
-    def poll(consumer: Any, timeout_s: float) -> Values:
-        batches = _batches(consumer, timeout_s)
-        return [loads(record.value) for records in batches for record in records]
-
-    def consume(consumer: Any, timeout_s: float) -> Values:
-        return [loads(message.value()) for message in consumer.consume(_BATCH, timeout_s)]
-
-    return poll, consume
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,35 +124,7 @@ _BOTH: Final = {"key_deserializer": _text, "value_deserializer": _decoded}
 _TANDEM, _CONFLUENT, _KAFKA_PYTHON = "tandem", "confluent", "kafka-python"
 _LITTLE: Final = 0.03
 
-
-def _ways_with(library: str, name: str, loads: Callable[[bytes], Any]) -> dict[str, Way]:
-    """Return the ways of decoding JSON with a library, by names that begin with `way-library`."""
-    poll, consume = _decoding(loads)
-    options = {"value_deserializer": loads}
-    return {
-        f"way-{library}-inside": Way(_TANDEM, f"poll(), {name} in the loop", poll),
-        f"way-{library}": Way(_TANDEM, f"poll(), value_deserializer={name}", _poll, options),
-        f"way-{library}-loop": Way(
-            _TANDEM, f"for message in consumer, value_deserializer={name}", _loop, options
-        ),
-        f"way-{library}-consume": Way(_CONFLUENT, f"consume(5000), {name} in the loop", consume),
-    }
-
-
-def _fast_ways() -> dict[str, Way]:
-    """Return the ways of the libraries that are installed."""
-    found: dict[str, Way] = {}
-    if find_spec("orjson") is not None:
-        found |= _ways_with("orjson", "orjson.loads", import_module("orjson").loads)
-    if find_spec("msgspec") is not None:
-        decode = import_module("msgspec.json").Decoder().decode
-        found |= _ways_with("msgspec", "msgspec's decode", decode)
-    return found
-
-
 WAYS: Final[Mapping[str, Way]] = {
-    **_ways_with("json", "json.loads", json.loads),
-    **_fast_ways(),
     "way-poll": Way(_TANDEM, "poll()", _poll),
     "way-loop": Way(_TANDEM, "for message in consumer", _loop),
     "way-lists": Way(_TANDEM, "poll(), sum(values, []), record[7]", _poll_lists),
@@ -165,6 +135,12 @@ WAYS: Final[Mapping[str, Way]] = {
     "way-consume": Way(_CONFLUENT, "consume(5000)", _consume),
     "way-kafka-poll": Way(_KAFKA_PYTHON, "poll()", _poll, share=_LITTLE),
     "way-kafka-loop": Way(_KAFKA_PYTHON, "for message in consumer", _loop, share=_LITTLE),
+    "way-json-inside": Way(_TANDEM, "poll(), json.loads in the loop", _poll_json),
+    "way-json": Way(_TANDEM, "poll(), value_deserializer=json.loads", _poll, _JSON),
+    "way-json-loop": Way(
+        _TANDEM, "for message in consumer, value_deserializer=json.loads", _loop, _JSON
+    ),
+    "way-json-consume": Way(_CONFLUENT, "consume(5000), json.loads in the loop", _consume_json),
     "way-json-kafka": Way(
         _KAFKA_PYTHON,
         "for message in consumer, value_deserializer=json.loads",

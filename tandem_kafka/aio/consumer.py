@@ -58,7 +58,6 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """
 
     _loop: FedLoop
-    _tasks: Tasks
 
     # The types of keys and values are those that the deserializers return.
     @overload
@@ -153,10 +152,9 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             raise IllegalStateError(msg)
         self._started = True
         given, transport = self._environment
-        runtime = given or Runtime.threaded()
-        tasks = Tasks(runtime.clock, runtime.driver, loop)
-        parts = Parts(self._config, runtime, tasks, transport)
-        self._tasks = tasks
+        runtime = given or Runtime.threaded(native_waits=False)
+        callers = Tasks(runtime.clock, runtime.driver, loop)
+        parts = Parts(self._config, runtime, callers, transport)
         self._loop = FedLoop(parts.reading)
         await self._begin(parts, self._topics)
 
@@ -301,7 +299,6 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             return
         warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
         parts.core.engine.loop.stop()
-        self._tasks.abandon()
 
     def __repr__(self) -> str:
         """Show the client id and the group id."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from numbers import Number, Real
+from decimal import Decimal
+from numbers import Real
 from os import PathLike, fsdecode
 from typing import Any, Final
 from uuid import UUID
@@ -72,8 +73,7 @@ def as_ms(value: Any) -> int:
 
 
 def _is_number(value: Any) -> bool:
-    """Accept what has an order, like `Decimal`, which is a `Number` but not `Real`."""
-    return isinstance(value, Number) and not isinstance(value, (bool, complex))
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
 def _bounds(least: int, most: int | None) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+
 import inspect
 import selectors
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
 
 from tandem_kafka.config.checks import Check, objects
 from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.logs import client_logger
-
-if TYPE_CHECKING:
-    from urllib.parse import SplitResult
 
 log = client_logger(__name__)
 
@@ -27,8 +29,6 @@ def _parse_proxy_url(value: Any) -> str | None:
         return None
     if not isinstance(value, str):
         raise TypeError
-    from urllib.parse import urlsplit  # noqa: PLC0415 - few consumers have a proxy
-
     parts = urlsplit(value)
     if parts.scheme not in _PROXY_SCHEMES or not parts.hostname:
         raise ValueError
@@ -63,15 +63,15 @@ def _parse_selector(value: Any) -> object:
     return value
 
 
-def _only(module: str, name: str) -> Check:
+def _only(default: type) -> Check:
     """Allow only kafka-python's own class, which is not used; a different one would be ignored."""
 
     def parse(value: Any) -> object:
-        if value is not None and value is not getattr(import_module(module), name):
+        if value is not None and value is not default:
             raise TypeError
         return value
 
-    return Check(f"{module}.{name}, which is not used, or None", parse)
+    return Check(f"{default.__module__}.{default.__name__}, which is not used, or None", parse)
 
 
 def _parse_key_password(value: Any) -> str | None:
@@ -99,8 +99,8 @@ METRIC_REPORTERS: Final = Check(
     _parse_metric_reporters,
 )
 SELECTOR: Final = Check("a selector class or None", _parse_selector)
-KAFKA_CLIENT: Final = _only("kafka.net.compat", "KafkaNetClient")
-KAFKA_NET: Final = _only("kafka.net.selector", "NetworkSelector")
+KAFKA_CLIENT: Final = _only(KafkaNetClient)
+KAFKA_NET: Final = _only(NetworkSelector)
 KEY_PASSWORD: Final = Check(
     "a str, bytes, a callable that returns one, or None", _parse_key_password
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 import socket
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -35,9 +36,6 @@ from tandem_kafka.config.option import option
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.servers import BOOTSTRAP_SERVERS
 
-if TYPE_CHECKING:
-    import ssl
-
 _POSITIVE = whole_number(1)
 _LIFTED = whole_number(1, lift=True)
 _MS = milliseconds(0)
@@ -51,9 +49,6 @@ _WIRE_POSITIVE = whole_number(1, INT32_MAX)
 _WIRE_MS = milliseconds(0, INT32_MAX, lift=True)
 _WIRE_POSITIVE_MS = milliseconds(1, INT32_MAX)
 
-
-#: The options of TLS that name files.
-TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 

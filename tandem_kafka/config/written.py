@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
 from typing import Any, Final
+
+from kafka.consumer.group import KafkaConsumer
 
 from tandem_kafka.config.shown import ShownOptions
 
+_THEIRS: Final[Mapping[str, Any]] = KafkaConsumer.DEFAULT_CONFIG
 #: Options that are kept in a different form from kafka-python's default.
 _FORMS: Final = (
     "bootstrap_servers",
@@ -34,23 +37,12 @@ def as_written(
         named: The options as the user gave them.
         secrets: Options whose values are never shown.
     """
-    theirs = _theirs()
-    shown = {**settled, **{name: _own(theirs[name]) for name in _FORMS}}
-    shown.update({name: named[name] for name in named if name in theirs and name not in _SETTLED})
+    shown = {**settled, **{name: _own(_THEIRS[name]) for name in _FORMS}}
+    shown.update({name: named[name] for name in named if name in _THEIRS and name not in _SETTLED})
     reset = shown["auto_offset_reset"]
     if isinstance(reset, str) and reset in {"smallest", "largest"}:
         shown["auto_offset_reset"] = settled["auto_offset_reset"]
     return ShownOptions(shown, secrets)
-
-
-@cache
-def _theirs() -> dict[str, Any]:
-    """Return kafka-python's defaults.
-
-    Invariant: called for the first time before `install()` replaces its class.
-    """
-    defaults: dict[str, Any] = import_module("kafka.consumer.group").KafkaConsumer.DEFAULT_CONFIG
-    return defaults
 
 
 def _own(value: Any) -> Any:

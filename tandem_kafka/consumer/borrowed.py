@@ -11,7 +11,11 @@ another thread (`request_managers.user_code`).
 from __future__ import annotations
 
 import dataclasses
+import weakref
+from collections.abc import Mapping
 from typing import Any
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka.config import Config
 
@@ -34,9 +38,35 @@ def for_network_thread(config: Config) -> Config:
 
 
 def _weak_provider(provider: Any) -> Any:
-    from tandem_kafka.consumer.weak_provider import WeakTokenProvider  # noqa: PLC0415 - few have one
-
     try:
         return WeakTokenProvider(provider)
     except TypeError:  # its class has __slots__ without __weakref__
+        return provider
+
+
+class WeakTokenProvider(AbstractTokenProvider):
+    """Refers to the user's token provider for as long as the consumer keeps it alive."""
+
+    def __init__(self, provider: Any) -> None:
+        super().__init__()
+        self._provider = weakref.ref(provider)
+
+    def token(self) -> Any:
+        """Return the provider's token."""
+        return self._resolve().token()
+
+    def extensions(self) -> Mapping[Any, Any]:
+        """Return the provider's SASL extensions, if it has any."""
+        extensions = getattr(self._resolve(), "extensions", None)
+        found: Mapping[Any, Any] = {} if extensions is None else extensions()
+        return found
+
+    def _resolve(self) -> Any:
+        provider = self._provider()
+        if provider is None:
+            msg = (
+                "sasl_oauth_token_provider no longer exists: the application dropped the consumer "
+                "without close()"
+            )
+            raise LookupError(msg)
         return provider

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
-from tandem_kafka.config import Config, default_config
+from typing_extensions import Unpack
+
+from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
 from tandem_kafka.consumer.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
@@ -21,18 +23,8 @@ from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from typing_extensions import Unpack
 
-    from tandem_kafka.config import ConsumerOptions, PlainOptions
     from tandem_kafka.config.typed import Deserializes
-
-
-class _Defaults:
-    """Determines the default values when they are first read: that takes kafka-python's."""
-
-    def __get__(self, _: object, owner: type) -> dict[str, Any]:
-        KafkaConsumer.DEFAULT_CONFIG = found = default_config()
-        return found
 
 
 class KafkaConsumer(
@@ -68,7 +60,7 @@ class KafkaConsumer(
     _reading: Reading
 
     #: All options with their default values.
-    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = _Defaults()  # type: ignore[assignment]
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = default_config()
 
     # The types of keys and values are those that the deserializers return.
     @overload
@@ -112,7 +104,7 @@ class KafkaConsumer(
         self: KafkaConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerOptions]
     ) -> None: ...
 
-    def __init__(self, *topics: str, **options: Any) -> None:
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
         self._start(Config.from_options(options), Runtime.threaded(), topics)
 
     def _start(

@@ -175,8 +175,7 @@ class Core:
         """
         if self._pid != _process.pid:
             self.check_process()
-        if self.callers.cancellable:  # any thread can wait
-            self.callers.check()
+        self.callers.check()
         held = self._owner.acquire()
         if held is not None and (self.closed or self.engine.loop.failure is not None):
             held.release()
@@ -245,7 +244,7 @@ class Core:
 
         try:
             if not inside():
-                self._call_reader()
+                self.callers.notify()
                 await self.callers.wait(inside, deadline_ms)
         finally:
             if not held:
@@ -297,7 +296,9 @@ class Core:
     @property
     def outer_reader(self) -> Hashable | None:
         """The reader whose listener calls poll() again; None if an interrupt has left it there."""
-        return self.reader if self._owner.is_nested(self._guarded) else None
+        if self.reader is None or not self._owner.is_nested(self._guarded):
+            return None
+        return self.reader
 
     def _alone(self) -> bool:
         before = tuple(self._visitors)  # others may come while the stacks are searched
@@ -406,10 +407,6 @@ class Core:
     def wakeup(self) -> None:
         """End the current or the next interruptible wait; for any thread or signal handler."""
         self._woken = True
-        self._call_reader()
-
-    def _call_reader(self) -> None:
-        self.engine.polls.request_attention()
         self.callers.notify()
 
     @property

@@ -168,8 +168,7 @@ class Iteration:
         #: For records that have not been deserialized yet.
         self._deserializers = deserializers
         self._note_error = note_error
-        #: What has been collected and not returned.
-        self.runs: deque[Run] = deque()
+        self._runs: deque[Run] = deque()
 
     def add(self, batch: ConsumerRecords, publication: Publication) -> None:
         """Take over a batch instead of returning it."""
@@ -179,7 +178,7 @@ class Iteration:
             if state is not None and isinstance(handed, Handed) and len(records):
                 run = Run(state, handed, self._feed(records))
                 state.consumed = run
-                self.runs.append(run)
+                self._runs.append(run)
         # Runs have their own positions. This store moves the partitions that returned no records.
         publication.done = True
 
@@ -195,7 +194,7 @@ class Iteration:
 
     def ready(self) -> Run | None:
         """Return the run with the next record, or None if there is none."""
-        runs = self.runs
+        runs = self._runs
         for _ in range(len(runs)):
             run = runs[0]
             if run.feed.given == len(run.feed) or not self._valid(run):
@@ -209,9 +208,9 @@ class Iteration:
 
     def end(self) -> None:
         """End the iteration; poll() continues where it stopped."""
-        while self.runs:
-            _end(self.runs[0])
-            self.runs.popleft()
+        while self._runs:
+            _end(self._runs[0])
+            self._runs.popleft()
 
     def _valid(self, run: Run) -> bool:
         """Tell whether no seek, rebalance or poll() has invalidated the run."""

@@ -59,11 +59,10 @@ class OpenedChunk:
     Attributes:
         chunk: The chunk from the buffer.
         taken: Records that were read and may not have been returned yet, in order.
-        reading: True while the reader works. If it is already True before, it was interrupted.
         released: Whether the buffer no longer counts the chunk's memory.
     """
 
-    __slots__ = ("_start", "chunk", "reader", "reading", "released", "taken")
+    __slots__ = ("_reading", "_start", "chunk", "reader", "released", "taken")
 
     def __init__(self, chunk: FetchedChunk) -> None:
         self.chunk = chunk
@@ -71,14 +70,15 @@ class OpenedChunk:
         self.taken: list[TakenRecords] = []
         self.released = False
         self._start = 0 if chunk.reader is None else chunk.reader.next_offset
-        self.reading = False
+        #: True while the reader works. If it is already True before, the reader was interrupted.
+        self._reading = False
 
     def forget_before(self, offset: int) -> None:
         """Drop the records before `offset`, which have been returned."""
         reader = self.reader
-        if reader is None or not (self.taken or self.reading):
+        if reader is None or not (self.taken or self._reading):
             return
-        if self.reading:
+        if self._reading:
             self._rewind(offset)
         if reader.next_offset <= offset:
             self.taken = []
@@ -92,7 +92,7 @@ class OpenedChunk:
         pieces = [piece for piece in self.taken if len(piece)]
         start = _end_of(pieces[-1])[0] + 1 if pieces else max(offset, self._start)
         rewind(self.reader, start)
-        self.reading = False
+        self._reading = False
 
     def read(self, offset: int, room: Room) -> tuple[TakenRecords, Position] | None:
         """Return records from `offset` on, and the position after them; taken records come first.
@@ -103,7 +103,7 @@ class OpenedChunk:
         Raises:
             KafkaError: The next batch cannot be read.
         """
-        if self.reading:
+        if self._reading:
             self._rewind(offset)
         for piece in self.taken:
             rest = _from(piece, offset)
@@ -114,15 +114,15 @@ class OpenedChunk:
         if reader is None:
             return None
         bytes_before = reader.taken_bytes
-        self.reading = True
+        self._reading = True
         try:
             # Invariant: list.extend() calls and stores in one step. An interrupt between a call and
             # the store of its result would lose the records, because the reader has moved on.
             self.taken.extend(map(reader.take, (room.records,), (room.bytes,)))
         except KafkaError:
-            self.reading = False  # the reader has not moved
+            self._reading = False  # the reader has not moved
             raise
-        self.reading = False
+        self._reading = False
         records = self.taken[-1]
         if not room.add(len(records), reader.taken_bytes - bytes_before):
             return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
@@ -30,22 +29,17 @@ from tandem_kafka.runtime.callers import Callers
 _numbers = itertools.count(1)
 
 
-def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
-    """Return the options, and a function that returns the same by name as the user gave them.
+def named_client(config: Config) -> tuple[Config, dict[str, Any]]:
+    """Return the options, and the same by name as the user gave them.
 
     If no `client_id` was given, both have a generated one.
     """
+    written: dict[str, Any] = config.by_name()
     if config.client_id is not None:
-        return config, config.by_name
+        return config, written
     suffix = config.group_instance_id or str(next(_numbers))
     parts = ["consumer", config.group_id, suffix]
-    client_id = "-".join(filter(None, parts))
-
-    def written() -> dict[str, Any]:
-        shown = config.by_name()
-        shown["client_id"] = client_id
-        return shown
-
+    written["client_id"] = client_id = "-".join(filter(None, parts))
     return dataclasses.replace(config, client_id=client_id), written
 
 
@@ -70,12 +64,12 @@ class Parts:
             config.interceptor_classes, ClientNames(config.client_id, config.group_id)
         )
         deserializers = Deserializers(config)
-        hooks: list[Hook] = [interceptors, deserializers, callers]
+        hooks: list[Hook] = [interceptors, deserializers]
         try:
             self._reporters = Reporters(config)
             hooks.append(self._reporters)
             engine = assemble(for_network_thread(config), runtime, transport)
-            self._reporters.follow(engine.metrics, engine.polls.request_attention)
+            self._reporters.follow(engine.metrics)
             core = Core(config, runtime, callers, engine)
             core.start_network_thread()
         except BaseException:

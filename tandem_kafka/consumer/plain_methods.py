@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
 from tandem_kafka.consumer.diagnosis import diagnose
+from tandem_kafka.consumer.health import Health, health_of
 from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka.consumer.health import Health
 
 
 class PlainMethods(Owned):
@@ -24,7 +21,7 @@ class PlainMethods(Owned):
     """
 
     _positions: Positions
-    _written: Callable[[], dict[str, Any]]
+    _written: dict[str, Any]
     _release_known = False
 
     def subscription(self) -> set[str] | None:
@@ -172,8 +169,6 @@ class PlainMethods(Owned):
 
         Any thread may call this, also while another one is inside ``poll()``. It never waits.
         """
-        from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
-
         return health_of(self._core)
 
     def diagnose(self) -> str:
@@ -209,9 +204,5 @@ class PlainMethods(Owned):
             release = self._core.engine.release()
             if release is not None:
                 self._release_known = True
-                self._options["api_version"] = release
-        return self._options
-
-    @cached_property
-    def _options(self) -> dict[str, Any]:
-        return self._written()
+                self._written["api_version"] = release
+        return self._written

@@ -17,7 +17,6 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import ConsumerClosedError
-from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.records import check_arrow_columns, to_record_batch
 from tandem_kafka.runtime.callers import Held
@@ -64,8 +63,6 @@ class Reading(Owned):
         self._poller = poller
         self._collector = collector
         self._interceptors = interceptors
-        self._idle_ms = core.config.consumer_timeout_ms
-        self._endless = self._idle_ms is None or self._idle_ms < 0
         self._deserializing = deserializers.active
         #: Iteration deserializes each record when it is due, unless an interceptor comes first.
         self._loop_deserializes = deserializers.active and not interceptors.consuming
@@ -83,12 +80,9 @@ class Reading(Owned):
         core = self._core
         held = core.enter() or await core.acquire()
         try:
-            limit = core.config.max_poll_records
-            if max_records is not None:
-                limit = check_limit(max_records, limit)
+            limit = check_limit(max_records, core.config.max_poll_records)
             deadline_ms = core.deadline_ms(timeout_ms)
-            if self.iteration.runs:
-                self.iteration.end()
+            self.iteration.end()
             self._collector.raw = False
             return self._handed(await self._poller.poll(deadline_ms, limit, held))
         finally:
@@ -162,13 +156,7 @@ class Reading(Owned):
         self, batch: ConsumerRecords[Any, Any]
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return the last batch as the user sees it, and the publication that moves positions."""
-        assigned = self._core.engine.subscription.assigned
-        for tp, end in batch.next_offsets.items():
-            if tp in batch:
-                state, lag = assigned.get(tp), None
-                if state is not None and state.high_watermark >= 0:
-                    lag = state.high_watermark - end.offset
-                self._poller.measured.note_records((tp.topic, len(batch[tp]), lag))
+        self._poller.note_records(batch)
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)
@@ -279,6 +267,12 @@ class Reading(Owned):
             if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:
                 return seen, run
 
+    @property
+    def _endless(self) -> bool:
+        timeout_ms = self._core.config.consumer_timeout_ms
+        return timeout_ms is None or timeout_ms < 0
+
     def _idle_deadline_ms(self) -> int:
         """Return when iteration ends if no record arrives."""
-        return NO_DEADLINE_MS if self._endless else self._core.deadline_ms(self._idle_ms)
+        timeout_ms = self._core.config.consumer_timeout_ms
+        return self._core.deadline_ms(ENDLESS_MS if self._endless else timeout_ms)

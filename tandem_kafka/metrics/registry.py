@@ -58,21 +58,17 @@ class MetricChange(NamedTuple):
 class _Changes(AbstractMetricsReporter):
     """Records changes made on any thread, for the application thread."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self.noted: deque[MetricChange] = deque()
-        self._changed = changed
 
     def init(self, metrics: Iterable[Any]) -> None:
-        for metric in metrics:
-            self.metric_change(metric)
+        self.noted.extend(MetricChange(metric, True) for metric in metrics)
 
     def metric_change(self, metric: Any) -> None:
         self.noted.append(MetricChange(metric, True))
-        self._changed()
 
     def metric_removal(self, metric: Any) -> None:
         self.noted.append(MetricChange(metric, False))
-        self._changed()
 
     def configure(self, configs: Any) -> None:
         pass
@@ -221,12 +217,7 @@ class ConsumerMetrics:
         then_ms = self._happened_ms.get(name)
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
-    @property
-    def enabled(self) -> bool:
-        """Whether anything is measured."""
-        return self._registry is not None
-
-    def record_all(self, sensor: str, sizes: tuple[int, float, float], topic: str = "") -> None:
+    def record_all(self, sensor: str, sizes: tuple[int, int, int], topic: str = "") -> None:
         """Record several measurements, of a topic if given: their number, sum and maximum."""
         found = self._topic_sensor(sensor, topic) if topic else self._sensors.get(sensor)
         if found is not None:
@@ -308,12 +299,12 @@ class ConsumerMetrics:
                 self.gauge(name, FETCH, f"{name} of the partition", value, _tags(tp))
         self._partitions = wanted
 
-    def note_changes(self, changed: Callable[[], None]) -> deque[MetricChange]:
+    def note_changes(self) -> deque[MetricChange]:
         """Return a queue of the present metrics and of all later changes.
 
-        The caller must empty it after `changed()` was called, which any thread does.
+        The caller must empty it regularly.
         """
-        changes = _Changes(changed)
+        changes = _Changes()
         if self._registry is not None:
             self._registry.add_reporter(changes)
         return changes.noted

@@ -48,16 +48,13 @@ class StandingFetches:
 
     def refresh(self, link: Link, now_ms: int) -> None:
         """Move the times of the request in flight to those of the last repetition."""
-        if link.standing is None or not link.connection.in_flight:
+        if link.standing is None:
             return
-        repeats, sent_ms_ago, held_after_ms = link.standing.progress()
-        if repeats == link.repeats and held_after_ms is None:
+        repeats, sent_ms_ago = link.standing.progress()
+        if repeats == link.repeats:
             return
+        link.repeats = repeats
+        link.connection.repeated(now_ms - sent_ms_ago)
         link.suspected = link.watched = False
-        if repeats != link.repeats:
-            link.repeats = repeats
-            # The transport returns a late response, so these were on time.
-            self._state_of(link.node).responded(link.key[1], 0, 0, now_ms)
-        # Invariant: no request of an order that waits for room in the buffer is overdue. Its last
-        # response seems to have arrived just now, and Python gets it if the order ends.
-        link.connection.repeated(now_ms - (sent_ms_ago if held_after_ms is None else held_after_ms))
+        # The transport returns a late response, so these were on time.
+        self._state_of(link.node).responded(link.key[1], 0, 0, now_ms)

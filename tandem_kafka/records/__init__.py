@@ -18,18 +18,14 @@ from tandem_kafka.records.decoder import (
     RecordReader,
     TakenRecords,
 )
+from tandem_kafka.records.python import rewind
 from tandem_kafka.runtime.native import native_available
 
 if TYPE_CHECKING or not native_available:
     from tandem_kafka.records.fetch_response import decode_fetch_response
-    from tandem_kafka.records.python import join_records, open_reader, rewind
+    from tandem_kafka.records.python import join_records, open_reader
 else:
-    from tandem_kafka.records.native_reader import (
-        decode_fetch_response,
-        join_records,
-        open_reader,
-        rewind,
-    )
+    from tandem_kafka.records.native_reader import decode_fetch_response, join_records, open_reader
 
 __all__ = [
     "ARROW_COLUMNS",

@@ -93,10 +93,6 @@ class Callers(Protocol):
         """Wait until `ready()` or the deadline; return `ready()`."""
         ...
 
-    def close(self) -> None:
-        """Release what belongs to an event loop; the consumer is closed."""
-        ...
-
     async def join(self, deadline_ms: int) -> bool:
         """Wait until the network thread has ended; return False if the deadline passes first."""
         ...
@@ -159,7 +155,9 @@ class Holding:
     """
 
     __slots__ = ("release",)
-    release: Callable[[], None]
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self.release = release
 
 
 class OwnerLock:
@@ -181,9 +179,8 @@ class OwnerLock:
         """Return the acquired lock, or None if another thread holds it."""
         if self._green:
             green.yield_to_others()
-        lock, held = self._lock, Holding()
-        held.release = lock.release
-        return held if lock.acquire(False) else None
+        lock = self._lock
+        return Holding(lock.release) if lock.acquire(False) else None
 
     def give_up(self, held: Held, inside: Inside) -> None:
         """Release the lock for another thread.
@@ -228,9 +225,7 @@ class OwnerLock:
         if name is not None:
             self._lock = abandoned
             return name
-        held = Holding()
-        held.release = lock.release
-        return held
+        return Holding(lock.release)
 
 
 class Threads:
@@ -242,11 +237,13 @@ class Threads:
     def __init__(self, clock: Clock, driver: Driver) -> None:
         self._clock = clock
         self._driver = driver
-        #: Returns the id of the calling thread. Looked up here: gevent and eventlet replace it.
-        self.current = threading.get_ident
 
     def check(self) -> None:
         """Do nothing: any thread can wait."""
+
+    def current(self) -> int:
+        """Return the id of the calling thread."""
+        return threading.get_ident()
 
     def name(self) -> str:
         """Return the name of the calling thread."""
@@ -263,9 +260,6 @@ class Threads:
     async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Block until `ready()` or the deadline."""
         return self._driver.wait(ready, deadline_ms)
-
-    def close(self) -> None:
-        """Do nothing: threads need nothing."""
 
     async def join(self, deadline_ms: int) -> bool:
         """Block until the network thread has ended, or the deadline."""

@@ -126,7 +126,7 @@ BEHAVIOUR = (
         "its thread and connections belong to the parent process",
     ),
     (
-        "`json.dumps()` of the records of a partition",
+        "`json.dumps()` of the records of a partition, without deserializers",
         "works, if the fields can be serialized",
         "raises `TypeError`; `json.dumps(list(records))` and single records work",
         (

@@ -23,8 +23,6 @@ class StandingTransport(SimTransport):
 
     Attributes:
         repeated: The number of repeated fetches.
-        held: How many of them had to wait for room.
-        handed_over: How many orders ended in that state.
         look: Called before each event of the network, while the loop of the consumer is parked.
     """
 
@@ -33,18 +31,7 @@ class StandingTransport(SimTransport):
         #: The orders by connection, and when each sent its last request.
         self._orders: dict[int, tuple[StandingFetch, int]] = {}
         self.repeated = 0
-        self.held = self.handed_over = 0
         self.look: Callable[[], None] = lambda: None
-
-    @property
-    def ready(self) -> bool:
-        """True when `poll` would return at once; orders that hold a request go on before."""
-        self._resume()
-        return self._ready
-
-    @ready.setter
-    def ready(self, ready: bool) -> None:
-        self._ready = ready
 
     def repeat_fetches(self, connection: int, standing: StandingFetch) -> bool:
         """Repeat the fetch in flight on a connection."""
@@ -71,28 +58,9 @@ class StandingTransport(SimTransport):
         if request is None:
             return False
         self._orders[event.connection] = order, now_ms
-        if request:
-            self.repeated += 1
-            self.send(event.connection, request)
-        else:
-            self.held += 1
+        self.repeated += 1
+        self.send(event.connection, request)
         return True
-
-    def _resume(self) -> None:
-        for connection, (order, since_ms) in tuple(self._orders.items()):
-            now_ms = self._network.clock.now_ms()
-            request = order.resume(now_ms - since_ms)
-            if request is not None:
-                self._orders[connection] = order, now_ms
-                self.repeated += 1
-                self.send(connection, request)
-            ended = order.hand_over()
-            if ended is not None:
-                del self._orders[connection]
-                self.handed_over += 1
-                frame, size = ended
-                elsewhere = size - len(frame) - 4
-                super().arrived(FrameReceived(connection, memoryview(frame), elsewhere))
 
 
 class StandingSimulation(Simulation):

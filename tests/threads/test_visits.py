@@ -15,7 +15,6 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.runtime import callers, driver
 from tandem_kafka.runtime.callers import Threads, run
-from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.threads.lockstep import Lockstep, LockstepLock
@@ -37,7 +36,6 @@ class Consumer:
             loop=loop,
             queue=SimpleNamespace(add=self.sent.append),
             subscription=SubscriptionState(),
-            polls=Polls(),
         )
         config = Config.from_options({"group_id": "readers"})
         made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple, PyType};
 
-use crate::records::maker::{Maker, Replaced, ReturnedRecord};
+use crate::records::maker::{Maker, ReturnedRecord};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::under_gil::UnderGil;
 
@@ -31,8 +31,6 @@ enum State {
 
 struct Lazy {
     rows: Arc<Rows>,
-    /// For each row what the user's deserializers have returned; None if there are none.
-    replaced: Option<Vec<Replaced>>,
     /// Records that are still referenced, by index.
     kept: Vec<Option<Py<PyAny>>>,
 }
@@ -48,35 +46,8 @@ static ADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 impl Records {
     pub fn new(rows: Rows) -> Self {
-        Records::lazy(Arc::new(rows), None)
-    }
-
-    /// Records with what deserializers have returned for each row.
-    pub fn deserialized(rows: Arc<Rows>, replaced: Vec<Replaced>) -> Self {
-        Records::lazy(rows, Some(replaced))
-    }
-
-    fn lazy(rows: Arc<Rows>, replaced: Option<Vec<Replaced>>) -> Self {
-        let lazy = Lazy { rows, replaced, kept: Vec::new() };
+        let lazy = Lazy { rows: Arc::new(rows), kept: Vec::new() };
         Records { state: UnderGil::new(State::Lazy(lazy)) }
-    }
-
-    /// Whether the rows alone are not the records.
-    pub fn is_deserialized(&self, py: Python<'_>) -> bool {
-        self.state.with(py, |state| match state {
-            State::Lazy(lazy) => lazy.replaced.is_some(),
-            State::Filled(_) => false,
-        })
-    }
-
-    /// What replaces the fields of a row.
-    fn replaced(&self, py: Python<'_>, index: usize) -> Replaced {
-        self.state.with(py, |state| match state {
-            State::Lazy(Lazy { replaced: Some(replaced), .. }) => {
-                replaced.get(index).map(|each| each.clone_ref(py)).unwrap_or_default()
-            }
-            _ => Replaced::default(),
-        })
     }
 
     /// The rows; None after the list was created.
@@ -87,18 +58,10 @@ impl Records {
         })
     }
 
-    /// The rows, also of deserialized records.
-    fn unused_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
-        let used = || PyValueError::new_err("these records were already converted to a list");
-        self.rows(py).ok_or_else(used)
-    }
-
     /// Takes the rows of records that were never returned to the user.
     pub fn fresh_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
-        if self.is_deserialized(py) {
-            return Err(PyValueError::new_err("these records were already deserialized"));
-        }
-        self.unused_rows(py)
+        let used = || PyValueError::new_err("these records were already converted to a list");
+        self.rows(py).ok_or_else(used)
     }
 
     fn made(&self, py: Python<'_>) -> Option<Py<PyList>> {
@@ -125,27 +88,20 @@ impl Records {
         }
     }
 
-    /// Remembers a referenced record, so that later accesses return the same object. One that is
-    /// remembered already stays.
+    /// Remembers a referenced record, so that later accesses return the same object.
     pub fn keep(&self, py: Python<'_>, index: usize, record: Py<PyAny>) {
-        let superfluous = self.state.with(py, |state| match state {
-            State::Lazy(lazy) => {
+        self.state.with(py, |state| {
+            if let State::Lazy(lazy) = state {
                 if lazy.kept.is_empty() {
                     lazy.kept.resize_with(lazy.rows.len(), || None);
                 }
-                match lazy.kept.get_mut(index) {
-                    Some(place @ None) => place.replace(record),
-                    _ => Some(record),
-                }
+                lazy.kept[index] = Some(record);
             }
-            State::Filled(_) => Some(record),
         });
-        // Dropped here: a header that the user has added may have a destructor, which runs any code.
-        drop(superfluous);
     }
 
     /// The list itself.
-    pub fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let Some(rows) = self.rows(py) else {
             return self.made(py).map(|list| list.into_bound(py)).ok_or_else(|| {
                 PyValueError::new_err("there are neither rows nor a list") // unreachable
@@ -155,10 +111,9 @@ impl Records {
         let mut records = Vec::with_capacity(rows.len());
         for piece in &rows.pieces {
             for row in piece.start..piece.stop {
-                let index = records.len();
-                records.push(match self.entry(py, index)? {
+                records.push(match self.entry(py, records.len())? {
                     Entry::Made(record) => record,
-                    _ => maker.make(py, &piece.columns, row, self.replaced(py, index))?,
+                    _ => maker.make(py, &piece.columns, row)?,
                 });
             }
         }
@@ -181,8 +136,7 @@ impl Records {
             (Entry::Row, Some(rows)) => {
                 let Some((piece, row)) = rows.find(index) else { return Err(out_of_range()) };
                 let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
-                let replaced = self.replaced(py, index);
-                let record = maker.make(py, &rows.pieces[piece].columns, row, replaced)?;
+                let record = maker.make(py, &rows.pieces[piece].columns, row)?;
                 self.keep(py, index, record.clone_ref(py));
                 Ok(record.into_bound(py))
             }
@@ -209,17 +163,11 @@ impl Records {
         let Some(first) = parts.first() else {
             return Err(PyValueError::new_err("there are no sequences to join"));
         };
-        let deserialized = first.is_deserialized(py);
-        let mut whole = Rows::empty(Arc::clone(&first.unused_rows(py)?.owner));
-        let mut replaced = Vec::new();
-        for part in &parts {
-            let rows = part.unused_rows(py)?;
-            if deserialized {
-                replaced.extend((0..rows.len()).map(|index| part.replaced(py, index)));
-            }
-            rows.pieces.iter().for_each(|piece| whole.push(piece.clone()));
+        let mut whole = Rows::clone(&*first.fresh_rows(py)?);
+        for part in &parts[1..] {
+            part.fresh_rows(py)?.pieces.iter().for_each(|piece| whole.push(piece.clone()));
         }
-        Ok(Records::lazy(Arc::new(whole), deserialized.then_some(replaced)))
+        Ok(Records::new(whole))
     }
 
     /// The records from `start` up to `stop`, as rows.
@@ -356,14 +304,7 @@ impl Records {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.state.for_traversal() {
-            State::Lazy(lazy) => {
-                let replaced = lazy.replaced.iter().flatten();
-                replaced
-                    .flat_map(|each| [&each.key, &each.value, &each.headers])
-                    .chain(&lazy.kept)
-                    .flatten()
-                    .try_for_each(|each| visit.call(each))
-            }
+            State::Lazy(lazy) => lazy.kept.iter().flatten().try_for_each(|each| visit.call(each)),
             State::Filled(list) => visit.call(list),
         }
     }
@@ -424,13 +365,11 @@ impl RecordIterator {
     fn make(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let Some((rows, maker)) = &mut self.rows else { return Ok(None) };
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
-        let Some(records) = &self.records else { return Ok(None) };
-        let replaced = records.get().replaced(py, self.index);
         let oldest = std::mem::replace(&mut self.before, self.last.take());
-        let (given, held) = maker.next_record(py, oldest, columns, row, self.index, replaced)?;
+        let (given, held) = maker.next_record(py, oldest, columns, row, self.index)?;
         let record = given.record.clone_ref(py);
         self.last = Some(given);
-        if let Some(held) = held {
+        if let (Some(held), Some(records)) = (held, &self.records) {
             records.get().keep(py, held.index, held.record);
         }
         Ok(Some(record))

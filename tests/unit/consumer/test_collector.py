@@ -45,19 +45,6 @@ def test_a_poll_returns_at_most_the_limit_and_the_next_continues() -> None:
     assert reading.buffer.held_bytes == 0
 
 
-def test_what_arrives_before_the_positions_move_is_not_taken_for_read() -> None:
-    """A signal handler or an interceptor calls `assign()`, or another thread as poll() returns."""
-    reading = Reading(A)
-    reading.fetched(A, 0)
-    assert len(reading.collector.collect(500)[A]) == 3
-    reading.fetched(A, 3)
-    reading.collector.purge()
-    reading.collector.publication.done = True
-    assert reading.offsets() == {"a": [3, 4, 5]}
-    reading.collect()
-    assert reading.buffer.held_bytes == 0
-
-
 def test_several_fetches_of_one_partition_are_one_sequence() -> None:
     reading = Reading(A)
     reading.fetched(A, 0)

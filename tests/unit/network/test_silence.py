@@ -102,27 +102,9 @@ def test_a_fetch_that_is_repeated_in_time_is_not_suspected_any_more() -> None:
         world.watch.check(link, now_ms)
     assert link.suspected
     link.connection.repeated = lambda _: None
-    link.standing, link.repeats = SimpleNamespace(progress=lambda: (1, 50, None)), 0
+    link.standing, link.repeats = SimpleNamespace(progress=lambda: (1, 50)), 0
     standing: Any = StandingFetches(transport, world.state)  # type: ignore[arg-type]
     standing.refresh(link, 21_000)
     world.watch.broker_responded(1)
     assert link in world.open_links
     assert not link.watched
-
-
-def test_a_fetch_that_waits_for_room_in_the_buffer_is_never_overdue() -> None:
-    """Until the order goes on or ends, its last response seems to have arrived just now."""
-    world, sent = World(), list[int]()
-    link = world.ask(Purpose.FETCH_0)
-    link.connection.repeated = sent.append
-    link.standing, link.repeats = SimpleNamespace(progress=lambda: (1, 70_000, 30)), 1
-    standing: Any = StandingFetches(SimpleNamespace(), world.state)  # type: ignore[arg-type]
-    for now_ms in (1_000, 60_000):
-        link.suspected = link.watched = True
-        standing.refresh(link, now_ms)
-        assert not link.suspected
-        assert not link.watched
-    assert sent == [970, 59_970]
-    link.connection.in_flight = 0
-    standing.refresh(link, 70_000)
-    assert sent == [970, 59_970], "Python has got the response"

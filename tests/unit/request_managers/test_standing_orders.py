@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from tandem_kafka.request_managers.fetching.response_handler import RequestedPar
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
+from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.fetch_request import HIGHEST_VERSION
 from tests.unit.records.making import GZIP, Rec, batch
@@ -33,7 +33,6 @@ from tests.unit.request_managers.world import TOPIC_ID, World
 needs_native = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
 
 ALL = [TopicPartition("orders", number) for number in range(4)]
-MANY = [TopicPartition("orders", number) for number in range(120)]
 END = 10
 
 # --- a slot --------------------------------------------------------------------------------------
@@ -116,19 +115,13 @@ def test_an_order_that_ends_leaves_alone_what_has_gone() -> None:
 class Standing:
     """A world whose fetches may stand; the test is the transport."""
 
-    def __init__(
-        self,
-        partitions: Sequence[TopicPartition] = ALL,
-        *,
-        high_watermark: int = END,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *, high_watermark: int = END, **options: Any) -> None:
         assert native is not None
-        self.world = World(leaders=(1,) * len(partitions), bell=native.Bell(), **options)
-        self.world.assign(*partitions, at=END)
+        self.world = World(leaders=(1,) * len(ALL), bell=native.Bell(), **options)
+        self.world.assign(*ALL, at=END)
         self.sent: dict[Purpose, UnsentRequest] = {}
         for number, (purpose, unsent) in enumerate(by_purpose(send(self.world)).items()):
-            tps = [tp for tp in partitions if tp.partition in requested_offsets(unsent)]
+            tps = [tp for tp in ALL if tp.partition in requested_offsets(unsent)]
             found = {tp: Found(high_watermark=high_watermark) for tp in tps}
             self.world.respond(unsent, fetch_response(found, session_id=70 + number))
             self.sent[purpose] = unsent
@@ -267,40 +260,6 @@ def test_an_order_lasts_no_longer_than_a_minute() -> None:
 
 
 @needs_native
-def test_an_order_lasts_no_longer_than_the_lease_of_a_replica() -> None:
-    standing = Standing()
-    lease_ms = standing.world.clock.now_ms() + 1_000
-    standing.world.subscription.get(ALL[2]).preferred_replica = PreferredReplica(1, lease_ms)
-    order = standing.order(Purpose.FETCH_0)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=200) is None
-
-
-@needs_native
-def test_an_order_of_many_partitions_lasts_until_quiet_ones_may_move() -> None:
-    standing = Standing(MANY)
-    order = standing.order(Purpose.FETCH_0)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=600) is not None
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=600) is None
-
-
-@needs_native
-def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> None:
-    standing = Standing(MANY)
-    order = standing.order(Purpose.FETCH_0)
-    found = of((0, END, 5), (2, END, 5))
-    assert standing.respond(order, Purpose.FETCH_0, found) is not None
-    fetch = standing.world.managers.fetch
-    placement, now_ms = fetch._placement, standing.world.clock.now_ms() + 1_000
-    quiet = placement._slot(1, Purpose.FETCH_QUIET)
-    placement.prepare_to_send(quiet, now_ms)
-    assert standing.standing == []
-    stayed = {ALL[0], ALL[2]}
-    assert {state.tp for state in placement.slots[1, Purpose.FETCH_0].partitions} == stayed
-    assert quiet.partitions >= {standing.world.subscription.get(tp) for tp in MANY[4:60:2]}
-
-
-@needs_native
 def test_a_seek_in_between_wins() -> None:
     """The order would end before; it does not move a position that is not its own either."""
     standing = Standing()
@@ -326,8 +285,6 @@ def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
 # --- the buffer ----------------------------------------------------------------------------------
 
 ROOM = 100_000
-#: The next request, if an order holds it.
-HELD = b""
 SMALL = {"fetch_buffer_max_bytes": ROOM, "max_partition_fetch_bytes": 1_000}
 
 
@@ -367,37 +324,10 @@ def test_what_another_order_may_bring_is_reserved() -> None:
     assert all(orders)
     assert standing.world.buffer.reserved_bytes >= 2 * 30_000
     found = of((0, END, 55_000))
-    assert standing.respond(orders[0], Purpose.FETCH_0, found) == HELD
-    assert standing.respond(orders[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {None, HELD}, (
-        "the first order holds its request and reserves nothing"
+    assert standing.respond(orders[0], Purpose.FETCH_0, found) is None
+    assert standing.respond(orders[1], Purpose.FETCH_1, of((1, END, 55_000))) is not None, (
+        "the first order has ended and reserves nothing"
     )
-
-
-@needs_native
-def test_an_order_that_ends_while_it_holds_its_request_leaves_nothing_in_flight() -> None:
-    standing = Standing(**SMALL)
-    world = standing.world
-    order = standing.order(Purpose.FETCH_0)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, ROOM))) == HELD
-    assert order.hand_over() is None
-    world.subscription.get(ALL[2]).paused = True
-    world.managers.fetch.end_changed_orders()
-    slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
-    epoch = slot.session.epoch
-    frame, _ = order.hand_over()
-    empty = fetch_response({}, session_id=70)
-    assert frame == (7).to_bytes(4, "big") + b"\0" + empty.encode(version=HIGHEST_VERSION)
-    world.respond(standing.sent[Purpose.FETCH_0], empty)
-    assert slot.session.epoch == epoch + 1
-    assert world.buffer.reserved_bytes == 0
-    (chunk,) = chunks(world)
-    assert chunk.reader is not None
-    assert [record.offset for record in chunk.reader.take(9)] == [END]
-    world.buffer.queue.released_bytes = world.buffer.added_bytes
-    chunk.partition.released_bytes = chunk.partition.buffered_bytes
-    request = by_purpose(send(world, after_ms=1_000))[Purpose.FETCH_0]
-    assert requested_offsets(request) == {0: END + 1}
-    assert forgotten(request) == [2]
 
 
 @needs_native
@@ -406,10 +336,7 @@ def test_what_python_reserves_later_counts_for_an_order() -> None:
     order = standing.order(Purpose.FETCH_0)
     slots = standing.world.managers.fetch._placement.slots
     slots[1, Purpose.FETCH_1].reserve(standing.world.config.fetch_buffer_max_bytes)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) == HELD
-    assert order.resume(0) is None
-    slots[1, Purpose.FETCH_1].reserve(0)
-    assert order.resume(0)
+    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
 
 
 @needs_native

@@ -29,7 +29,11 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.kip848.target import AssignorMetadata
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.wire import messages
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+)
 
 log = client_logger(__name__)
 
@@ -52,7 +56,7 @@ class Announcement(NamedTuple):
 
     def encoded(self) -> Any:
         """Return the entry of the message."""
-        return messages.ConsumerGroupHeartbeatRequest.ClientAssignor(**self._asdict())
+        return ConsumerGroupHeartbeatRequest.ClientAssignor(**self._asdict())
 
 
 def _announced(assignor: PartitionAssignor, metadata: bytes | None = None) -> Announcement:
@@ -204,11 +208,11 @@ class LocalAssignment:
         }
         if self._result is not None:
             result, self._result = self._result, None
-            message = messages.ConsumerGroupInstallAssignmentRequest(**fields, **result)
+            message = ConsumerGroupInstallAssignmentRequest(**fields, **result)
             return (self._request(message, destination, self._handle_installed),)
         if not self._computation_requested:
             return ()
-        message = messages.ConsumerGroupPrepareAssignmentRequest(**fields)
+        message = ConsumerGroupPrepareAssignmentRequest(**fields)
         return (self._request(message, destination, self._handle_prepared),)
 
     def _request(
@@ -311,7 +315,7 @@ def _member(entry: Any, names: dict[Any, str]) -> GroupMember:
 
 
 def _encoded(member_id: str, given: Any, ids: dict[str, Any]) -> Any:
-    entry = messages.ConsumerGroupInstallAssignmentRequest.Member
+    entry = ConsumerGroupInstallAssignmentRequest.Member
     assignment = given if isinstance(given, MemberAssignment) else MemberAssignment(given)
     version = int(assignment.metadata_version)
     if not 0 <= version <= _NEWEST_VERSION:

@@ -392,8 +392,8 @@ class Kip848Membership(RequestManager):
         self._rebalance.fail()
         self._group.lost = True
         self._lose_partitions(lambda: None)
-        self._group.fatal = error  # before poll() is called to look at it
         self._context.raise_in_poll(error)
+        self._group.fatal = error
 
     def _fenced(self, why: object) -> None:
         log.warning("group %s: the coordinator removed this member: %s", self._group_id, why)

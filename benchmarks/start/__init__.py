@@ -1,1 +1,0 @@
-"""What a process pays to begin: imports, a consumer, its first record, and its end."""
