@@ -3,6 +3,8 @@
 # A PySpark that is named has an environment of its own: make spark-test PYSPARK='4.0.*'
 VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
+# The backend warns of editable installs, each time.
+PIP := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
 .PHONY: help demo pipeline test unit native check lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
@@ -72,7 +74,7 @@ spark-test: java $(VENV)/.spark-test
 	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
 spark-kills: java $(VENV)/.spark-test
-	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest -s \
+	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest -s -o faulthandler_timeout=0 \
 	    tests/spark/test_kills.py tests/spark/test_transactions.py -m slow $(ARGS)
 
 spark-bench: java $(VENV)/.spark-test
@@ -98,11 +100,12 @@ $(VENV)/.release: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.audit: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 
-# The stamps: an extra of pyproject.toml is installed again when what it is made of changed.
+# The stamps: a dependency group of pyproject.toml is installed again when what it is made of changed.
 SOURCES := pyproject.toml setup.py rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
 $(VENV)/.%: $(SOURCES) | $(BIN)/python
-	@echo "installing tandem-kafka[$*] into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' $(if $(PYSPARK),'pyspark==$(PYSPARK)')
+	@echo "installing tandem-kafka and the group $* into $(VENV)"
+	@$(PIP) 'pip>=25.1'
+	@$(PIP) --editable . --group $* $(if $(PYSPARK),'pyspark==$(PYSPARK)')
 	@touch $@
 
 $(BIN)/python:

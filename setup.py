@@ -7,6 +7,9 @@
     off       do not build it
 
 A wheel without the extension is tagged py3-none-any, so that it is not mistaken for a native one.
+
+`TANDEM_KAFKA_REPOSITORY` is the address of the published repository. With it, the links of the
+README lead there from a package index, too.
 """
 
 import os
@@ -74,6 +77,40 @@ def warn(problem: str) -> None:
     print(f"warning: {problem}. {HINT.format(needed=least_rust())}", file=sys.stderr)
 
 
+def published(readme: str, repository: str, tag: str) -> str:
+    """Return the README with links and pictures of a tag of the published repository."""
+    pages, files = f"{repository}/blob/{tag}", f"{repository}/raw/{tag}"
+    text = re.sub(r'(src|srcset)="(?!https?:)([^"]+)"', rf'\1="{files}/\2"', readme)
+    text = re.sub(r"(!\[[^\]]*\])\((?!https?:)([^)]+)\)", rf"\1({files}/\2)", text)
+    return re.sub(r"\]\((?!https?:|#)([^)]+)\)", rf"]({pages}/\1)", text)
+
+
+def about() -> dict[str, object]:
+    """Return the README and the URLs for the metadata."""
+    here = Path(__file__).parent
+    readme = (here / "README.md").read_text(encoding="utf-8")
+    given = os.environ.get("TANDEM_KAFKA_REPOSITORY", "")
+    repository = given.strip().rstrip("/").removesuffix(".git")
+    urls = {}
+    if repository:
+        version = (here / "tandem_kafka" / "version.py").read_text(encoding="utf-8")
+        found = re.search(r'^__version__.*"([^"]+)"', version, re.MULTILINE)
+        assert found, "tandem_kafka/version.py has no version"
+        tag = f"v{found[1]}"
+        readme = published(readme, repository, tag)
+        urls = {
+            "Source": repository,
+            "Documentation": f"{repository}/blob/{tag}/docs/index.md",
+            "Changelog": f"{repository}/blob/{tag}/CHANGELOG.md",
+            "Issues": f"{repository}/issues",
+        }
+    return {
+        "long_description": readme,
+        "long_description_content_type": "text/markdown",
+        "project_urls": urls,
+    }
+
+
 class Wheel(bdist_wheel):
     """A wheel whose tag says whether the extension is inside."""
 
@@ -108,4 +145,5 @@ setup(
     rust_extensions=[extension] if native else [],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if stable_abi else {},
     cmdclass={"bdist_wheel": Wheel},
+    **about(),
 )

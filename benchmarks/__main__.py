@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.aio.applications import APPLICATIONS
@@ -20,10 +21,18 @@ from benchmarks.plot import plot
 from benchmarks.readers.catalogue import OURS, READERS
 from benchmarks.readers.variants import VARIANTS
 from benchmarks.report import Results, markdown, table, write_json
+from benchmarks.start.plan import (
+    START_CLIENTS,
+    START_MEASURES,
+    START_QUICK,
+    START_RUNS,
+    StartSuite,
+)
+from benchmarks.start.report import write_start
 from benchmarks.suite import Sample, Suite
-from benchmarks.ways.plan import WAY_MEASURES, WAYS_PLAN, WAYS_QUICK
+from benchmarks.ways.plan import COLUMN_MEASURES, WAY_MEASURES, WAYS_PLAN, WAYS_QUICK
 from benchmarks.ways.readers import WAYS
-from benchmarks.ways.report import goals, write_ways
+from benchmarks.ways.report import goals, write_columns, write_ways
 from benchmarks.workers.crews import CREWS
 from benchmarks.workers.plan import WORKERS_MEASURES, WORKERS_PLAN, WORKERS_QUICK
 from benchmarks.workers.report import write_workers
@@ -40,7 +49,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = False
-    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups):
+    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups, _start):
         failed |= part(arguments)
     return 1 if failed else 0
 
@@ -79,12 +88,17 @@ def _options(arguments: argparse.Namespace) -> bool:
 
 
 def _ways(arguments: argparse.Namespace) -> bool:
-    """Measure the usual ways of reading; returns whether anything failed."""
+    """Measure the usual ways of reading, also to columns; returns whether anything failed."""
     plan = WAYS_QUICK if arguments.quick else WAYS_PLAN
-    results = _of_suite(arguments, plan, WAY_MEASURES, list(WAYS), write_ways)
-    if results.samples:
-        print("\n".join(" ".join(row) for row in goals(results)), flush=True)
-    return bool(results.failures())
+    many = replace(plan, documents=2_000_000)
+    parts = [
+        _of_suite(arguments, plan, WAY_MEASURES, list(WAYS), write_ways),
+        _of_suite(arguments, many, COLUMN_MEASURES, list(WAYS), write_columns),
+    ]
+    for results in parts:
+        if results.samples:
+            print("\n".join(" ".join(row) for row in goals(results)), flush=True)
+    return any(results.failures() for results in parts)
 
 
 def _asynchronous(arguments: argparse.Namespace) -> bool:
@@ -143,6 +157,21 @@ def _groups(arguments: argparse.Namespace) -> bool:
     return bool(results.failures())
 
 
+def _start(arguments: argparse.Namespace) -> bool:
+    """Measure what a process pays to begin; returns whether anything failed."""
+    runs = START_QUICK if arguments.quick else START_RUNS
+    measures = _chosen(START_MEASURES, arguments.only)
+    clients = [each for each in START_CLIENTS if each in arguments.readers]
+    if not measures or not clients:
+        return False
+    results = Results([], START_MEASURES)
+    with RealKafka(properties=BROKER, jvm_options=_BROKER_OPTIONS) as cluster:
+        _collect(StartSuite(cluster, runs).run(measures, clients), results)
+    results.end()
+    _print_files(results, arguments.output, write_start(results, runs, arguments.output))
+    return bool(results.failures())
+
+
 def _collect(samples: Iterator[Sample], results: Results) -> None:
     for sample in samples:
         _print_sample(sample)
@@ -169,14 +198,27 @@ def _parser() -> argparse.ArgumentParser:
         metavar="READER",
         help=f"some of: {', '.join(READERS)}",
     )
-    kinds = ["throughput", "compressed", "many", "options", "ways", "aio", "workers", "groups"]
+    kinds = [
+        "throughput",
+        "compressed",
+        "many",
+        "options",
+        "ways",
+        "columns",
+        "aio",
+        "workers",
+        "groups",
+        "start",
+    ]
     measures = (
         *MEASURES,
         *OPTION_MEASURES,
         *WAY_MEASURES,
+        *COLUMN_MEASURES,
         *AIO_MEASURES,
         *WORKERS_MEASURES,
         *GROUP_MEASURES,
+        *START_MEASURES,
     )
     names = [*kinds, *(each.name for each in measures)]
     parser.add_argument(

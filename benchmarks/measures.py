@@ -150,19 +150,21 @@ def measure_latency(reader: Reader, ready: Callable[[], None], count: int, skip:
     """Measure the time from before `produce()` until the application has the record.
 
     Each value is the time at which it was created, in nanoseconds of a clock that all processes
-    share. The first `skip` records are not counted.
+    share. The first `skip` records are not counted. CPU is that of the reader's process.
     """
     reader.values(_POLL_S)  # connect and find the end before the first record is written
     ready()
     delays_ms: list[float] = []
-    begin = time.monotonic()
+    begin, first = time.monotonic(), Mark.now(0)
     while len(delays_ms) < count:
+        if len(delays_ms) <= skip:
+            first = Mark.now(len(delays_ms))
         values = reader.values(_POLL_S)
         if not values and time.monotonic() - begin > _LATENCY_S:
             raise TimeoutError(f"{len(delays_ms)} of {count} records after {_LATENCY_S:.0f} s")
         now = time.monotonic_ns()
         delays_ms += [(now - int(value)) / 1_000_000 for value in values]
-    return delays(delays_ms[skip:])
+    return {**delays(delays_ms[skip:]), **Mark.now(len(delays_ms)).cpu_since(first)}
 
 
 def delays(delays_ms: list[float]) -> Figures:

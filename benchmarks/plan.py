@@ -12,6 +12,7 @@ from benchmarks.readers.catalogue import (
     CONFLUENT,
     DRAIN,
     JAVA,
+    LOOP,
     OURS,
     PYTHON,
     TUNED,
@@ -115,18 +116,21 @@ MEASURES: Final = (
         method=f"As above. {_CLOCK}",
         readers=(OURS, TUNED),
     ),
-    Measure(
-        "latency",
-        "End-to-end latency at 500 records a second",
-        "p50_ms",
-        higher_is_better=False,
-        method=(
-            "A separate process writes at an even pace, without lingering. The time runs from "
-            "before `produce()` until the application has the record; the producer's part is the "
-            "same for all readers. confluent-kafka reads with `poll()` here, because `consume()` "
-            "waits for a full batch."
-        ),
-        readers=(OURS, CONFLUENT, TUNED),
+    *(
+        Measure(
+            name,
+            f"End-to-end latency at 500 records a second, {partitions}",
+            "p50_ms",
+            higher_is_better=False,
+            method=(
+                "A separate process writes at an even pace, without lingering. The time runs from "
+                "before `produce()` until the application has the record; the producer's part is "
+                "the same for all readers. CPU is that of the reader's process. confluent-kafka "
+                "reads with `poll()` here, because `consume()` waits for a full batch."
+            ),
+            readers=(OURS, LOOP, CONFLUENT, TUNED),
+        )
+        for name, partitions in (("latency", "four partitions"), ("latency-1", "one partition"))
     ),
     Measure(
         "memory",

@@ -19,18 +19,24 @@ from benchmarks.suite import Sample
 from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
 
 __all__ = [
+    "COLUMNS",
     "Results",
     "about",
+    "cells",
     "failures",
     "loads",
     "markdown",
+    "ranked",
+    "row",
     "table",
     "tables",
     "targets",
+    "times",
     "write_json",
 ]
 
-_COLUMNS = {
+#: Heading and format of each figure.
+COLUMNS = {
     "records_per_s": ("records/s", "{:,.0f}"),
     "above_idle_mb": ("above idle MB", "{:.0f}"),
     "idle_memory_mb": ("idle MB", "{:.0f}"),
@@ -47,6 +53,10 @@ _COLUMNS = {
     "pause_ms": ("pause ms", "{:.0f}"),
     "before_ms": ("before ms", "{:.0f}"),
     "moved_ms": ("moved ms", "{:.0f}"),
+    "start_cpu_ms": ("CPU ms", "{:.0f}"),
+    "modules": ("modules", "{:.0f}"),
+    "memory_mb": ("MB", "{:.1f}"),
+    "close_ms": ("close ms", "{:.0f}"),
 }
 _METHOD = (
     "One broker and one reader at a time share the machine. Medians of {runs} runs, with the "
@@ -199,7 +209,7 @@ def targets(results: Results) -> list[str]:
     if not rows:
         return []
     heads = ["work", "reader", "target", "measured", ""]
-    table = [_row(heads), _row(["---"] * len(heads)), *(_row(row) for row in rows)]
+    table = [row(heads), row(["---"] * len(heads)), *map(row, rows)]
     return ["## Targets", "\n".join(table)]
 
 
@@ -238,29 +248,35 @@ def failures(results: Results) -> list[str]:
 def table(results: Results, measure: Measure) -> list[str]:
     """A Markdown table, the best reader first."""
     medians = results.medians(measure)
-    figures = [name for name in _COLUMNS if any(name in each for each in medians.values())]
-    heads = [*(_COLUMNS[name][0] for name in figures), "times"]
-    ordered = sorted(
-        medians.items(),
-        key=lambda item: item[1][measure.figure],
-        reverse=measure.higher_is_better,
-    )
+    figures = [name for name in COLUMNS if any(name in each for each in medians.values())]
+    heads = [*(COLUMNS[name][0] for name in figures), "times"]
     rows = [
-        [CATALOGUE[name].title, *_cells(found, figures), _times(medians, name, measure)]
-        for name, found in ordered
+        [CATALOGUE[name].title, *cells(medians[name], figures), times(medians, name, measure)]
+        for name in ranked(medians, measure)
     ]
     return [
-        _row(["reader", *heads]),
-        _row(["---", *("---:" for _ in heads)]),
-        *(_row(row) for row in rows),
+        row(["reader", *heads]),
+        row(["---", *("---:" for _ in heads)]),
+        *map(row, rows),
     ]
 
 
-def _cells(found: Figures, figures: Sequence[str]) -> list[str]:
-    return [_COLUMNS[name][1].format(found[name]) if name in found else "-" for name in figures]
+def ranked(medians: Mapping[str, Figures], measure: Measure) -> list[str]:
+    """Return the readers, the best first."""
+    return sorted(
+        medians,
+        key=lambda name: medians[name][measure.figure],
+        reverse=measure.higher_is_better,
+    )
 
 
-def _times(medians: dict[str, Figures], reader: str, measure: Measure) -> str:
+def cells(found: Figures, figures: Sequence[str]) -> list[str]:
+    """Return figures as the cells of a table."""
+    return [COLUMNS[name][1].format(found[name]) if name in found else "-" for name in figures]
+
+
+def times(medians: Mapping[str, Figures], reader: str, measure: Measure) -> str:
+    """Return how many times better tandem-kafka is than a reader."""
     if OURS not in medians:
         return "-"
     ours, other = medians[OURS][measure.figure], medians[reader][measure.figure]
@@ -268,8 +284,9 @@ def _times(medians: dict[str, Figures], reader: str, measure: Measure) -> str:
     return f"{above / below:.2f}" if below else "-"
 
 
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def row(texts: Iterable[str]) -> str:
+    """Return a row of a Markdown table."""
+    return "| " + " | ".join(texts) + " |"
 
 
 def write_json(results: Results, plan: Plan, batch_bytes: int, path: Path) -> None:

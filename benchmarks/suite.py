@@ -18,7 +18,7 @@ from benchmarks.measures import Figures, handler_of
 from benchmarks.plan import Measure, Plan
 from benchmarks.readers.base import Source
 from benchmarks.readers.catalogue import AMONG, CATALOGUE, JAVA
-from benchmarks.topics import Sources
+from benchmarks.topics import PARTITIONS, Sources
 from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = ["Sample", "Suite"]
@@ -78,6 +78,7 @@ class Suite:
             "many": self._many,
             "options": self._option,
             "ways": self._way,
+            "columns": self._way,
             "aio": self._asynchronous,
             "workers": self._workers,
         }
@@ -102,15 +103,16 @@ class Suite:
             return self._handle(reader, source)
         return self._read(reader, source, self._plan.records[1000])
 
-    def _latency(self, reader: str, module: str = _CHILD) -> Figures:
+    def _latency(self, reader: str, partitions: str = "", module: str = _CHILD) -> Figures:
         if not self._paced:
             # A JVM that has just started is too slow for the pace of these small requests.
             self._paced = True
-            self._follow(reader, replace(self._plan, paced=_WARM_UP, paced_skip=0), module)
-        return self._follow(reader, self._plan, module)
+            warm_up = replace(self._plan, paced=_WARM_UP, paced_skip=0)
+            self._follow(reader, warm_up, partitions, module)
+        return self._follow(reader, self._plan, partitions, module)
 
-    def _follow(self, reader: str, plan: Plan, module: str) -> Figures:
-        source = self._sources.empty("paced", eager=True)
+    def _follow(self, reader: str, plan: Plan, partitions: str, module: str) -> Figures:
+        source = self._sources.empty("paced", int(partitions or PARTITIONS), eager=True)
         task = Task("latency", reader, source, count=plan.paced, skip=plan.paced_skip)
         return _in_child(task, lambda: _pace(source, plan), module)
 
@@ -140,7 +142,7 @@ class Suite:
 
     def _asynchronous(self, reader: str, _way: str, size: str = "") -> Figures:
         if not size:
-            return self._latency(reader, _ASYNCHRONOUS)
+            return self._latency(reader, module=_ASYNCHRONOUS)
         count = int(self._plan.records[int(size)] * CATALOGUE[reader].share)
         task = Task("throughput", reader, self._sources.plain(int(size)), count=count)
         return _in_child(task, module=_ASYNCHRONOUS)

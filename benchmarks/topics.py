@@ -14,9 +14,9 @@ from benchmarks.plan import Plan
 from benchmarks.readers.base import Source
 from tandem_kafka.testing.kafka import RealKafka
 
-__all__ = ["Sources"]
+__all__ = ["PARTITIONS", "Sources"]
 
-_PARTITIONS = 4
+PARTITIONS = 4
 _BUSY = 8
 _FLUSH_S = 120.0
 _DIFFERENT = 997
@@ -59,7 +59,7 @@ class Sources:
     def documents(self) -> Source:
         """JSON documents, with keys."""
         if "documents" not in self._known:
-            source = replace(self._create("documents", _PARTITIONS), size=_DOCUMENT_BYTES)
+            source = replace(self._create("documents", PARTITIONS), size=_DOCUMENT_BYTES)
             self._known["documents"] = source
             self._fill(source, self._plan.documents, {}, _document, _key)
         return self._known["documents"]
@@ -67,7 +67,7 @@ class Sources:
     def keyed(self) -> Source:
         """Records with 10,000 keys, for the only member of a new group."""
         if "keyed" not in self._known:
-            self._known["keyed"] = replace(self._create("keyed", _PARTITIONS), size=100)
+            self._known["keyed"] = replace(self._create("keyed", PARTITIONS), size=100)
             self._fill(self._known["keyed"], self._plan.records[100], {}, key=_one_of_many)
         return replace(self._known["keyed"], group=f"keyed-{uuid.uuid4().hex}")
 
@@ -75,28 +75,31 @@ class Sources:
         """A backlog larger than the buffer of any reader."""
         return self._filled("backlog", self._plan.backlog_size, self._plan.backlog)
 
-    def empty(self, name: str, *, eager: bool = False) -> Source:
+    def empty(self, name: str, partitions: int = PARTITIONS, *, eager: bool = False) -> Source:
         """A new topic without records, read from its end."""
-        source = self._create(f"{name}-{uuid.uuid4().hex}", _PARTITIONS)
+        source = self._create(f"{name}-{uuid.uuid4().hex}", partitions)
         return replace(source, from_end=True, eager=eager)
 
     def many_idle(self) -> Source:
         """Many partitions without records, for a member of a new group."""
-        if "idle" not in self._known:
-            self._known["idle"] = self._create("many-idle", self._plan.many)
-        return replace(self._known["idle"], group=f"many-{uuid.uuid4().hex}")
+        return replace(self._many(), group=f"many-{uuid.uuid4().hex}")
 
     def many_busy(self, *, among: bool) -> Source:
         """Some busy partitions of many; with the idle ones assigned, too, or without."""
         if "busy" not in self._known:
-            source = self._create("many-busy", self._plan.many)
-            self._known["busy"] = replace(source, partitions=_BUSY, size=1000)
+            self._known["busy"] = replace(self._many(), partitions=_BUSY, size=1000)
             self._fill(self._known["busy"], self._plan.busy, {})
         return replace(self._known["busy"], beside=self._plan.many - _BUSY if among else 0)
 
+    def _many(self) -> Source:
+        """One topic for both: a broker with twice as many runs out of memory maps."""
+        if "many" not in self._known:
+            self._known["many"] = self._create("many", self._plan.many)
+        return self._known["many"]
+
     def _filled(self, name: str, size: int, count: int, codec: str | None = None) -> Source:
         if name not in self._known:
-            self._known[name] = replace(self._create(name, _PARTITIONS), size=size)
+            self._known[name] = replace(self._create(name, PARTITIONS), size=size)
             self._fill(self._known[name], count, {"compression.type": codec} if codec else {})
         return self._known[name]
 

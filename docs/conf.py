@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ class _PySpark(_MockModule):
 
 
 sys.modules["pyspark"] = _PySpark("pyspark")
-autodoc_mock_imports = ["pyspark"]
+autodoc_mock_imports = ["prometheus_client", "pyspark"]
 
 project = "tandem-kafka"
 author = "the tandem-kafka authors"
@@ -31,6 +32,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
 
@@ -56,7 +58,15 @@ html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
-html_theme_options = {"top_of_page_buttons": []}
+#: Where the manual is published, for canonical links; and the repository, for "view this page".
+html_baseurl = os.environ.get("DOCS_URL", "")
+html_theme_options: dict[str, object] = {"top_of_page_buttons": []}
+if repository := os.environ.get("DOCS_REPOSITORY"):
+    html_theme_options = {
+        "source_repository": repository,
+        "source_branch": os.environ.get("DOCS_BRANCH", "main"),
+        "source_directory": "docs/",
+    }
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 

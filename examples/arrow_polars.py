@@ -1,51 +1,43 @@
-"""Aggregate records with polars, batch by batch, without a copy in between.
+"""Sum up a topic of JSON with polars, from its beginning to its present end.
 
-Run it with Python 3.11 or newer, after `pip install 'tandem-kafka[arrow]' polars`:
+The totals are in memory only, so that the job joins no group and commits nothing: each run reads
+all. To store what is read and to continue later, see landing_parquet.py and
+landing_duckdb.py.
 
-    python examples/arrow_polars.py --bootstrap localhost:9092 --topic numbers
+    pip install 'tandem-kafka[arrow]' polars
+    python arrow_polars.py
 """
 
 from __future__ import annotations
 
-import polars as pl
-from arguments import parse
-from stopping import Stop
+import os
+import signal
 
-from tandem_kafka import KafkaConsumer
+import polars as pl
+import pyarrow as pa
+
+from tandem_kafka import read
+from tandem_kafka.arrow import Json
+
+TOPIC = os.environ.get("TOPIC", "orders")
+ORDER = Json(pa.schema([("customer", pa.string()), ("amount", pa.float64())]), flatten=True)
 
 
 def totals(batch: pl.DataFrame) -> pl.DataFrame:
-    """Add up the numbers of a batch by their last digit."""
-    number = pl.col("value").cast(pl.String).cast(pl.Int64)
-    digits = batch.select(digit=number % 10, number=number)
-    return digits.group_by("digit").agg(
-        pl.len().cast(pl.Int64).alias("records"), pl.col("number").sum()
-    )
+    """Return the number of orders and their amount for each customer."""
+    return batch.group_by("customer").agg(orders=pl.len(), amount=pl.col("amount").sum())
 
 
 def main() -> None:
-    """Add up the numbers of a topic by their last digit."""
-    arguments = parse(__doc__)
-    stop = Stop(arguments.stop_after)
-    added = 0
-    total = pl.DataFrame(schema={"digit": pl.Int64, "records": pl.Int64, "number": pl.Int64})
-    with KafkaConsumer(
-        arguments.topic,
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    ) as consumer:
-        while not stop.due(added):
-            batch = consumer.poll_arrow(timeout_ms=1_000, columns=["value"], binary_view=True)
-            if not batch.num_rows:
-                continue
-            # Only the totals are kept: ten rows, however long the topic is.
-            total = pl.concat([total, totals(pl.DataFrame(batch))]).group_by("digit").sum()
-            added += batch.num_rows
-            print(total.sort("digit"))
-            consumer.commit()
-    print(f"added up {added}")
+    """Print the totals of a topic."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C needs no clean end: nothing is open
+    servers = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
+    with read(TOPIC, bootstrap_servers=servers, columns=[], value=ORDER) as reader:
+        # Only the totals of each batch are kept, so memory does not grow with the topic.
+        parts = [totals(pl.DataFrame(batch)) for batch in reader]
+    if not parts:
+        raise SystemExit(f"the topic {TOPIC!r} is empty")
+    print(pl.concat(parts).group_by("customer").sum().sort("customer"))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,18 @@
-"""asyncio: process every record at least once, and stop cleanly at SIGTERM.
+"""asyncio: process every record at least once, and finish the batch at Ctrl-C and SIGTERM.
 
-Run it with Python 3.11 or newer, after `pip install tandem-kafka`:
-
-    python examples/async_at_least_once.py --bootstrap localhost:9092 --topic numbers
+pip install tandem-kafka
+python async_at_least_once.py
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-
-from arguments import parse
-from stopping import Stop
+import os
+import signal
 
 from tandem_kafka import ConsumerRecord
 from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
 
 
 async def process(record: ConsumerRecord) -> None:
@@ -24,43 +21,37 @@ async def process(record: ConsumerRecord) -> None:
     print(f"{record.topic}-{record.partition} at {record.offset}: {record.value!r}")
 
 
-async def consume(arguments: argparse.Namespace) -> int:
-    """Read, process, commit; returns the number of records."""
-    stop = Stop(arguments.stop_after)
-    processed = 0
+async def main() -> None:
+    """Read, process, commit, until Ctrl-C or SIGTERM."""
+    stopping = asyncio.Event()
+
+    def stop(number: int) -> None:
+        """Let the loop finish its batch. A second signal ends the process at once."""
+        stopping.set()
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
     async with AsyncKafkaConsumer(
-        arguments.topic,
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
-        group_protocol="auto",
+        os.environ.get("TOPIC", "orders"),
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     ) as consumer:
-        while not stop.due(processed):
-            batch = await consumer.poll(timeout_ms=1_000)
-            for records in batch.values():
+        while not stopping.is_set():
+            for records in (await consumer.poll(timeout_ms=1_000)).values():
                 for record in records:
                     await process(record)
-                    processed += 1
-            if batch:
-                await commit(consumer)
-    return processed
-
-
-async def commit(consumer: AsyncKafkaConsumer) -> None:
-    """Commit what was processed. A crash before this repeats the batch and loses nothing."""
-    try:
-        await consumer.commit()
-    except CommitFailedError as error:
-        # A rebalance came first. Call poll() again: it keeps the partitions or gives them up, and
-        # the records that were not committed are read again.
-        print(f"not committed: {error}")
-
-
-def main() -> None:
-    """Run an event loop."""
-    print(f"processed {asyncio.run(consume(parse(__doc__)))}")
+            try:
+                await consumer.commit()
+            except (CommitFailedError, KafkaTimeoutError) as error:
+                # The next commit covers the partitions that this member keeps. Those that it lost
+                # are read again, from their last commit, by their new owner.
+                print(f"not committed: {error}")
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

@@ -1,17 +1,25 @@
 """Process every record at least once: commit after processing, never before.
 
-Run it with Python 3.11 or newer, after `pip install tandem-kafka`:
-
-    python examples/at_least_once.py --bootstrap localhost:9092 --topic numbers
+pip install tandem-kafka
+python at_least_once.py
 """
 
 from __future__ import annotations
 
-from arguments import parse
-from stopping import Stop
+import os
+import signal
+import threading
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer
-from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
+
+stopping = threading.Event()
+
+
+def stop(number: int, _frame: object) -> None:
+    """Let the loop finish its batch. A second signal ends the process at once."""
+    stopping.set()
+    signal.signal(number, signal.SIG_DFL)
 
 
 def process(record: ConsumerRecord) -> None:
@@ -20,37 +28,26 @@ def process(record: ConsumerRecord) -> None:
 
 
 def main() -> None:
-    """Read, process, commit."""
-    arguments = parse(__doc__)
-    stop = Stop(arguments.stop_after)
-    processed = 0
+    """Read, process, commit, until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     with KafkaConsumer(
-        arguments.topic,
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
-        group_protocol="auto",
+        os.environ.get("TOPIC", "orders"),
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     ) as consumer:
-        while not stop.due(processed):
-            batch = consumer.poll(timeout_ms=1_000)
-            for records in batch.values():
+        while not stopping.is_set():
+            for records in consumer.poll(timeout_ms=1_000).values():
                 for record in records:
                     process(record)
-                    processed += 1
-            if batch:
-                commit(consumer)
-    print(f"processed {processed}")
-
-
-def commit(consumer: KafkaConsumer) -> None:
-    """Commit what was processed. A crash before this repeats the batch and loses nothing."""
-    try:
-        consumer.commit_sync()
-    except CommitFailedError as error:
-        # A rebalance came first. Call poll() again: it keeps the partitions or gives them up, and
-        # the records that were not committed are read again.
-        print(f"not committed: {error}")
+            try:
+                consumer.commit()
+            except (CommitFailedError, KafkaTimeoutError) as error:
+                # The next commit covers the partitions that this member keeps. Those that it lost
+                # are read again, from their last commit, by their new owner.
+                print(f"not committed: {error}")
 
 
 if __name__ == "__main__":

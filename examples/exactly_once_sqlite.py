@@ -1,19 +1,17 @@
 """Exactly once into SQLite: a result and the next offset are stored in one transaction.
 
-Run it with Python 3.11 or newer, after `pip install tandem-kafka`. It writes `<group>.sqlite` into
-the current folder:
-
-    python examples/exactly_once_sqlite.py --bootstrap localhost:9092 --topic numbers
+pip install tandem-kafka
+python exactly_once_sqlite.py  # writes example.sqlite
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import threading
 from collections.abc import Iterable
 from contextlib import closing
-
-from arguments import parse
-from stopping import Stop
 
 from tandem_kafka import ConsumerRebalanceListener, ConsumerRecord, KafkaConsumer, TopicPartition
 
@@ -27,6 +25,14 @@ FIND = "SELECT next FROM offsets WHERE topic = ? AND partition = ?"
 BEGIN = "INSERT INTO offsets VALUES (?, ?, ?)"
 STORE = "INSERT INTO results VALUES (?, ?, ?, ?)"
 MOVE = "UPDATE offsets SET next = ? WHERE topic = ? AND partition = ? AND next = ?"
+
+stopping = threading.Event()
+
+
+def stop(number: int, _frame: object) -> None:
+    """Let the loop finish its batch. A second signal ends the process at once."""
+    stopping.set()
+    signal.signal(number, signal.SIG_DFL)
 
 
 class Results(ConsumerRebalanceListener):
@@ -63,46 +69,48 @@ class Results(ConsumerRebalanceListener):
     def store(
         self, partition: TopicPartition, records: Iterable[ConsumerRecord], following: int
     ) -> None:
-        """Store a batch and the offset after it, both or neither.
+        """Store a batch and the offset after it, both or neither."""
+        try:
+            with self._database:
+                self._write(partition, records, following)
+        except sqlite3.IntegrityError as error:
+            # This process was suspended, for example, and the partition has a new owner. The next
+            # poll() says so. Nothing of the batch is stored.
+            print(f"not stored: {error}")
+            self.on_partitions_assigned([partition])
+        else:
+            self._next[partition] = following
 
-        Raises:
-            RuntimeError: Another member has stored records of this partition since it was
-                assigned here. Nothing of the batch is stored.
-        """
-        with self._database:
-            rows = ((*partition, record.offset, record.value) for record in records)
-            self._database.executemany(STORE, rows)
-            # The condition rejects a member that was suspended and does not know its successor.
-            move = (following, *partition, self._next[partition])
-            if self._database.execute(MOVE, move).rowcount != 1:
-                raise RuntimeError(f"{partition} belongs to another member")
-        self._next[partition] = following
+    def _write(
+        self, partition: TopicPartition, records: Iterable[ConsumerRecord], following: int
+    ) -> None:
+        rows = ((*partition, record.offset, record.value) for record in records)
+        self._database.executemany(STORE, rows)
+        move = (following, *partition, self._next[partition])
+        if self._database.execute(MOVE, move).rowcount != 1:
+            raise sqlite3.IntegrityError(f"another member has stored records of {partition}")
 
 
 def main() -> None:
-    """Store every record of a topic once."""
-    arguments = parse(__doc__)
-    stop = Stop(arguments.stop_after)
-    stored = 0
+    """Store every record of a topic once, until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     with (
-        closing(sqlite3.connect(f"{arguments.group}.sqlite")) as database,
+        closing(sqlite3.connect("example.sqlite")) as database,
         KafkaConsumer(
-            bootstrap_servers=arguments.bootstrap,
-            group_id=arguments.group,
-            group_protocol="auto",
+            bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+            group_id=os.environ.get("GROUP", "example"),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         ) as consumer,
     ):
         database.executescript(SCHEMA)
         results = Results(consumer, database)
-        consumer.subscribe([arguments.topic], listener=results)
-        while not stop.due(stored):
+        consumer.subscribe([os.environ.get("TOPIC", "orders")], listener=results)
+        while not stopping.is_set():
             batch = consumer.poll(timeout_ms=1_000)
             for partition, records in batch.items():
                 results.store(partition, records, batch.next_offsets[partition].offset)
-                stored += len(records)
-    print(f"stored {stored}")
 
 
 if __name__ == "__main__":

@@ -1,91 +1,78 @@
-"""Many threads, in order for each key: keep the newest value of each account in a database.
+"""Many threads, in order for each key: keep the newest order of each customer in a database.
 
 A crash or a rebalance may repeat a record. The statement is idempotent, so a repetition changes
-nothing. Run it with Python 3.11 or newer, after `pip install tandem-kafka`:
+nothing. `run()` commits what is done, also after a rebalance and at the end.
 
-    python examples/keyed_workers.py --bootstrap localhost:9092 --topic numbers
+    pip install tandem-kafka
+    python keyed_workers.py  # writes example.sqlite
 """
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import sqlite3
 import threading
 from contextlib import closing
-from pathlib import Path
-
-from arguments import parse
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
 from tandem_kafka.workers import KeyedWorkers, Retry
 
-WORKERS = 16
-ACCOUNTS = 10
-
+CREATE = """
+CREATE TABLE IF NOT EXISTS customers (customer TEXT PRIMARY KEY, amount REAL, position INTEGER)
+"""
+#: The orders of a customer are in one partition, so that their offsets can be compared.
 UPSERT = """
-INSERT INTO accounts (account, balance, partition, offset) VALUES (?, ?, ?, ?)
-ON CONFLICT (account, partition) DO UPDATE
-SET balance = excluded.balance, offset = excluded.offset
-WHERE excluded.offset > offset
+INSERT INTO customers VALUES (?, ?, ?)
+ON CONFLICT (customer) DO UPDATE SET amount = excluded.amount, position = excluded.position
+WHERE excluded.position > position
 """
 
-
-def account_of(record: ConsumerRecord) -> int:
-    """Return the key; the records of one account are handled one after another."""
-    return int(record.value or 0) % ACCOUNTS
+#: A connection for each thread.
+connections = threading.local()
 
 
-class Accounts:
-    """A table in a file, with a connection for each thread."""
+def connect() -> sqlite3.Connection:
+    """Return a new connection."""
+    return sqlite3.connect("example.sqlite", timeout=30)
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._of_thread = threading.local()
-        self._lock = threading.Lock()
-        self.stored = 0
-        with closing(sqlite3.connect(file)) as database:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS accounts (account INTEGER, balance INTEGER, "
-                "partition INTEGER, offset INTEGER, PRIMARY KEY (account, partition))"
-            )
 
-    def store(self, record: ConsumerRecord) -> None:
-        """Store the value of a record, unless a newer one is there."""
-        database = getattr(self._of_thread, "database", None)
-        if database is None:
-            database = self._of_thread.database = sqlite3.connect(self._file, timeout=30)
-        row = (account_of(record), int(record.value or 0), record.partition, record.offset)
-        with database:
-            database.execute(UPSERT, row)
-        with self._lock:
-            self.stored += 1
+def store(record: ConsumerRecord) -> None:
+    """Store the order of a record, unless a newer one is there. An exception is retried."""
+    database = getattr(connections, "database", None)
+    if database is None:
+        database = connections.database = connect()
+    order = json.loads(record.value)
+    with database:
+        database.execute(UPSERT, (order["customer"], order["amount"], record.offset))
+    print(f"stored order {order['order']}")
 
 
 def main() -> None:
-    """Handle records until a signal."""
-    arguments = parse(__doc__)
-    accounts = Accounts(Path(f"{arguments.group}.sqlite"))
+    """Handle records until Ctrl-C or SIGTERM."""
+    with closing(connect()) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute(CREATE)
     with KafkaConsumer(
-        arguments.topic,
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
+        os.environ.get("TOPIC", "orders"),
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     ) as consumer:
         workers = KeyedWorkers(
             consumer,
-            accounts.store,
-            key=account_of,
-            workers=WORKERS,
+            store,
+            workers=16,
             retry=Retry(5, backoff_ms=(100, 30_000)),
             commit_interval_ms=1_000,
         )
-        workers.run(
-            until=lambda: 0 < arguments.stop_after <= accounts.stored,
-            signals=[signal.SIGTERM, signal.SIGINT],
-        )
-    print(f"stored {accounts.stored}")
+        try:
+            workers.run(signals=[signal.SIGTERM, signal.SIGINT])
+        except (CommitFailedError, KafkaTimeoutError) as error:
+            print(f"not committed at the end: {error}")  # these records are handled again
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
 """Members of a group assign the partitions themselves, by their capacity.
 
 No released broker supports this part of KIP-848. So the example needs no broker: it runs on the
-simulated cluster of `tandem_kafka.testing`, in simulated time. Run it with Python 3.11 or newer,
-after `pip install tandem-kafka`:
+simulated cluster of `tandem_kafka.testing`, in simulated time, and ends after a second.
 
-    python examples/local_assignor.py
+    pip install tandem-kafka
+    python local_assignor.py
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Mapping
-
-from stopping import Stop
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
@@ -56,9 +55,8 @@ class ByCapacity(PartitionAssignor):
 class Group:
     """The members, polled in turn."""
 
-    def __init__(self, simulation: Simulation, stop: Stop) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._stop = stop
         self.processed = 0
 
     def join(self, member: str, capacity: int) -> KafkaConsumer:
@@ -77,26 +75,24 @@ class Group:
 
     def poll_until(self, shares: Mapping[KafkaConsumer, int]) -> None:
         """Poll until each member has its share of the partitions."""
-        while not self._stop.due() and any(
-            len(member.assignment()) != share for member, share in shares.items()
-        ):
+        while any(len(member.assignment()) != share for member, share in shares.items()):
             self.poll(shares)
 
     def poll_all(self, members: Collection[KafkaConsumer]) -> None:
         """Poll until every record is processed."""
-        while not self._stop.due() and self.processed < RECORDS:
+        while self.processed < RECORDS:
             self.poll(members)
 
 
 def main() -> None:
     """Run three members of different capacity, then close the largest."""
-    stop = Stop()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C needs no clean end: nothing is open
     with Simulation(seed="local assignor") as simulation:
         simulation.cluster.create_topic("numbers", PARTITIONS)
         for number in range(RECORDS):
             partition = TopicPartition("numbers", number % PARTITIONS)
             simulation.cluster.produce(partition, str(number).encode())
-        group = Group(simulation, stop)
+        group = Group(simulation)
         small, medium, large = (
             group.join("small", 1),
             group.join("medium", 1),

@@ -1,45 +1,60 @@
 """Print a span for each poll, record and commit.
 
-Run it with Python 3.11 or newer, after `pip install 'tandem-kafka[otel]' opentelemetry-sdk`:
-
-    python examples/opentelemetry_traces.py --bootstrap localhost:9092 --topic numbers
+pip install 'tandem-kafka[otel]' opentelemetry-sdk
+python opentelemetry_traces.py
 """
 
 from __future__ import annotations
 
-from arguments import parser
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
-from stopping import Stop
+import os
+import signal
+import threading
 
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+
+from tandem_kafka import ConsumerRecord
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
 from tandem_kafka.opentelemetry import TracedKafkaConsumer
+
+stopping = threading.Event()
+
+
+def stop(number: int, _frame: object) -> None:
+    """Let the loop finish its batch. A second signal ends the process at once."""
+    stopping.set()
+    signal.signal(number, signal.SIG_DFL)
+
+
+def handle(record: ConsumerRecord) -> None:
+    """Stand for the work. Spans that it opens are children of the span of the record."""
 
 
 def main() -> None:
-    """Read; the exporter prints each span on one line."""
-    arguments = parser(__doc__).parse_args()
-    stop = Stop(arguments.stop_after)
-    exporter = ConsoleSpanExporter(formatter=lambda span: f"span {span.name}\n")
+    """Read until Ctrl-C or SIGTERM; the exporter prints a line for each span."""
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    read = 0
+    exporter = ConsoleSpanExporter(formatter=lambda span: f"span {span.name}\n")
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     with TracedKafkaConsumer(
-        arguments.topic,
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
+        os.environ.get("TOPIC", "orders"),
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         tracer_provider=provider,
     ) as consumer:
-        while not stop.due(read):
-            records = consumer.poll(timeout_ms=1_000)
-            for batch in records.values():
-                for record in batch:
+        while not stopping.is_set():
+            for records in consumer.poll(timeout_ms=1_000).values():
+                for record in records:
                     with consumer.process(record):
-                        read += 1
-            if records:
+                        handle(record)
+            try:
                 consumer.commit()
-    print(f"read {read}")
+            except (CommitFailedError, KafkaTimeoutError) as error:
+                print(f"not committed: {error}")  # the records may be handled again
+    provider.shutdown()  # exports the last spans
 
 
 if __name__ == "__main__":

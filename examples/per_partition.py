@@ -1,16 +1,21 @@
-"""Keep state per partition, commit as it grows, and hand it over when the partition moves.
+"""Write a file for each partition, and hand it over when the partition moves.
 
-Run it with Python 3.11 or newer, after `pip install tandem-kafka`:
+Writing is cheap and a commit is not, so that a commit is made each second, and before a partition
+is given up.
 
-    python examples/per_partition.py --bootstrap localhost:9092 --topic numbers
+    pip install tandem-kafka
+    python per_partition.py
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterable
-
-from arguments import parse
-from stopping import Stop
+from pathlib import Path
+from typing import BinaryIO
 
 from tandem_kafka import (
     ConsumerRebalanceListener,
@@ -19,91 +24,93 @@ from tandem_kafka import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
+
+COMMIT_SECONDS = 1.0
+
+stopping = threading.Event()
 
 
-class Worker:
-    """The state of one partition: a running count here, a cache or a file in a real program."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.next_offset = 0
-        self.committed = 0
-
-    def process(self, record: ConsumerRecord) -> None:
-        """Add one record."""
-        self.count += 1
-        self.next_offset = record.offset + 1
+def stop(number: int, _frame: object) -> None:
+    """Let the loop finish its batch. A second signal ends the process at once."""
+    stopping.set()
+    signal.signal(number, signal.SIG_DFL)
 
 
-class Workers(ConsumerRebalanceListener):
-    """One worker for each assigned partition."""
+class Files(ConsumerRebalanceListener):
+    """An open file for each assigned partition."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
-        self._workers: dict[TopicPartition, Worker] = {}
-        self.processed = 0
+        self._files: dict[TopicPartition, BinaryIO] = {}
+        #: Where to continue after the records that were written since the last commit.
+        self._next: dict[TopicPartition, OffsetAndMetadata] = {}
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Start a worker for each new partition."""
+        """Open the files."""
         for partition in assigned:
-            self._workers[partition] = Worker()
+            name = f"{partition.topic}-{partition.partition}.txt"
+            self._files[partition] = Path(name).open("ab")  # noqa: SIM115 - closed when it moves
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Commit while the partitions are still assigned: the next owner continues there."""
-        self.commit(revoked)
-        for partition in revoked:
-            worker = self._workers.pop(partition)
-            print(f"{partition.topic}-{partition.partition} ends after {worker.count} records")
+        """Commit while the partitions are still assigned: their next owners continue there."""
+        self.commit()
+        self.on_partitions_lost(revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Drop the state: another member reads again what was not committed."""
+        """Close the files. The next owner writes again what was not committed."""
         for partition in lost:
-            self._workers.pop(partition, None)
+            self._next.pop(partition, None)
+            self._files.pop(partition).close()
 
-    def process(self, partition: TopicPartition, records: Iterable[ConsumerRecord]) -> None:
-        """Give records to the worker of their partition."""
-        for record in records:
-            self._workers[partition].process(record)
-            self.processed += 1
+    def write(
+        self,
+        partition: TopicPartition,
+        records: Iterable[ConsumerRecord],
+        following: OffsetAndMetadata,
+    ) -> None:
+        """Append a line for each record."""
+        self._files[partition].writelines(
+            b"%d %s\n" % (record.offset, record.value or b"") for record in records
+        )
+        self._next[partition] = following
 
-    def commit(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Commit the progress of these workers, or of all."""
-        chosen = self._workers if partitions is None else partitions
-        offsets = {
-            partition: OffsetAndMetadata(worker.next_offset)
-            for partition in chosen
-            if (worker := self._workers[partition]).next_offset > worker.committed
-        }
-        if not offsets:
+    def commit(self) -> None:
+        """Make the files safe, then commit their records."""
+        if not self._next:
             return
+        for partition in self._next:
+            self._files[partition].flush()
+            os.fsync(self._files[partition].fileno())
         try:
-            self._consumer.commit_sync(offsets)
-        except CommitFailedError as error:
-            print(f"not committed: {error}")  # the next commit, or the next owner, makes up for it
-            return
-        for partition, offset in offsets.items():
-            self._workers[partition].committed = offset.offset
+            self._consumer.commit(self._next)
+        except (CommitFailedError, KafkaTimeoutError) as error:
+            print(f"not committed: {error}")  # the next commit makes up for it, or the next owner
+        else:
+            self._next.clear()
 
 
 def main() -> None:
-    """Read, with one worker per partition."""
-    arguments = parse(__doc__)
-    stop = Stop(arguments.stop_after)
+    """Read and write until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     with KafkaConsumer(
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
-        group_protocol="auto",
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     ) as consumer:
-        workers = Workers(consumer)
-        consumer.subscribe([arguments.topic], listener=workers)
-        while not stop.due(workers.processed):
-            for partition, records in consumer.poll(timeout_ms=1_000).items():
-                workers.process(partition, records)
-            workers.commit()
-    print(f"processed {workers.processed}")
+        files = Files(consumer)
+        consumer.subscribe([os.environ.get("TOPIC", "orders")], listener=files)
+        due = time.monotonic() + COMMIT_SECONDS
+        while not stopping.is_set():
+            batch = consumer.poll(timeout_ms=1_000)
+            for partition, records in batch.items():
+                files.write(partition, records, batch.next_offsets[partition])
+            if time.monotonic() >= due:
+                files.commit()
+                due = time.monotonic() + COMMIT_SECONDS
+    # The end of the block has called on_partitions_revoked(), which commits and closes the files.
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """Processes for work that keeps a core busy: in order for each key, committed when it is done.
 
-Threads of one Python process share a core. Run it with Python 3.11 or newer, after
-`pip install tandem-kafka`:
-
-    python examples/process_pool.py --bootstrap localhost:9092 --topic numbers
+pip install tandem-kafka
+python process_pool.py
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import os
 import signal
-from collections.abc import Callable
+import threading
 from concurrent.futures import ProcessPoolExecutor
 
-from arguments import parse
-
 from tandem_kafka import ConsumerRecord, KafkaConsumer
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
 from tandem_kafka.workers import KeyedWorkers
 
 PROCESSES = 2
@@ -24,49 +23,46 @@ PROCESSES = 2
 def count_divisors(records: list[ConsumerRecord]) -> None:
     """Stand for the work. A process receives the function by its name, and the records pickled."""
     for record in records:
-        number = int(record.value or 0)
+        number = json.loads(record.value)["order"]
         divisors = sum(number % candidate == 0 for candidate in range(1, number + 1))
         print(f"{number} has {divisors} divisors", flush=True)
 
 
-def last_digit(record: ConsumerRecord) -> int:
-    """Return the key."""
-    return int(record.value or 0) % 10
-
-
-def ignore_signals() -> None:
-    """Leave signals to the first process; a terminal sends Ctrl-C to all of them."""
+def obey_parent() -> None:
+    """Leave signals to the first process; a terminal sends Ctrl-C to all. End if it was killed."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Without this, the processes would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
 
 
 def main() -> None:
-    """Handle records until a signal."""
-    arguments = parse(__doc__)
+    """Handle records until Ctrl-C or SIGTERM."""
     # Spawned, not forked: a fork does not have the network thread of the consumer.
     context = multiprocessing.get_context("spawn")
     with (
-        ProcessPoolExecutor(PROCESSES, context, ignore_signals) as executor,
+        ProcessPoolExecutor(PROCESSES, context, obey_parent) as executor,
         KafkaConsumer(
-            arguments.topic,
-            bootstrap_servers=arguments.bootstrap,
-            group_id=arguments.group,
+            os.environ.get("TOPIC", "orders"),
+            bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+            group_id=os.environ.get("GROUP", "example"),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         ) as consumer,
     ):
         # A call costs about half a millisecond, so that each one takes several records of a key.
-        workers = KeyedWorkers(consumer, count_divisors, key=last_digit, workers=executor, batch=20)
-        workers.run(
-            until=reached(workers, arguments.stop_after),
-            signals=[signal.SIGTERM, signal.SIGINT],
-        )
-        print(f"counted {workers.done}")
-
-
-def reached(workers: KeyedWorkers, count: int) -> Callable[[], bool]:
-    """Return a function that tells whether so many records are done."""
-    return lambda: 0 < count <= workers.done
+        workers = KeyedWorkers(consumer, count_divisors, workers=executor, batch=20)
+        try:
+            workers.run(signals=[signal.SIGTERM, signal.SIGINT])
+        except (CommitFailedError, KafkaTimeoutError) as error:
+            print(f"not committed at the end: {error}")  # these records are handled again
 
 
 if __name__ == "__main__":

@@ -1,42 +1,53 @@
 """Export the consumer's metrics to Prometheus.
 
-Run it with Python 3.11 or newer, after `pip install 'tandem-kafka[prometheus]'`:
-
-    python examples/prometheus.py --bootstrap localhost:9092 --topic numbers --port 9100
+pip install 'tandem-kafka[prometheus]'
+PORT=9100 python prometheus.py
 """
 
 from __future__ import annotations
 
-from arguments import parser
-from prometheus_client import REGISTRY, start_http_server
-from stopping import Stop
+import os
+import signal
+import threading
 
-from tandem_kafka import KafkaConsumer
+from prometheus_client import REGISTRY, start_http_server
+
+from tandem_kafka import ConsumerRecord, KafkaConsumer
 from tandem_kafka.prometheus import ConsumerCollector
+
+stopping = threading.Event()
+
+
+def stop(number: int, _frame: object) -> None:
+    """Let the loop finish its batch. A second signal ends the process at once."""
+    stopping.set()
+    signal.signal(number, signal.SIG_DFL)
+
+
+def process(record: ConsumerRecord) -> None:
+    """Stand for the work."""
 
 
 def main() -> None:
     """Read, while a thread of prometheus_client answers requests."""
-    options = parser(__doc__)
-    options.add_argument("--port", type=int, default=9100, help="0 takes a free one")
-    arguments = options.parse_args()
-    stop = Stop(arguments.stop_after)
-    read = 0
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     with KafkaConsumer(
-        arguments.topic,
-        bootstrap_servers=arguments.bootstrap,
-        group_id=arguments.group,
+        os.environ.get("TOPIC", "orders"),
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
     ) as consumer:
         REGISTRY.register(ConsumerCollector(consumer))
-        server, thread = start_http_server(arguments.port, addr="127.0.0.1")
-        print(f"http://127.0.0.1:{server.server_port}/metrics", flush=True)
-        while not stop.due(read):
-            read += consumer.poll(timeout_ms=1_000).count
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    print(f"read {read}")
+        # On all addresses: Prometheus comes from outside of the container.
+        server, _ = start_http_server(int(os.environ.get("PORT", "9100")))
+        print(f"http://localhost:{server.server_port}/metrics", flush=True)
+        while not stopping.is_set():
+            # Commits in the background what earlier calls have returned; the end of the block
+            # commits the rest.
+            for records in consumer.poll(timeout_ms=1_000).values():
+                for record in records:
+                    process(record)
 
 
 if __name__ == "__main__":

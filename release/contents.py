@@ -5,6 +5,7 @@ A wheel must hold the package's own files and nothing else; the sdist must hold 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -55,6 +56,8 @@ def _problems(path: Path) -> Iterator[str]:
 def _of_wheel(path: Path) -> Iterator[str]:
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
+        metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        yield from _of_metadata(archive.read(metadata).decode())
     native = not path.name.endswith("-none-any.whl")
     expected = set(tracked(*PACKAGES)) | ({EXTENSION} if native else set())
     own = {name for name in names if ".dist-info/" not in name}
@@ -67,6 +70,13 @@ def _of_wheel(path: Path) -> Iterator[str]:
     megabytes = path.stat().st_size / 1e6
     if megabytes > WHEEL_MB:
         yield f"{megabytes:.1f} MB, more than {WHEEL_MB}"
+
+
+def _of_metadata(text: str) -> Iterator[str]:
+    """Yield links that lead nowhere from a package index."""
+    dead = re.findall(r'\]\((?!https?:|#)([^)]+)\)|src(?:set)?="(?!https?:)([^"]+)"', text)
+    if dead:
+        yield f"{len(dead)} relative links: set TANDEM_KAFKA_REPOSITORY to the repository's address"
 
 
 def _of_sdist(path: Path) -> Iterator[str]:

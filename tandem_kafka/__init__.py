@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.installation import install, uninstall
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener
     from tandem_kafka.consumer.records import ConsumerRecords
+    from tandem_kafka.reads import read
     from tandem_kafka.runtime.native import native_available
     from tandem_kafka.types import (
         ConsumerGroupMetadata,
@@ -61,6 +62,7 @@ __all__ = [
     "diagnose_on_signal",
     "install",
     "native_available",
+    "read",
     "uninstall",
 ]
 
@@ -78,8 +80,8 @@ _OF_KAFKA_PYTHON: Final = (
     "TopicPartitionReplica",
 )
 
-#: The modules of the names, which are imported on first use. Importing the client takes half a
-#: second, and some processes that Spark starts for a query only need `tandem_kafka.spark.source`.
+#: The modules of the names, which are imported on first use: some processes that Spark starts for
+#: a query only need `tandem_kafka.spark.source`.
 _HOMES: Final = {
     **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.runtime.kafka_python"),
     "ConsumerOptions": "tandem_kafka.config",
@@ -91,6 +93,7 @@ _HOMES: Final = {
     "diagnose_on_signal": "tandem_kafka.consumer.diagnosis",
     "install": "tandem_kafka.consumer.installation",
     "native_available": "tandem_kafka.runtime.native",
+    "read": "tandem_kafka.reads",
     "uninstall": "tandem_kafka.consumer.installation",
 }
 
@@ -103,7 +106,8 @@ if os.environ.get("TANDEM_KAFKA_IMPL"):
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES.get(name, "tandem_kafka.types")), name)
+    with import_module("tandem_kafka.runtime.kafka_python").whole_imports():
+        found = getattr(import_module(_HOMES.get(name, "tandem_kafka.types")), name)
     globals()[name] = found
     return found
 

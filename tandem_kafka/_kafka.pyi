@@ -1,4 +1,4 @@
-"""Type declarations of kafka-python's classes, which have no type hints of their own.
+"""Type declarations of kafka-python's classes, which have no type hints.
 
 This module does not exist at run time. `types.py`, `errors.py` and other modules import from here
 for type checkers only, and from kafka-python at run time. `tests/unit/test_declared_types.py`

@@ -1,13 +1,14 @@
 """The record that consumers return.
 
-Its base is a class of kafka-python's consumer, which needs all of kafka-python. Therefore
-`types.py` imports this module on the first use of `ConsumerRecord`.
+Its base is a class of kafka-python's fetcher, which needs a third of kafka-python. Nobody can have
+that class before the fetcher has run, so until then, the base is a class with the same fields.
 """
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+from tandem_kafka.runtime.kafka_python import when_run
 
+from collections import namedtuple
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
         serialized_header_size: int
 
 else:
-    # The base class at run time, because programs check isinstance() against it.
-    from kafka.consumer.fetcher import ConsumerRecord as _RecordFields
+    _RecordFields = namedtuple(  # noqa: PYI024 - without types, like kafka-python's
+        "_RecordFields",
+        "topic partition leader_epoch offset timestamp timestamp_type key value headers checksum "
+        "serialized_key_size serialized_value_size serialized_header_size",
+    )
 
 
 class ConsumerRecord(_RecordFields[KeyT, ValueT]):
@@ -77,3 +81,11 @@ class ConsumerRecord(_RecordFields[KeyT, ValueT]):
 
 # It is part of the public module, also for pickle.
 ConsumerRecord.__module__ = "tandem_kafka.types"
+
+
+def _derive(fetcher: Any) -> None:
+    """Replace the base, because programs check isinstance() against kafka-python's class."""
+    ConsumerRecord.__bases__ = (fetcher.ConsumerRecord,)
+
+
+when_run("kafka.consumer.fetcher", _derive)

@@ -6,12 +6,12 @@ transient. The consumer retries such an error where it can, and raises it only a
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_values  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 import contextlib
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ __all__ = [
     "RetriableCommitFailedError",
     "RetriableError",
     "SaslAuthenticationFailedError",
+    "SchemaMismatchError",
+    "SchemaRegistryError",
+    "SinkFencedError",
     "TlsAuthenticationError",
     "TopicAuthorizationFailedError",
     "TopicsDeniedError",
@@ -239,6 +242,42 @@ class RetriableCommitFailedError(RetriableError):
 
 class NetworkThreadError(KafkaError):
     """The network thread failed or could not start; see the cause. Create a new consumer."""
+
+
+class SchemaRegistryError(KafkaError):
+    """A schema registry did not return a schema; its client's error is the cause.
+
+    Positions have not moved: the next poll asks again.
+
+    Attributes:
+        schema_id: The id of the schema.
+        retriable: False if the registry refused the request, for example without a login.
+    """
+
+    def __init__(self, message: str, schema_id: int, *, retriable: bool) -> None:
+        super().__init__(message)
+        self.schema_id = schema_id
+        self.retriable = retriable  # type: ignore[misc]  # of this error alone
+
+
+class SchemaMismatchError(KafkaError):
+    """Records have a column that is another one, or missing, in the table they are written to."""
+
+
+class SinkFencedError(KafkaError):
+    """Another writer has acquired partitions of the table since; nothing was committed.
+
+    Attributes:
+        partitions: Those that the other writer has.
+    """
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions = sorted(partitions)
+        names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in self.partitions)
+        super().__init__(
+            f"another writer has acquired {names} in the table: two groups write to it, or this "
+            "member was removed from its group and has not been told yet"
+        )
 
 
 class UnexpectedResponseError(KafkaProtocolError):

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_values  # noqa: F401 - before any module of kafka-python
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 from uuid import UUID
 
 from typing_extensions import TypeVar
 
+from tandem_kafka.consumer_record import ConsumerRecord
+
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tandem_kafka._kafka import (
         ConsumerGroupMetadata,
         OffsetAndMetadata,
         OffsetAndTimestamp,
         TopicPartition,
     )
-    from tandem_kafka.consumer_record import ConsumerRecord
 else:
     # The classes of kafka-python, which have no type annotations.
     from kafka.structs import (
@@ -31,12 +33,15 @@ else:
     )
 
 __all__ = [
+    "ARROW_COLUMNS",
     "NO_TOPIC_ID",
     "UNKNOWN_EPOCH",
     "UNKNOWN_OFFSET",
+    "ArrowDecoder",
     "ClusterSnapshot",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "DecodeErrors",
     "Header",
     "KeyT",
     "LeaveOperation",
@@ -67,6 +72,49 @@ UNKNOWN_EPOCH: Final = -1
 
 #: The id of a topic before Metadata v10.
 NO_TOPIC_ID: Final = UUID(int=0)
+
+#: The columns of a record batch of `poll_arrow()`, in their order.
+ARROW_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+)
+
+#: What happens to a record whose key or value cannot be decoded; see `ArrowDecoder`.
+DecodeErrors = Literal["raise", "null", "drop"]
+
+
+class ArrowDecoder(Protocol):
+    """Decodes keys or values for ``poll_arrow()``. `tandem_kafka.arrow` has decoders.
+
+    Attributes:
+        errors: ``"raise"``: ``poll_arrow()`` first returns the records before it, and then raises
+            `RecordDeserializationError` until a seek. ``"null"``: the value is null, and the
+            column ``error`` says why. ``"drop"``: the record is left out.
+        flatten: Whether the fields of a column of structs become columns of the batch.
+    """
+
+    errors: DecodeErrors
+    flatten: bool
+
+    def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+        """Return a column of as many values, and what could not be decoded.
+
+        Called on the thread that polls, also without values.
+
+        Args:
+            column: The keys or values, of type binary_view; null where a record has none.
+
+        Returns:
+            The decoded column, with null for what could not be decoded; and the row and the
+            reason of each of these.
+        """
 
 
 class Node(NamedTuple):
@@ -211,16 +259,3 @@ def names_of(partitions: Iterable[TopicPartition]) -> str:
 def offsets_text(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
     """Return offsets as text for a message: ``orders-0 at 17, orders-1 at 4``."""
     return ", ".join(f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(offsets))
-
-
-def __getattr__(name: str) -> Any:
-    # It needs all of kafka-python, which processes that only plan a query do without.
-    if name != "ConsumerRecord":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = import_module("tandem_kafka.consumer_record").ConsumerRecord
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -21,6 +21,7 @@ __all__ = [
     "CONFLUENT",
     "DRAIN",
     "JAVA",
+    "LOOP",
     "OURS",
     "PYTHON",
     "READERS",
@@ -30,8 +31,8 @@ __all__ = [
 
 #: The reader to which the others are compared.
 OURS = "tandem"
-#: Variants: columns; without the extension; with many idle partitions assigned, too.
-ARROW, PYTHON, AMONG = "tandem-arrow", "tandem-python", "tandem-among"
+#: Variants: iteration; columns; without the extension; with many idle partitions assigned, too.
+LOOP, ARROW, PYTHON, AMONG = "tandem-loop", "tandem-arrow", "tandem-python", "tandem-among"
 CONFLUENT, TUNED = "confluent", "confluent-tuned"
 #: The Java client, whose throughput `benchmarks.java` measures.
 JAVA = "java"
@@ -61,6 +62,12 @@ def _tandem(source: Source) -> Reader:
     from benchmarks.readers.tandem import Tandem
 
     return Tandem(source)
+
+
+def _tandem_loop(source: Source) -> Reader:
+    from benchmarks.readers.tandem import TandemLoop
+
+    return TandemLoop(source)
 
 
 def _tandem_arrow(source: Source) -> Reader:
@@ -135,6 +142,7 @@ _CLIENTS = {
 #: The readers available to `--readers`.
 READERS: dict[str, Entry] = {
     OURS: Entry("tandem-kafka", _tandem, environment=_NATIVE),
+    LOOP: Entry("tandem-kafka, iteration", _tandem_loop, environment=_NATIVE),
     ARROW: Entry("tandem-kafka, poll_arrow", _tandem_arrow, environment=_NATIVE),
     PYTHON: Entry("tandem-kafka, Python implementation", _tandem, share=0.25, environment=_PYTHON),
     AMONG: Entry("tandem-kafka, among idle partitions", _tandem, environment=_NATIVE),

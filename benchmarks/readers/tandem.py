@@ -1,17 +1,20 @@
-"""This consumer: records with `poll()`, or columns with `poll_arrow()`."""
+"""This consumer: records with `poll()` or iteration, or columns with `poll_arrow()`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from benchmarks.readers.base import Source
 from tandem_kafka import KafkaConsumer, TopicPartition
 
-__all__ = ["Tandem", "TandemArrow"]
+__all__ = ["Tandem", "TandemArrow", "TandemLoop"]
 
 #: A broker continues to load thousands of new partitions after they have leaders.
 _LOADING_MS = 240_000
+#: Iteration ends after this long without a record.
+_SILENCE_MS = 1_000
 
 
 class Tandem:
@@ -58,6 +61,17 @@ class Tandem:
     def close(self) -> None:
         """Close the client."""
         self._consumer.close()
+
+
+class TandemLoop(Tandem):
+    """`for record in consumer`, one record at a time."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, {"consumer_timeout_ms": _SILENCE_MS})
+
+    def values(self, timeout_s: float) -> list[bytes]:  # noqa: ARG002 - see `_SILENCE_MS`
+        """Read one record."""
+        return [record.value for record in islice(self._consumer, 1)]
 
 
 class TandemArrow(Tandem):

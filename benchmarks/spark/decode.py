@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.spark.connector import jars_of
@@ -30,7 +31,8 @@ FORMATS = ("json", "avro", "protobuf")
 #: Operations on the decoded column `o`.
 _ALL = "all fields selected"
 _SOME = "filtered by four fields, then selected"
-QUERIES = (_ALL, _SOME)
+_STREAM = "all fields selected, as a stream"
+QUERIES = (_ALL, _SOME, _STREAM)
 _FILTER = "o.id % 2 = 0 and o.cents > 0 and o.customer is not null and o.to is not null"
 
 _DDL = (
@@ -80,8 +82,9 @@ def _jars(name: str) -> Sequence[Path]:
 class Decoding:
     """Orders in all formats, and a registry with their schemas."""
 
-    def __init__(self, rows: Any, registry: SchemaRegistry) -> None:
+    def __init__(self, rows: Any, folder: Path, registry: SchemaRegistry) -> None:
         self._rows = rows
+        self._folder = folder
         self._registry = registry
         self.served = ("json", *(name for name in _LAST_RESORT if _jars(name)))
 
@@ -97,10 +100,20 @@ class Decoding:
     def noop(self, name: str, query: str, decoder: str) -> None:
         """Decode all values, and discard the columns."""
         column = _ours(name, self._registry.url) if decoder == OURS else _SPARKS_OWN[name]()
+        if query == _STREAM:
+            self._stream(column)
+            return
         rows = self._rows.select(column.alias("o"))
         if query == _SOME:
             rows = rows.where(_FILTER)
         rows.select("o.*").write.format("noop").mode("overwrite").save()
+
+    def _stream(self, column: Any) -> None:
+        """Decode all values in one micro-batch of a stream that reads them from a file."""
+        rows = self._rows.sparkSession.readStream.schema(self._rows.schema)
+        decoded = rows.parquet(str(self._folder)).select(column.alias("o")).select("o.*")
+        query = decoded.writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
 
 
 @contextmanager
@@ -108,7 +121,7 @@ def orders(spark: Any, count: int) -> Iterator[Decoding]:
     """Put `count` orders into Spark's cache."""
     import pyarrow as pa  # noqa: PLC0415 - like Spark
 
-    with SchemaRegistry() as registry:
+    with SchemaRegistry() as registry, TemporaryDirectory() as folder:
         encoders = {
             "json": lambda order: json.dumps(order).encode(),
             "avro": _avro_encoder(registry),
@@ -118,7 +131,9 @@ def orders(spark: Any, count: int) -> Iterator[Decoding]:
         table = pa.table({name: list(map(each, made)) for name, each in encoders.items()})
         rows = spark.createDataFrame(table).cache()
         rows.count()
-        yield Decoding(rows, registry)
+        values = Path(folder, "values")
+        rows.write.parquet(str(values))
+        yield Decoding(rows, values, registry)
         rows.unpersist()
 
 

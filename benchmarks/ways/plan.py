@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.plan import FULL, QUICK, Measure
 from benchmarks.ways.readers import WAYS
 
-__all__ = ["GOALS", "WAYS_PLAN", "WAYS_QUICK", "WAY_MEASURES", "Goal"]
+__all__ = ["COLUMN_MEASURES", "GOALS", "WAYS_PLAN", "WAYS_QUICK", "WAY_MEASURES", "Goal"]
 
 WAYS_PLAN: Final = replace(FULL, runs=5, records={100: 2_000_000}, documents=300_000)
 WAYS_QUICK: Final = replace(QUICK, runs=1, records={100: 1_000_000}, documents=200_000)
@@ -30,9 +30,28 @@ def _measure(name: str, title: str, method: str) -> Measure:
     return Measure(f"ways-{name}", title, "records_per_s", True, text, readers)
 
 
+#: Libraries that are measured if they are installed.
+_FAST: Final = tuple(name for name in ("orjson", "msgspec") if f"way-{name}" in WAYS)
+
+#: From documents to Arrow columns, with a file of results of their own.
+COLUMN_MEASURES: Final = (
+    Measure(
+        "columns-json",
+        "JSON documents of 80 bytes, to Arrow columns",
+        "records_per_s",
+        higher_is_better=True,
+        method=f"Five fields, one of them a list. {_METHOD}",
+        readers=tuple(way for way in WAYS if way.startswith("way-columns")),
+    ),
+)
+
 WAY_MEASURES: Final = (
     _measure("plain", "Values of 100 bytes", "No keys, no compression."),
     _measure("json", "JSON documents of 80 bytes", "The values are decoded by json.loads."),
+    *(
+        _measure(library, f"JSON documents of 80 bytes, {library}", f"Decoded by {library}.")
+        for library in _FAST
+    ),
     _measure(
         "both",
         "JSON documents of 80 bytes, with keys",
@@ -53,12 +72,17 @@ class Goal:
 
 GOALS: Final = (
     Goal("ways-plain", "way-loop", 0.5, "way-poll"),
-    Goal("ways-plain", "way-same", 0.6, "way-poll"),
+    Goal("ways-plain", "way-same", 0.8, "way-poll"),
     Goal("ways-plain", "way-lists", 0.5, "way-poll"),
-    Goal("ways-json", "way-json", 0.9, "way-json-inside"),
-    Goal("ways-json", "way-json", 1.2, "way-json-consume"),
-    Goal("ways-json", "way-json-loop", 0.9, "way-json-inside"),
-    Goal("ways-json", "way-json-loop", 1.2, "way-json-consume"),
+    *(
+        Goal(f"ways-{library}", way, factor, f"way-{library}-{other}")
+        for library in ("json", *_FAST)
+        for way in (f"way-{library}", f"way-{library}-loop")
+        for factor, other in ((0.95, "inside"), (1.0, "consume"))
+    ),
+    Goal("columns-json", "way-columns", 15, "way-columns-loads"),
+    Goal("columns-json", "way-columns", 3, "way-columns-polars"),
+    Goal("columns-json", "way-columns", 0.25, "way-columns-bytes"),
     Goal("ways-both", "way-both", 0.9, "way-both-inside"),
     Goal("ways-both", "way-both", 1.2, "way-both-consume"),
     Goal("ways-both", "way-both-loop", 0.9, "way-both-inside"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Final
 
@@ -16,7 +19,7 @@ __all__ = ["WAYS", "Way", "open_way"]
 _TURN: Final = 500
 _BATCH: Final = 5_000
 
-Values = Iterable[Any]
+Values = Sized
 #: Polls a consumer once and returns the values.
 Turn = Callable[[Any, float], Values]
 
@@ -39,11 +42,6 @@ def _batches(consumer: Any, timeout_s: float) -> Any:
 
 def _poll(consumer: Any, timeout_s: float) -> Values:
     return [record.value for records in _batches(consumer, timeout_s) for record in records]
-
-
-def _poll_json(consumer: Any, timeout_s: float) -> Values:
-    batches = _batches(consumer, timeout_s)
-    return [json.loads(record.value) for records in batches for record in records]
 
 
 def _poll_both(consumer: Any, timeout_s: float) -> Values:
@@ -76,10 +74,6 @@ def _loop(consumer: Any, _timeout_s: float) -> Values:
     return [message.value for message in islice(consumer, _TURN)]
 
 
-def _loop_json(consumer: Any, _timeout_s: float) -> Values:
-    return [json.loads(message.value) for message in islice(consumer, _TURN)]
-
-
 def _loop_both(consumer: Any, _timeout_s: float) -> Values:
     pairs = [(message.key, message.value) for message in islice(consumer, _TURN)]
     return [value for _, value in pairs]
@@ -89,14 +83,75 @@ def _consume(consumer: Any, timeout_s: float) -> Values:
     return [message.value() for message in consumer.consume(_BATCH, timeout_s)]
 
 
-def _consume_json(consumer: Any, timeout_s: float) -> Values:
-    return [json.loads(message.value()) for message in consumer.consume(_BATCH, timeout_s)]
-
-
 def _consume_both(consumer: Any, timeout_s: float) -> Values:
     messages = consumer.consume(_BATCH, timeout_s)
     pairs = [(_text(message.key()), _decoded(message.value())) for message in messages]
     return [value for _, value in pairs]
+
+
+def _columns(consumer: Any, timeout_s: float) -> Values:
+    batch: Sized = consumer.poll_arrow(int(timeout_s * 1000), columns=["value"])
+    return batch
+
+
+def _decoded_columns() -> dict[str, Way]:
+    """Return the ways from JSON documents to Arrow columns; needs pyarrow."""
+    if find_spec("pyarrow") is None:
+        return {}
+    import pyarrow as pa  # noqa: PLC0415 - where it is measured
+
+    from tandem_kafka.arrow import Json  # noqa: PLC0415
+
+    fields = {"account": pa.int64(), "state": pa.string(), "amount": pa.float64()}
+    schema = pa.schema({**fields, "tags": pa.list_(pa.string()), "note": pa.string()})
+    decoder = cache(lambda: Json(schema))  # made where it is measured: it needs the extension
+
+    def native(consumer: Any, timeout_s: float) -> Values:
+        timeout_ms = int(timeout_s * 1000)
+        batch: Sized = consumer.poll_arrow(timeout_ms, columns=[], value=decoder())
+        return batch
+
+    def by_loads(consumer: Any, timeout_s: float) -> Values:
+        batch = consumer.poll_arrow(int(timeout_s * 1000), columns=["value"])
+        documents = [json.loads(each) for each in batch["value"].to_pylist()]
+        table: Sized = pa.Table.from_pylist(documents, schema=schema)
+        return table
+
+    ways = {
+        "way-columns-bytes": Way(_TANDEM, "poll_arrow(), values as bytes", _columns),
+        "way-columns": Way(_TANDEM, "poll_arrow(value=Json(schema))", native),
+        "way-columns-loads": Way(
+            _TANDEM, "poll_arrow(), json.loads and Table.from_pylist", by_loads, share=_SOME
+        ),
+    }
+    if find_spec("polars") is not None:
+        import polars as pl  # noqa: PLC0415 - where it is measured
+
+        document = pl.Struct(dict(pl.DataFrame(schema.empty_table()).schema))
+
+        def by_polars(consumer: Any, timeout_s: float) -> Values:
+            batch = consumer.poll_arrow(int(timeout_s * 1000), columns=["value"])
+            values = pl.DataFrame(batch)["value"].cast(pl.String)
+            decoded: Sized = values.str.json_decode(document)
+            return decoded
+
+        ways["way-columns-polars"] = Way(
+            _TANDEM, "poll_arrow(), json_decode of polars", by_polars, share=_SOME
+        )
+    return ways
+
+
+def _decoding(loads: Callable[[bytes], Any]) -> tuple[Turn, Turn]:
+    """Return the loops over `poll()` and over `consume()` that decode values with a function."""
+
+    def poll(consumer: Any, timeout_s: float) -> Values:
+        batches = _batches(consumer, timeout_s)
+        return [loads(record.value) for records in batches for record in records]
+
+    def consume(consumer: Any, timeout_s: float) -> Values:
+        return [loads(message.value()) for message in consumer.consume(_BATCH, timeout_s)]
+
+    return poll, consume
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +178,38 @@ _JSON: Final = {"value_deserializer": json.loads}
 _BOTH: Final = {"key_deserializer": _text, "value_deserializer": _decoded}
 _TANDEM, _CONFLUENT, _KAFKA_PYTHON = "tandem", "confluent", "kafka-python"
 _LITTLE: Final = 0.03
+_SOME: Final = 0.2
+
+
+def _ways_with(library: str, name: str, loads: Callable[[bytes], Any]) -> dict[str, Way]:
+    """Return the ways of decoding JSON with a library, by names that begin with `way-library`."""
+    poll, consume = _decoding(loads)
+    options = {"value_deserializer": loads}
+    return {
+        f"way-{library}-inside": Way(_TANDEM, f"poll(), {name} in the loop", poll),
+        f"way-{library}": Way(_TANDEM, f"poll(), value_deserializer={name}", _poll, options),
+        f"way-{library}-loop": Way(
+            _TANDEM, f"for message in consumer, value_deserializer={name}", _loop, options
+        ),
+        f"way-{library}-consume": Way(_CONFLUENT, f"consume(5000), {name} in the loop", consume),
+    }
+
+
+def _fast_ways() -> dict[str, Way]:
+    """Return the ways of the libraries that are installed."""
+    found: dict[str, Way] = {}
+    if find_spec("orjson") is not None:
+        found |= _ways_with("orjson", "orjson.loads", import_module("orjson").loads)
+    if find_spec("msgspec") is not None:
+        decode = import_module("msgspec.json").Decoder().decode
+        found |= _ways_with("msgspec", "msgspec's decode", decode)
+    return found
+
 
 WAYS: Final[Mapping[str, Way]] = {
+    **_ways_with("json", "json.loads", json.loads),
+    **_fast_ways(),
+    **_decoded_columns(),
     "way-poll": Way(_TANDEM, "poll()", _poll),
     "way-loop": Way(_TANDEM, "for message in consumer", _loop),
     "way-lists": Way(_TANDEM, "poll(), sum(values, []), record[7]", _poll_lists),
@@ -135,12 +220,6 @@ WAYS: Final[Mapping[str, Way]] = {
     "way-consume": Way(_CONFLUENT, "consume(5000)", _consume),
     "way-kafka-poll": Way(_KAFKA_PYTHON, "poll()", _poll, share=_LITTLE),
     "way-kafka-loop": Way(_KAFKA_PYTHON, "for message in consumer", _loop, share=_LITTLE),
-    "way-json-inside": Way(_TANDEM, "poll(), json.loads in the loop", _poll_json),
-    "way-json": Way(_TANDEM, "poll(), value_deserializer=json.loads", _poll, _JSON),
-    "way-json-loop": Way(
-        _TANDEM, "for message in consumer, value_deserializer=json.loads", _loop, _JSON
-    ),
-    "way-json-consume": Way(_CONFLUENT, "consume(5000), json.loads in the loop", _consume_json),
     "way-json-kafka": Way(
         _KAFKA_PYTHON,
         "for message in consumer, value_deserializer=json.loads",
@@ -168,8 +247,8 @@ class _Reading:
 
     def count(self, timeout_s: float) -> tuple[int, int]:
         """Run one iteration; returns the number of values and their encoded bytes."""
-        values = list(self._turn(self._consumer, timeout_s))
-        return len(values), len(values) * self._size
+        count = len(self._turn(self._consumer, timeout_s))
+        return count, count * self._size
 
     def values(self, timeout_s: float) -> list[bytes]:
         """Return nothing: the values may not be bytes."""

@@ -14,7 +14,7 @@ from benchmarks.readers.catalogue import CATALOGUE
 from benchmarks.report import Results, about, failures, loads, tables
 from benchmarks.ways.plan import GOALS
 
-__all__ = ["goals", "write_ways"]
+__all__ = ["goals", "write_columns", "write_ways"]
 
 _METHOD: Final = (
     "Medians of {runs} runs, with the rows taking turns. One broker and one reader at a time share "
@@ -39,15 +39,20 @@ def goals(results: Results) -> Iterator[tuple[str, str, str, str, str]]:
             yield title, CATALOGUE[goal.way].title, target, f"{found:.2f}x", verdict
 
 
-def write_ways(results: Results, plan: Plan, folder: Path) -> list[str]:
+def write_columns(results: Results, plan: Plan, folder: Path) -> list[str]:
+    """Write the results of the ways to Arrow columns; returns the names of the files."""
+    return write_ways(results, plan, folder, "columns")
+
+
+def write_ways(results: Results, plan: Plan, folder: Path, name: str = "ways") -> list[str]:
     """Write `ways.md`, `ways.json` and `ways.png`; returns their names."""
     rows = ["| work | way | target | measured |  |", "| --- | --- | --- | --- | --- |"]
     rows += [f"| {' | '.join(row)} |" for row in goals(results)]
-    parts = ["# Benchmarks of the usual ways of reading", about("--only ways"), loads(results)]
-    parts += [_METHOD.format(runs=plan.runs), "\n".join(rows), "![plot](ways.png)"]
+    parts = ["# Benchmarks of the usual ways of reading", about(f"--only {name}"), loads(results)]
+    parts += [_METHOD.format(runs=plan.runs), "\n".join(rows), f"![plot]({name}.png)"]
     parts += [*tables(results), *failures(results)]
-    (folder / "ways.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     content = json.dumps(results.content(asdict(plan)), indent=1) + "\n"
-    (folder / "ways.json").write_text(content, encoding="utf-8")
-    plot(results, folder / "ways.png")
-    return ["ways.md", "ways.json", "ways.png"]
+    (folder / f"{name}.json").write_text(content, encoding="utf-8")
+    plot(results, folder / f"{name}.png")
+    return [f"{name}.{suffix}" for suffix in ("md", "json", "png")]

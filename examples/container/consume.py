@@ -1,7 +1,7 @@
-"""A consumer for a container: it shuts down cleanly at SIGTERM, and shows that it is alive.
+"""A consumer for a container: it finishes its batch at SIGTERM, and answers probes.
 
-Settings come from the environment: BOOTSTRAP_SERVERS, TOPIC, GROUP and ALIVE_FILE. The image has
-Python 3.13 and tandem-kafka. Outside of it, run `python consume.py` with Python 3.11 or newer.
+pip install tandem-kafka
+python consume.py
 """
 
 from __future__ import annotations
@@ -9,27 +9,20 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from pathlib import Path
-from types import FrameType
+import threading
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer
-from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
+from tandem_kafka.probe import Probe
 
 log = logging.getLogger("consume")
+stopping = threading.Event()
 
 
-class Stop:
-    """Set by the first SIGTERM or Ctrl-C; the second one ends the process without waiting."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._request)
-
-    def _request(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested:
-            raise SystemExit(128 + number)
-        self.requested = True
+def stop(number: int, _frame: object) -> None:
+    """Let the loop finish its batch. A second signal ends the process at once."""
+    stopping.set()
+    signal.signal(number, signal.SIG_DFL)
 
 
 def process(record: ConsumerRecord) -> None:
@@ -39,36 +32,29 @@ def process(record: ConsumerRecord) -> None:
 
 def main() -> None:
     """Read until a signal arrives."""
+    # The first process of a container ignores SIGTERM unless a handler is installed.
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stop = Stop()
-    alive = Path(os.environ.get("ALIVE_FILE", "alive"))
-    alive.touch()
-    processed = 0
-    with KafkaConsumer(
-        os.environ.get("TOPIC", "numbers"),
-        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
-        group_id=os.environ.get("GROUP", "container"),
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    ) as consumer:
-        while not stop.requested:
-            batch = consumer.poll(timeout_ms=1_000)
-            for records in batch.values():
+    with (
+        KafkaConsumer(
+            os.environ.get("TOPIC", "orders"),
+            bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+            group_id=os.environ.get("GROUP", "example"),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        ) as consumer,
+        Probe(consumer, port=int(os.environ.get("PROBE_PORT", "8080"))),
+    ):
+        while not stopping.is_set():
+            for records in consumer.poll(timeout_ms=1_000).values():
                 for record in records:
                     process(record)
-            if batch:
-                commit(consumer)
-                processed += batch.count
-            alive.touch()
-    log.info("stopped cleanly after %d records", processed)
-
-
-def commit(consumer: KafkaConsumer) -> None:
-    """Commit what was processed; after a rebalance the records may be read again."""
-    try:
-        consumer.commit_sync()
-    except CommitFailedError as error:
-        log.warning("not committed: %s", error)
+            try:
+                consumer.commit()
+            except (CommitFailedError, KafkaTimeoutError) as error:
+                log.warning("not committed, so records may be handled again: %s", error)
+    log.info("stopped cleanly")
 
 
 if __name__ == "__main__":

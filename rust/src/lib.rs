@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 pub mod arrow;
 pub mod batches;
 pub mod buffer;
+pub mod decode;
 pub mod fetch;
 pub mod frame;
 pub mod options;
@@ -15,7 +16,7 @@ pub mod transport;
 pub mod view;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 7;
+const ABI: u32 = 11;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]
@@ -23,9 +24,11 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use crate::arrow::{ArrowBatch, to_arrow};
+    use crate::arrow::{ArrowArray, ArrowType, to_arrow};
     #[pymodule_export]
     use crate::batches::Batches;
+    #[pymodule_export]
+    use crate::decode::ColumnDecoder;
     #[pymodule_export]
     use crate::fetch::decode_fetch_response;
     #[pymodule_export]

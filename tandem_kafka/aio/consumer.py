@@ -13,15 +13,15 @@ from tandem_kafka.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
+from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.parts import Parts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.reading import ENDLESS_MS
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.records import check_arrow_columns
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
+from tandem_kafka.types import ArrowDecoder, ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     It has the same network thread as ``KafkaConsumer``: a blocked event loop does not cost the
     membership. Deserializers, listeners and callbacks run on the event loop. Only one task at a
     time may poll or iterate; any task may call the other methods meanwhile. Cancel any call at any
-    time: a cancelled call hands out no record and moves no position. Use it as a context manager::
+    time: a cancelled call returns no record and moves no position. Use it as a context manager::
 
         async with AsyncKafkaConsumer("orders", group_id="billing") as consumer:
             async for record in consumer:
@@ -58,6 +58,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """
 
     _loop: FedLoop
+    _tasks: Tasks
 
     # The types of keys and values are those that the deserializers return.
     @overload
@@ -152,9 +153,10 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             raise IllegalStateError(msg)
         self._started = True
         given, transport = self._environment
-        runtime = given or Runtime.threaded(native_waits=False)
-        callers = Tasks(runtime.clock, runtime.driver, loop)
-        parts = Parts(self._config, runtime, callers, transport)
+        runtime = given or Runtime.threaded()
+        tasks = Tasks(runtime.clock, runtime.driver, loop)
+        parts = Parts(self._config, runtime, tasks, transport)
+        self._tasks = tasks
         self._loop = FedLoop(parts.reading)
         await self._begin(parts, self._topics)
 
@@ -231,7 +233,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         """Iterate over records.
 
         Iteration stops after ``consumer_timeout_ms`` without a record, or once the consumer is
-        closed. A record moves the position of its partition when it is handed out.
+        closed. A record moves the position of its partition when it is returned.
         """
         return self
 
@@ -252,7 +254,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
 
         A batch has ``max_records`` records, or those that arrive within ``max_wait_ms`` after its
         first one. It is never empty. Iteration stops after ``consumer_timeout_ms`` without a
-        record, or once the consumer is closed. A batch moves positions when it is handed out.
+        record, or once the consumer is closed. A batch moves positions when it is returned.
 
         Args:
             max_records: Maximum number of records in a batch.
@@ -269,7 +271,12 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         return Stream(lambda: reading.fill(limit, max_wait_ms))
 
     def arrow_batches(
-        self, *, columns: Sequence[str] | None = None, binary_view: bool = False
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        binary_view: bool = False,
+        key: ArrowDecoder | None = None,
+        value: ArrowDecoder | None = None,
     ) -> AsyncIterator[pa.RecordBatch]:
         """Iterate over Arrow record batches, each with all records that are at hand.
 
@@ -280,17 +287,21 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             columns: Names of the columns to build; all by default. See
                 ``KafkaConsumer.poll_arrow()``.
             binary_view: Use the type binary_view for key and value.
+            key: Decodes keys; see `tandem_kafka.arrow`.
+            value: Decodes values.
 
         Raises:
             ImportError: pyarrow is not installed.
             InvalidArgumentError: A column does not exist.
+            ArgumentTypeError: ``key`` or ``value`` is no decoder.
             IllegalStateError: The consumer has deserializers, or interceptors with
                 ``on_consume()``. Raised during iteration.
             KafkaError: As ``poll()``, during iteration.
         """
-        reading, chosen = self._reading, check_arrow_columns(columns)
+        reading, form = self._reading, ArrowForm(columns, binary_view, key, value)
+        form.checked()
 
-        return Stream(lambda: reading.next_arrow(chosen, binary_view=binary_view))
+        return Stream(lambda: reading.next_arrow(form))
 
     def __del__(self) -> None:
         """Warn that the consumer was never closed; stop its thread without a commit."""
@@ -299,6 +310,7 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             return
         warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
         parts.core.engine.loop.stop()
+        self._tasks.abandon()
 
     def __repr__(self) -> str:
         """Show the client id and the group id."""

@@ -1,7 +1,7 @@
 """Callers that are tasks of an event loop: they suspend instead of blocking.
 
-The network thread ends a wait with `loop.call_soon_threadsafe`. There is no thread per call and no
-hidden task. Cancellation arrives where a task waits, as an interrupt does in a thread.
+An `Alarm` ends their waits. There is no thread per call and no hidden task. Cancellation arrives
+where a task waits, as an interrupt does in a thread.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
+from tandem_kafka.aio.alarms import Alarm, alarm_for
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Clock, Driver
-from tandem_kafka.runtime.callers import Held, Inside
+from tandem_kafka.runtime.callers import Held, Inside, OtherHolder
 
 T = TypeVar("T")
 
@@ -33,43 +34,6 @@ def running_loop() -> asyncio.AbstractEventLoop:
             "(uvloop and anyio on asyncio work, trio does not)"
         )
         raise IllegalStateError(msg) from None
-
-
-class Waiter:
-    """One wait of one task; `release` ends its current sleep, or else the next one."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._sleep: asyncio.Future[None] | None = None
-        self._released = False
-
-    def locked(self) -> bool:
-        """Tell whether it has not been released since its last sleep began."""
-        return not self._released
-
-    def release(self) -> None:
-        """End the sleep; any thread or signal handler may call this."""
-        self._released = True
-        with suppress(RuntimeError):  # the loop has been closed: nothing waits any more
-            self._loop.call_soon_threadsafe(self._wake)
-
-    def _wake(self) -> None:
-        if self._sleep is not None and not self._sleep.done():
-            self._sleep.set_result(None)
-
-    async def sleep(self, left_ms: int) -> None:
-        """Suspend until it is released, or for some milliseconds."""
-        self._sleep = self._loop.create_future()
-        timer = self._loop.call_later(left_ms / 1000, self._wake)
-        try:
-            await self._sleep
-        finally:
-            self._sleep = None
-            timer.cancel()
-
-    def arm(self) -> None:
-        """Forget earlier releases; the condition must be checked afterwards."""
-        self._released = False
 
 
 class TaskLock:
@@ -120,11 +84,11 @@ class TaskLock:
         del inside
         return False
 
-    def take_over(self, inside: Inside) -> Held | str:
-        """Name the task that holds the lock."""
+    def take_over(self, inside: Inside) -> OtherHolder:
+        """Return the task that holds the lock."""
         del inside
         get_name = getattr(self._holder, "get_name", None)
-        return get_name() if get_name is not None else repr(self._holder)
+        return OtherHolder(get_name() if get_name is not None else repr(self._holder))
 
 
 class Entry:
@@ -156,6 +120,7 @@ class Tasks:
         self._clock = clock
         self._driver = driver
         self._loop = loop
+        self._alarm = alarm_for(loop, driver)
         #: Tasks that must finish a call, with the cancellation to raise afterwards.
         self._shielded: dict[Hashable, asyncio.CancelledError | None] = {}
 
@@ -198,28 +163,40 @@ class Tasks:
         if ready():
             return True
         self.check()
-        waiter = Waiter(self._loop)
-        self._driver.waiting.append(waiter)
+        alarm = self._alarm
         try:
             while True:
-                waiter.arm()
+                alarm.arm()
                 if ready():
                     return True
                 left_ms = deadline_ms - self._clock.now_ms()
                 if left_ms <= 0:
                     return False
-                await self._sleep(waiter, left_ms)
+                await self._sleep(alarm, left_ms)
         finally:
-            self._driver.waiting.remove(waiter)
+            alarm.disarm()
 
-    async def _sleep(self, waiter: Waiter, left_ms: int) -> None:
+    async def _sleep(self, alarm: Alarm, left_ms: int) -> None:
         try:
-            await waiter.sleep(left_ms)
+            await alarm.sleep(left_ms)
         except asyncio.CancelledError as error:
             current = self.current()
             if current not in self._shielded:
                 raise
             self._shielded[current] = error
+
+    def close(self) -> None:
+        """Release what belongs to the event loop. Tasks may still wait."""
+        # What waits from here on does without the bell.
+        alarm, self._alarm = self._alarm, Alarm(self._loop, self._driver)
+        alarm.close()
+
+    def abandon(self) -> None:
+        """Do the same on any thread, at any time: the consumer was never closed."""
+        try:
+            self._loop.call_soon_threadsafe(self._alarm.close)
+        except RuntimeError:  # the loop has been closed
+            self._alarm.close()
 
     async def join(self, deadline_ms: int) -> bool:
         """Suspend until the network thread has ended, or the deadline."""
@@ -228,9 +205,9 @@ class Tasks:
         return ended and self._driver.join(deadline_ms)
 
     async def finish(self, awaitable: Awaitable[object]) -> object:
-        """Wait for an awaitable of the user, in the current task, which is not shielded meanwhile.
+        """Wait for an awaitable of the user, in the current task, without a shield.
 
-        Otherwise, a timeout inside the awaitable would end as a cancellation of the whole call.
+        With a shield, a timeout inside the awaitable would cancel the whole call.
         """
         current = self.current()
         shielded = current in self._shielded

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaProducer
 
-from tandem_kafka.cli.groups import Group, ListedGroup, classic_group, consumer_group
+from tandem_kafka.cli.groups import DEAD, Group, ListedGroup, classic_group, consumer_group
 from tandem_kafka.config import Config
 from tandem_kafka.errors import GroupAuthorizationFailedError, for_code
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, HeartbeatRequest
+
+#: How kafka-python's client begins the text of a group's error.
+_CODE: Final = re.compile(r"\[Error (-?\d+)\]")
+#: GROUP_ID_NOT_FOUND.
+_NOT_FOUND: Final = 69
 
 
 def _known_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,23 +75,29 @@ class Administration:
         )
 
     def describe(self, groups: Sequence[ListedGroup]) -> list[Group]:
-        """Return the groups with their members.
+        """Return the groups with their members; one that does not exist has the state `Dead`.
 
         Raises:
             KafkaError: A coordinator does not describe a group.
         """
+        self._forget_coordinators()
         modern = [each.group_id for each in groups if each.protocol == "consumer"]
         classic = [each.group_id for each in groups if each.protocol != "consumer"]
         found: list[Group] = []
         if classic:
             for described in self._client.describe_groups(classic).values():
-                if described["error"]:
-                    raise RuntimeError(described["error"])
+                code = _CODE.match(described["error"] or "")
+                if code and int(code[1]) != _NOT_FOUND:
+                    raise for_code(int(code[1]))(described["group_id"])
                 found.append(classic_group(described))
         if modern:
             # kafka-python's client has no call for KIP-848 groups.
             found += self._client._manager.run(self._describe_consumer_groups, modern)  # noqa: SLF001
         return sorted(found, key=lambda group: group.group_id)
+
+    def _forget_coordinators(self) -> None:
+        """Look the coordinators up again: kafka-python's client keeps one that has moved."""
+        self._client._manager.cluster._coordinators.clear()  # noqa: SLF001
 
     async def _describe_consumer_groups(self, group_ids: Sequence[str]) -> list[Group]:
         by_node: dict[int, list[str]] = defaultdict(list)
@@ -99,6 +111,9 @@ class Administration:
             )
             response = await self._client._manager.send(request, node_id=node_id)  # noqa: SLF001
             for described in response.groups:
+                if described.error_code == _NOT_FOUND:
+                    found.append(Group(described.group_id, "consumer", DEAD, ""))
+                    continue
                 if described.error_code:
                     raise for_code(described.error_code)(
                         f"{described.group_id}: {described.error_message or ''}"
@@ -139,7 +154,8 @@ class Administration:
     def may_join(self, group_id: str, coordinator: int) -> bool:
         """Tell whether this user may read the group, as its members must.
 
-        The coordinator checks that before it rejects a heartbeat of an unknown member.
+        The coordinator checks this right before the member id, so a heartbeat with an unknown
+        member id is enough.
         """
         request = HeartbeatRequest(
             group_id=group_id, generation_id=-1, member_id="doctor", max_version=3

@@ -48,7 +48,7 @@ class Connection:
 
     @contextmanager
     def consumer(self, **more: Any) -> Iterator[KafkaConsumer]:
-        """Open a consumer; `more` are options beside those of the connection."""
+        """Open a consumer; `more` are options in addition to those of the connection."""
         consumer = self.environment.consumer(**{**self.options, **more})
         try:
             yield consumer
@@ -64,7 +64,12 @@ class Connection:
         `isolation.level` asks for them.
         """
         level = self.options.get("isolation_level", "read_committed")
-        return self.consumer(isolation_level="read_uncommitted" if uncommitted else level, **more)
+        given = {
+            "isolation_level": "read_uncommitted" if uncommitted else level,
+            # Records that are deleted during the read must not take those behind them along.
+            "auto_offset_reset": "earliest",
+        }
+        return self.consumer(**given, **more)
 
     @contextmanager
     def administration(self) -> Iterator[Administration]:
@@ -85,7 +90,7 @@ class Connection:
         return self._flags.config
 
     def producer(self, **more: Any) -> Any:
-        """Return a producer; `more` are options of its own."""
+        """Return a producer; `more` are further options of it."""
         return self.environment.producer(self.options, **more)
 
     def group(self, given: str | None) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tandem_kafka.types import TopicPartition
+
+#: The state of a group that does not exist, or has the other protocol.
+DEAD: Final = "Dead"
 
 
 @dataclass(frozen=True, slots=True)

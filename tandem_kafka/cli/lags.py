@@ -104,9 +104,10 @@ class History:
         return sparkline(self._totals)
 
 
-def sparkline(numbers: Sequence[int]) -> str:
-    """Return numbers as bars; the highest bar is the largest number, the lowest is 0."""
-    highest = max(numbers, default=0)
+def sparkline(numbers: Sequence[int], highest: int | None = None) -> str:
+    """Return numbers as bars; the highest bar is `highest` or the largest number, the lowest 0."""
+    if highest is None:
+        highest = max(numbers, default=0)
     if not highest:
         return _BARS[0] * len(numbers)
     return "".join(_BARS[round(each / highest * (len(_BARS) - 1))] for each in numbers)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 from unicodedata import category
 
@@ -22,6 +23,10 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _PIPE_WIDTH: Final = 100_000
 #: Tables that are wider than the terminal by more than this factor are printed as blocks.
 _FOLDED: Final = 1.5
+#: Colours of members, in the order in which they are first seen.
+_MEMBER_COLOURS: Final = ("cyan", "magenta", "yellow", "blue", "green")
+#: Members whose colour is kept.
+_MOST_COLOURED: Final = 1_000
 #: The only column of text may be folded to this width, with the space beside it.
 _NARROWEST: Final = 12
 
@@ -34,16 +39,34 @@ class Column:
         key: Its name in the rows, and in JSON.
         title: Its heading; the key with spaces by default.
         number: Whether it is aligned to the right.
+        of_member: Whether it has the style of the row, which is the colour of a member.
     """
 
     key: str
     title: str = ""
     number: bool = False
+    of_member: bool = False
 
     @property
     def heading(self) -> str:
         """The heading."""
         return (self.title or self.key.replace("_", " ")).upper()
+
+
+class Colours:
+    """A colour for each member, the same as long as the command runs."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, str] = {}
+        self._next = cycle(_MEMBER_COLOURS)
+
+    def of(self, name: str) -> str:
+        """Return the colour of a member, as rich names it."""
+        if name not in self._chosen:
+            self._chosen[name] = next(self._next)
+            if len(self._chosen) > _MOST_COLOURED:
+                del self._chosen[next(iter(self._chosen))]
+        return self._chosen[name]
 
 
 def on_terminal() -> bool:
@@ -84,7 +107,11 @@ def json_line(row: Mapping[str, Any]) -> str:
 
 def json_text(content: object) -> str:
     r"""Return JSON on one line; what has no shape on a terminal is `\uNNNN`."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json_safe(json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+def json_safe(text: str) -> str:
+    r"""Return a line of JSON in which what has no shape on a terminal is `\uNNNN`."""
     return text if text.isprintable() else _replaced(text, _json_escape)
 
 
@@ -111,8 +138,12 @@ def _escape(character: str) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Return a table without lines; columns that no row has a value for are left out."""
+    """Return a table without lines; columns that no row has a value for are left out.
+
+    The value `style` of a row is the style of the columns with `of_member`.
+    """
     from rich.table import Table
+    from rich.text import Text
 
     listed = list(rows)
     used = [
@@ -129,7 +160,12 @@ def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table
             no_wrap=column.number,
         )
     for row in listed:
-        made.add_row(*(_cell(row.get(column.key)) for column in used))
+        made.add_row(
+            *(
+                Text(_cell(row.get(column.key)), row.get("style", "") if column.of_member else "")
+                for column in used
+            )
+        )
     return made
 
 

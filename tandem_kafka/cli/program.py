@@ -31,6 +31,9 @@ COMMANDS: Final = {
     ),
     "groups": LazyCommand("tandem_kafka.cli.commands.groups", "Show groups and their members."),
     "lag": LazyCommand("tandem_kafka.cli.commands.lag", "Show how far behind a group is."),
+    "rebalances": LazyCommand(
+        "tandem_kafka.cli.commands.rebalances", "Watch who joins and leaves a group."
+    ),
     "offsets": LazyCommand(
         "tandem_kafka.cli.commands.offsets", "Show or reset the offsets of a group."
     ),
@@ -72,6 +75,9 @@ def program() -> None:
 
     Each command connects with -b, with --cluster NAME (from ~/.config/tandem-kafka.toml), or
     with TANDEM_KAFKA_BROKERS. A flag overrides the environment, which overrides a file.
+
+    Other tools produce records (kcat), and create topics (kafka-topics.sh) and ACLs
+    (kafka-acls.sh).
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 Ctrl-C. `grep` exits with 1 if
     nothing matched, and with 2 if it failed.

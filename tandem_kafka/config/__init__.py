@@ -27,8 +27,8 @@ __all__ = [
     "option_table",
 ]
 
-#: The modules of the names, which are imported on first use: they need all of kafka-python, and
-#: processes that only plan a query use `java.py` alone.
+#: The modules of the names, which are imported on first use: processes that only plan a query use
+#: `java.py` alone.
 _HOMES: Final = {
     "ByDuration": "typed",
     "Config": "config",

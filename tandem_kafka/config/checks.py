@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
+from numbers import Number, Real
 from os import PathLike, fsdecode
 from typing import Any, Final
 from uuid import UUID
@@ -73,7 +72,8 @@ def as_ms(value: Any) -> int:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+    """Accept what has an order, like `Decimal`, which is a `Number` but not `Real`."""
+    return isinstance(value, Number) and not isinstance(value, (bool, complex))
 
 
 def _bounds(least: int, most: int | None) -> str:

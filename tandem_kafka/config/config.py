@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from tandem_kafka.config.kafka_python_form import in_kafka_python_form
 from tandem_kafka.config.names import current_names
 from tandem_kafka.config.offset_reset import OffsetReset, parse_offset_reset
 from tandem_kafka.config.option import option_of, parse_option
@@ -14,7 +15,6 @@ from tandem_kafka.config.options import Options
 from tandem_kafka.config.rules import check_rules, settle_defaults
 from tandem_kafka.config.shown import ShownOptions, show
 from tandem_kafka.config.unused import without_use
-from tandem_kafka.config.written import as_written
 from tandem_kafka.logs import ClientNames, LinesOf
 
 
@@ -77,7 +77,7 @@ class Config(Options):
     def by_name(self) -> ShownOptions:
         """Return the options by name, in the form in which the user gave them."""
         settled = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
-        return as_written(settled, self.named, SECRETS)
+        return in_kafka_python_form(settled, self.named, SECRETS)
 
 
 #: Options whose values are never shown.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from tandem_kafka.errors import KafkaConfigurationError
@@ -50,6 +51,9 @@ _SERVERS: Final = _text("bootstrap_servers")
 _PARTITION_BYTES: Final = _number("max_partition_fetch_bytes", 1, 1_000_000_000)
 _IN_FLIGHT: Final = _number("max_in_flight_requests_per_connection", 1, 1_000_000)
 _MECHANISM: Final = _text("sasl_mechanism")
+_CLIENT: Final = _text("sasl_oauthbearer_client_id")
+_CLIENT_SECRET: Final = _text("sasl_oauthbearer_client_secret")
+_GRANTS: Final = ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 
 #: The supported properties.
 PROPERTIES: Final[Mapping[str, Property]] = {
@@ -145,6 +149,37 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     "sasl.password": _text("sasl_plain_password"),
     "sasl.kerberos.service.name": _text("sasl_kerberos_service_name"),
     "sasl.oauthbearer.config": _text(None),
+    "sasl.oauthbearer.method": _words(None, default="default", oidc="oidc"),
+    "sasl.oauthbearer.token.endpoint.url": _text("sasl_oauthbearer_token_endpoint_url"),
+    "sasl.oauthbearer.grant.type": Property(
+        "sasl_oauthbearer_grant_type", words=dict(zip(_GRANTS, _GRANTS, strict=True))
+    ),
+    "sasl.oauthbearer.client.id": _CLIENT,
+    "sasl.oauthbearer.client.credentials.client.id": _CLIENT,
+    "sasl.oauthbearer.client.secret": _CLIENT_SECRET,
+    "sasl.oauthbearer.client.credentials.client.secret": _CLIENT_SECRET,
+    "sasl.oauthbearer.scope": _text("sasl_oauthbearer_scope"),
+    "sasl.oauthbearer.extensions": _text("sasl_oauthbearer_extensions"),
+    "sasl.oauthbearer.assertion.file": _text("sasl_oauthbearer_assertion_file"),
+    "sasl.oauthbearer.assertion.private.key.file": _text(
+        "sasl_oauthbearer_assertion_private_key_file"
+    ),
+    "sasl.oauthbearer.assertion.private.key.passphrase": _text(
+        "sasl_oauthbearer_assertion_private_key_passphrase"
+    ),
+    "sasl.oauthbearer.assertion.algorithm": _words(
+        "sasl_oauthbearer_assertion_algorithm", rs256="RS256", es256="ES256"
+    ),
+    "sasl.oauthbearer.assertion.claim.aud": _text("sasl_oauthbearer_assertion_claim_aud"),
+    "sasl.oauthbearer.assertion.claim.iss": _text("sasl_oauthbearer_assertion_claim_iss"),
+    "sasl.oauthbearer.assertion.claim.sub": _text("sasl_oauthbearer_assertion_claim_sub"),
+    "sasl.oauthbearer.assertion.claim.exp.seconds": _number(
+        "sasl_oauthbearer_assertion_claim_exp_seconds", 1, _INT_MAX
+    ),
+    "sasl.oauthbearer.metadata.authentication.type": _words(
+        None, none="none", azure_imds="azure_imds"
+    ),
+    "https.ca.location": _text("sasl_oauthbearer_cafile"),
     "statistics.interval.ms": _number(None, 0, _DAY_MS),
 }
 
@@ -173,7 +208,11 @@ REJECTED: Final[Mapping[str, str]] = {
     "ssl.keystore.password": "see ssl.keystore.location",
     "ssl.certificate.verify_cb": "give ssl.ca.location",
     "ssl.engine.location": "give ssl.key.location",
-    "sasl.oauthbearer.method": "give an oauth_cb that fetches the token",
+    "https.ca.pem": "write it to a file for https.ca.location",
+    "sasl.oauthbearer.assertion.private.key.pem": "write it to a file for "
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.jwt.template.file": "give the claims in "
+    "sasl.oauthbearer.assertion.claim.iss, .sub and .aud",
     "plugin.library.paths": "plugins work with librdkafka only",
 }
 
@@ -182,45 +221,44 @@ REJECTED: Final[Mapping[str, str]] = {
 IGNORED: Final = frozenset(
     """
     acks api.version.fallback.ms api.version.request api.version.request.timeout.ms
-    auto.commit.enable background_event_cb batch.num.messages batch.size
-    broker.address.family broker.address.ttl broker.version.fallback builtin.features
-    client.software.name client.software.version closesocket_cb compression.codec
-    compression.level compression.type connect_cb consume.callback.max.messages consume_cb
-    coordinator.query.interval.ms debug default_topic_conf delivery.report.only.error
-    delivery.timeout.ms dr_cb dr_msg_cb enable.gapless.guarantee enable.idempotence
-    enable.random.seed enable.sasl.oauthbearer.unsecure.jwt
-    enable.sparse.connections enabled_events fetch.error.backoff.ms fetch.queue.backoff.ms
-    group.protocol.type https.ca.location https.ca.pem interceptors
+    auto.commit.enable background_event_cb batch.num.messages batch.size broker.address.family
+    broker.address.ttl broker.version.fallback builtin.features client.software.name
+    client.software.version closesocket_cb compression.codec compression.level compression.type
+    connect_cb consume.callback.max.messages consume_cb coordinator.query.interval.ms debug
+    default_topic_conf delivery.report.only.error delivery.timeout.ms dr_cb dr_msg_cb
+    enable.gapless.guarantee enable.idempotence enable.random.seed
+    enable.sasl.oauthbearer.unsecure.jwt enable.sparse.connections enabled_events
+    fetch.error.backoff.ms fetch.queue.backoff.ms group.protocol.type interceptors
     internal.termination.signal linger.ms log.connection.close log.queue log.thread.name
-    log_level max.poll.records message.copy.max.bytes message.max.bytes
-    message.send.max.retries message.timeout.ms metadata.max.age.ms msg_order_cmp
-    oauthbearer_token_refresh_cb offset.store.method offset.store.path
-    offset.store.sync.interval.ms offset_commit_cb opaque open_cb partitioner partitioner_cb
-    produce.offset.report queue.buffering.backpressure.threshold queue.buffering.max.kbytes
+    log_level max.poll.records message.copy.max.bytes message.max.bytes message.send.max.retries
+    message.timeout.ms metadata.max.age.ms msg_order_cmp oauthbearer_token_refresh_cb
+    offset.store.method offset.store.path offset.store.sync.interval.ms offset_commit_cb opaque
+    open_cb partitioner partitioner_cb produce.offset.report
+    queue.buffering.backpressure.threshold queue.buffering.max.kbytes
     queue.buffering.max.messages queue.buffering.max.ms queued.min.messages queuing.strategy
-    rebalance_cb reconnect.backoff.jitter.ms request.required.acks request.timeout.ms
-    resolve_cb retries sasl.kerberos.keytab sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal
-    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-    sasl.oauthbearer.assertion.claim.jti.include
-    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
-    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.jwt.template.file
-    sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.private.key.passphrase
-    sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.client.id
-    sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
-    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.scope
-    sasl.oauthbearer.token.endpoint.url socket.blocking.max.ms socket.keepalive.enable
-    socket.max.fails socket.nagle.disable socket_cb ssl.ca.certificate.stores
-    ssl.curves.list ssl.engine.id ssl.providers ssl.sigalgs.list ssl_ca ssl_certificate
-    ssl_engine_callback_data ssl_key sticky.partitioning.linger.ms topic.blacklist
-    topic.metadata.propagation.max.ms topic.metadata.refresh.fast.cnt
-    topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
-    transaction.timeout.ms transactional.id
+    rebalance_cb reconnect.backoff.jitter.ms request.required.acks request.timeout.ms resolve_cb
+    retries sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.principal sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds
+    socket.blocking.max.ms socket.keepalive.enable socket.max.fails socket.nagle.disable
+    socket_cb ssl.ca.certificate.stores ssl.curves.list ssl.engine.id ssl.providers
+    ssl.sigalgs.list ssl_ca ssl_certificate ssl_engine_callback_data ssl_key
+    sticky.partitioning.linger.ms topic.blacklist topic.metadata.propagation.max.ms
+    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms
+    topic.metadata.refresh.sparse transaction.timeout.ms transactional.id
     """.split()  # noqa: SIM905 - more readable than a list of strings
 )
+
+
+def is_folder(path: str | None) -> bool:
+    """Whether trusted authorities are files of a folder, named as `openssl rehash` does."""
+    return path is not None and Path(path).is_dir()
+
+
+def needs_ssl_context(options: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether the settings of TLS are more than our options support."""
+    verified = values.get("enable.ssl.certificate.verification", True)
+    return "ssl.ca.pem" in values or not verified or is_folder(options.get("ssl_cafile"))
 
 
 def ssl_context_of(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SSLContext:
@@ -233,25 +271,29 @@ def ssl_context_of(options: dict[str, Any], values: Mapping[str, Any]) -> ssl.SS
     Raises:
         KafkaConfigurationError: A file cannot be read, or two settings exclude each other.
     """
+    authorities = options.pop("ssl_cafile", None)
+    kind = "capath" if is_folder(authorities) else "cafile"
     try:
-        context = ssl.create_default_context(
-            cafile=options.pop("ssl_cafile", None), cadata=values.get("ssl.ca.pem")
-        )
+        context = ssl.create_default_context(cadata=values.get("ssl.ca.pem"), **{kind: authorities})
         if options.pop("ssl_crlfile", None) is not None:
             raise KafkaConfigurationError(
-                "ssl.crl.location needs ssl.ca.location and verified certificates"
+                "ssl.crl.location needs a file as ssl.ca.location, and verified certificates"
             )
         certificate, key = options.pop("ssl_certfile", None), options.pop("ssl_keyfile", None)
+        # Without a password, OpenSSL would prompt for one on the terminal and block.
+        password = options.pop("ssl_password", None) or ""
         if certificate is not None:
-            context.load_cert_chain(certificate, key, options.pop("ssl_password", None))
+            context.load_cert_chain(certificate, key, password)
+        elif key is not None:
+            raise KafkaConfigurationError("ssl.key.location needs ssl.certificate.location")
+        ciphers = options.pop("ssl_ciphers", None)
+        if ciphers is not None:
+            context.set_ciphers(ciphers)
     except (OSError, ValueError) as error:
-        raise KafkaConfigurationError(str(error)) from error
+        raise KafkaConfigurationError(f"cannot use the settings of TLS: {error}") from error
     if not options.pop("ssl_check_hostname", True):
         context.check_hostname = False
     if not values.get("enable.ssl.certificate.verification", True):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    ciphers = options.pop("ssl_ciphers", None)
-    if ciphers is not None:
-        context.set_ciphers(ciphers)
     return context

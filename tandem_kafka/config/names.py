@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from tandem_kafka.config.deprecation import warn_deprecated
@@ -50,5 +49,7 @@ def _hint(name: str, known: Collection[str]) -> str:
     underscored = name.replace(".", "_")
     if underscored != name and underscored in known:
         return f"{name!r} (write it with underscores: {underscored!r})"
+    from difflib import get_close_matches  # noqa: PLC0415 - for errors only
+
     near = get_close_matches(underscored, known, n=1)
     return f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name)

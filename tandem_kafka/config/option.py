@@ -24,12 +24,14 @@ class Option:
         doc: The description for the documentation, with the unit if there is one.
         secret: Its value is never shown.
         shown_default: The default in the documentation, if its repr is not readable.
+        since: The version that introduced it, if it was not the first.
     """
 
     check: Check
     doc: str
     secret: bool = False
     shown_default: str | None = None
+    since: str | None = None
 
 
 def option(
@@ -39,9 +41,10 @@ def option(
     *,
     secret: bool = False,
     shown_default: str | None = None,
+    since: str | None = None,
 ) -> Any:
     """Return the dataclass field of an option."""
-    return field(default=default, metadata={_KEY: Option(check, doc, secret, shown_default)})
+    return field(default=default, metadata={_KEY: Option(check, doc, secret, shown_default, since)})
 
 
 def option_of(spec: Field[Any]) -> Option:

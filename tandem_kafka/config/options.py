@@ -9,15 +9,14 @@ from __future__ import annotations
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 import socket
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from tandem_kafka.config import guests, parsers, token_endpoint
+from tandem_kafka.config import external, parsers, token_endpoint
 from tandem_kafka.config.checks import (
     BOOL,
     CLIENT_NAME,
@@ -36,6 +35,9 @@ from tandem_kafka.config.option import option
 from tandem_kafka.config.parsers import Deserializer
 from tandem_kafka.config.servers import BOOTSTRAP_SERVERS
 
+if TYPE_CHECKING:
+    import ssl
+
 _POSITIVE = whole_number(1)
 _LIFTED = whole_number(1, lift=True)
 _MS = milliseconds(0)
@@ -49,6 +51,9 @@ _WIRE_POSITIVE = whole_number(1, INT32_MAX)
 _WIRE_MS = milliseconds(0, INT32_MAX, lift=True)
 _WIRE_POSITIVE_MS = milliseconds(1, INT32_MAX)
 
+
+#: The options of TLS that name files.
+TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 _DEFAULT_ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
 
@@ -291,18 +296,20 @@ class Options:
     )
     proxy_url: str | None = option(
         None,
-        guests.PROXY_URL,
+        external.PROXY_URL,
         "SOCKS5 or HTTP CONNECT proxy for all connections; with socks5h and http it resolves the "
         "names of the brokers.",
         secret=True,
     )
-    socks5_proxy: str | None = option(None, guests.PROXY_URL, "Old name of proxy_url.", secret=True)
-    selector: object = option(None, guests.SELECTOR, "Accepted for compatibility; has no effect.")
+    socks5_proxy: str | None = option(
+        None, external.PROXY_URL, "Old name of proxy_url.", secret=True
+    )
+    selector: object = option(None, external.SELECTOR, "Accepted for compatibility; has no effect.")
     kafka_client: object = option(
-        None, guests.KAFKA_CLIENT, "Accepted for compatibility; your own client is rejected."
+        None, external.KAFKA_CLIENT, "Accepted for compatibility; your own client is rejected."
     )
     kafka_net: object = option(
-        None, guests.KAFKA_NET, "Accepted for compatibility; your own object is rejected."
+        None, external.KAFKA_NET, "Accepted for compatibility; your own object is rejected."
     )
 
     # Security.
@@ -327,7 +334,7 @@ class Options:
         None, OPTIONAL_FILE, "File with its private key (PEM); None looks in ssl_certfile."
     )
     ssl_password: str | None = option(
-        None, guests.KEY_PASSWORD, "Password of the private key.", secret=True
+        None, external.KEY_PASSWORD, "Password of the private key.", secret=True
     )
     ssl_crlfile: str | None = option(
         None, OPTIONAL_FILE, "File with certificate revocation lists (PEM)."
@@ -346,7 +353,7 @@ class Options:
         None, parsers.ANYTHING, "Kerberos name of the broker, a str or gssapi.Name (GSSAPI)."
     )
     sasl_kerberos_service_name: str = option(
-        "kafka", guests.SERVICE_NAME, "Kerberos service name of the broker (GSSAPI)."
+        "kafka", external.SERVICE_NAME, "Kerberos service name of the broker (GSSAPI)."
     )
     sasl_kerberos_domain_name: str | None = option(
         None, OPTIONAL_TEXT, "Kerberos domain of the broker; None uses its host name (GSSAPI)."
@@ -361,56 +368,73 @@ class Options:
         None,
         token_endpoint.ENDPOINT_URL,
         "URL of the OAuth 2.0 endpoint that issues tokens (OAUTHBEARER); https.",
+        since="0.10",
     )
     sasl_oauthbearer_grant_type: str = option(
         token_endpoint.CLIENT_CREDENTIALS,
         token_endpoint.GRANT_TYPE,
         "Grant with which the token endpoint is asked for a token.",
+        since="0.10",
     )
     sasl_oauthbearer_client_id: str | None = option(
-        None, OPTIONAL_TEXT, "Name of this client at the token endpoint (client credentials)."
+        None,
+        OPTIONAL_TEXT,
+        "Name of this client at the token endpoint (client credentials).",
+        since="0.10",
     )
     sasl_oauthbearer_client_secret: str | None = option(
-        None, OPTIONAL_TEXT, "Its secret (client credentials).", secret=True
+        None, OPTIONAL_TEXT, "Its secret (client credentials).", secret=True, since="0.10"
     )
     sasl_oauthbearer_scope: str | None = option(
         None,
         OPTIONAL_TEXT,
         "Scopes to ask for, separated by spaces; None asks for the endpoint's default.",
+        since="0.10",
     )
     sasl_oauthbearer_extensions: Mapping[str, str] | None = option(
-        None, token_endpoint.EXTENSIONS, "SASL extensions to send to the broker with the token."
+        None,
+        token_endpoint.EXTENSIONS,
+        "SASL extensions to send to the broker with the token.",
+        since="0.10",
     )
     sasl_oauthbearer_cafile: str | None = option(
         None,
         OPTIONAL_FILE,
         "File with authorities trusted for the token endpoint (PEM); None uses the system's.",
+        since="0.10",
     )
     sasl_oauthbearer_assertion_file: str | None = option(
-        None, OPTIONAL_FILE, "File with a signed assertion (JWT), read for each token (JWT bearer)."
+        None,
+        OPTIONAL_FILE,
+        "File with a signed assertion (JWT), read for each token (JWT bearer).",
+        since="0.10",
     )
     sasl_oauthbearer_assertion_private_key_file: str | None = option(
         None,
         OPTIONAL_FILE,
         "File with the private key (PEM) that signs assertions (JWT bearer); needs joserfc.",
+        since="0.10",
     )
     sasl_oauthbearer_assertion_private_key_passphrase: str | None = option(
-        None, guests.KEY_PASSWORD, "Password of this key.", secret=True
+        None, external.KEY_PASSWORD, "Password of this key.", secret=True, since="0.10"
     )
     sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"] = option(
-        "RS256", token_endpoint.ALGORITHM, "Algorithm of the signature of assertions."
+        "RS256", token_endpoint.ALGORITHM, "Algorithm of the signature of assertions.", since="0.10"
     )
     sasl_oauthbearer_assertion_claim_iss: str | None = option(
-        None, OPTIONAL_TEXT, "Issuer of assertions, usually the name of this client."
+        None, OPTIONAL_TEXT, "Issuer of assertions, usually the name of this client.", since="0.10"
     )
     sasl_oauthbearer_assertion_claim_sub: str | None = option(
-        None, OPTIONAL_TEXT, "Subject of assertions, for which the token is issued."
+        None, OPTIONAL_TEXT, "Subject of assertions, for which the token is issued.", since="0.10"
     )
     sasl_oauthbearer_assertion_claim_aud: str | None = option(
-        None, OPTIONAL_TEXT, "Audience of assertions, usually the URL of the token endpoint."
+        None,
+        OPTIONAL_TEXT,
+        "Audience of assertions, usually the URL of the token endpoint.",
+        since="0.10",
     )
     sasl_oauthbearer_assertion_claim_exp_seconds: int = option(
-        300, _WIRE_POSITIVE, "Seconds for which an assertion is valid."
+        300, _WIRE_POSITIVE, "Seconds for which an assertion is valid.", since="0.10"
     )
 
     # Metrics.
@@ -419,6 +443,7 @@ class Options:
         True,
         BOOL,
         "Push metrics to brokers that subscribe to them (KIP-714); requires `metrics_enabled`.",
+        since="0.10",
     )
     metrics_num_samples: int = option(
         2, _LIFTED, "Number of time windows from which a metric is computed."
@@ -429,7 +454,7 @@ class Options:
     metric_group_prefix: str = option("consumer", TEXT, "Prefix of the names of metric groups.")
     metric_reporters: Sequence[Any] = option(
         (),
-        guests.METRIC_REPORTERS,
+        external.METRIC_REPORTERS,
         "Notified of new, changed and removed metrics (kafka.metrics.AbstractMetricsReporter); "
         "classes are called without arguments.",
         shown_default="()",

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
-
 import inspect
 import math
 import re
-import ssl
-from typing import Any, Final, Protocol, runtime_checkable
-
-from kafka.consumer.group import KafkaConsumer
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.net.sasl import SASL_MECHANISMS
-from kafka.protocol.consumer import IsolationLevel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from tandem_kafka.config.checks import (
     INT32_MAX,
@@ -31,17 +21,19 @@ from tandem_kafka.config.deprecation import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
 from tandem_kafka.logs import client_logger
 
+if TYPE_CHECKING:
+    import ssl
+
 log = client_logger(__name__)
 
+#: kafka-python's assignors: module and class.
 _ASSIGNORS_BY_NAME: Final = {
-    each.name: each
-    for each in (
-        RangePartitionAssignor,
-        RoundRobinPartitionAssignor,
-        StickyPartitionAssignor,
-        CooperativeStickyAssignor,
-    )
+    "range": ("range", "RangePartitionAssignor"),
+    "roundrobin": ("roundrobin", "RoundRobinPartitionAssignor"),
+    "sticky": ("sticky.sticky_assignor", "StickyPartitionAssignor"),
+    "cooperative-sticky": ("cooperative_sticky", "CooperativeStickyAssignor"),
 }
+_LEVELS: Final = ("read_uncommitted", "read_committed")
 _ASSIGNOR_VERSIONS: Final = ("minimum_version", "version", "maximum_version")
 _INT16_MAX: Final = 2**15 - 1
 _PROTOCOLS: Final = one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -70,8 +62,10 @@ def _parse_offset_reset(value: Any) -> str:
 
 
 def _parse_isolation_level(value: Any) -> str:
+    if value in _LEVELS:
+        return str(value)
     try:
-        level = IsolationLevel.build_from(value)
+        level = import_module("kafka.protocol.consumer").IsolationLevel.build_from(value)
     except ValueError:
         raise ValueError from None  # kafka-python's text does not help
     return str(level.name).lower()
@@ -124,7 +118,10 @@ def _parse_commit_callback(value: Any) -> Any:
     """Treat kafka-python's default, which does nothing, as None."""
     if value is not None and not callable(value):
         raise TypeError
-    return None if value is KafkaConsumer.DEFAULT_CONFIG[_COMMIT_CALLBACK] else value
+    if value is None:
+        return None
+    theirs = import_module("kafka.consumer.group").KafkaConsumer.DEFAULT_CONFIG
+    return None if value is theirs[_COMMIT_CALLBACK] else value
 
 
 def _parse_deserializer(value: Any) -> object:
@@ -152,7 +149,8 @@ def _parse_assignors(value: Any) -> tuple[object, ...]:
 def _assignor_named(name: str) -> Any:
     if name not in _ASSIGNORS_BY_NAME:
         raise ValueError(f"{name!r} is none of {', '.join(_ASSIGNORS_BY_NAME)}")
-    return _ASSIGNORS_BY_NAME[name]
+    module, kind = _ASSIGNORS_BY_NAME[name]
+    return getattr(import_module(f"kafka.coordinator.assignors.{module}"), kind)
 
 
 def _parse_local_assignors(value: Any) -> tuple[object, ...]:
@@ -203,7 +201,7 @@ def _parse_sasl_mechanism(value: Any) -> str | None:
     if not value:
         return None
     for name in (value, value.upper()):
-        if name in SASL_MECHANISMS:
+        if name in import_module("kafka.net.sasl").SASL_MECHANISMS:
             return name
     raise ValueError
 
@@ -216,9 +214,10 @@ def _parse_socket_options(value: Any) -> tuple[tuple[object, ...], ...]:
 
 
 def _parse_ssl_context(value: Any) -> ssl.SSLContext | None:
-    if value is not None and not isinstance(value, ssl.SSLContext):
+    if value is not None and not isinstance(value, import_module("ssl").SSLContext):
         raise TypeError
-    return value
+    given: ssl.SSLContext | None = value
+    return given
 
 
 def _parse_token_provider(value: Any) -> object:

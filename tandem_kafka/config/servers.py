@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
+import socket
 from typing import Any, Final
 
 from tandem_kafka.config.checks import Check, objects
@@ -29,10 +29,10 @@ def _parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
 def _parse_server(text: str) -> tuple[str, int]:
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
-        if not closed or not _is_ipv6(host) or (rest and not rest.startswith(":")):
+        if not closed or not is_ipv6(host) or (rest and not rest.startswith(":")):
             raise ValueError(f"{show(text)} is not [IPv6 address]:port")
         return host, _parse_port(rest[1:], text) if rest else _DEFAULT_PORT
-    if _is_ipv6(text):
+    if is_ipv6(text):
         return text, _DEFAULT_PORT
     host, colon, port = text.partition(":")
     if not host or "/" in text:
@@ -48,10 +48,21 @@ def _parse_port(port: str, server: str) -> int:
     return int(port)
 
 
-def _is_ipv6(text: str) -> bool:
+def is_ipv4(text: str) -> bool:
+    """Tell whether a text is an IPv4 address."""
+    return _is_address(socket.AF_INET, text)
+
+
+def is_ipv6(text: str) -> bool:
+    """Tell whether a text is an IPv6 address, possibly with a scope."""
+    address, percent, scope = text.partition("%")
+    return bool(scope) == bool(percent) and _is_address(socket.AF_INET6, address)
+
+
+def _is_address(family: socket.AddressFamily, text: str) -> bool:
     try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
+        socket.inet_pton(family, text)
+    except (OSError, ValueError):
         return False
     return True
 

@@ -29,8 +29,9 @@ def option_table() -> str:
     for spec in dataclasses.fields(Config):
         known = option_of(spec)
         shown = known.shown_default or repr(getattr(default, spec.name))
+        meaning = f"{known.doc} New in {known.since}." if known.since else known.doc
         lines.append(
-            f"| `{spec.name}` | `{shown}` | {_cell(known.check.allowed)} | {_cell(known.doc)} |"
+            f"| `{spec.name}` | `{shown}` | {_cell(known.check.allowed)} | {_cell(meaning)} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from tandem_kafka.config import Config
+from tandem_kafka.config.options import TLS_FILES
 from tandem_kafka.errors import KafkaConfigurationError
-
-#: The options that name files.
-TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 _WITH_TLS: Final = frozenset({"SSL", "SASL_SSL"})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from tandem_kafka.config.checks import Check, one_of
 
@@ -24,6 +23,8 @@ def _parse_endpoint_url(value: Any) -> str | None:
         return None
     if not isinstance(value, str):
         raise TypeError
+    from urllib.parse import urlsplit  # noqa: PLC0415 - few consumers have an endpoint
+
     parts = urlsplit(value)
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not contain a user or password; set sasl_oauthbearer_client_id")

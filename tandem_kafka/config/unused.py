@@ -45,7 +45,7 @@ def _missing(name: str, protocol: str) -> str | None:
 
 
 def _protocols_with(protocol: str, parts: Iterable[str]) -> str:
-    """Name the protocols that have these parts beside those of the present one."""
+    """Name the protocols that have these parts in addition to those of the present one."""
     needed = {*protocol.split("_"), *parts} - {"PLAINTEXT"}
     return " or ".join(repr(each) for each in _PROTOCOLS if needed <= set(each.split("_")))
 

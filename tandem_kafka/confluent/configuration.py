@@ -22,6 +22,7 @@ from tandem_kafka.config.librdkafka import (
     PROPERTIES,
     REJECTED,
     Property,
+    needs_ssl_context,
     ssl_context_of,
 )
 from tandem_kafka.confluent.errors import failure, raising
@@ -314,12 +315,28 @@ def _adjust_security(
 ) -> None:
     if options.get("ssl_cafile") in ("probe", ""):
         del options["ssl_cafile"]
+    _adjust_endpoint(options, values, callbacks)
     protocol = options.get("security_protocol", "PLAINTEXT")
     if protocol.startswith("SASL"):
         _adjust_login(options, values, callbacks)
-    if protocol.endswith("SSL") and _needs_context(values):
+    if protocol.endswith("SSL") and needs_ssl_context(options, values):
         with raising("Failed to create consumer"):
             options["ssl_context"] = ssl_context_of(options, values)
+
+
+def _adjust_endpoint(
+    options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
+) -> None:
+    """Keep the options of a token endpoint only if librdkafka uses it; a callback comes first."""
+    used = values.get("sasl.oauthbearer.method") == "oidc" and "oauth_cb" not in callbacks
+    if used and values.get("sasl.oauthbearer.metadata.authentication.type") == "azure_imds":
+        # Ignored, it would send the secret, if any, to the metadata service.
+        _fail("sasl.oauthbearer.metadata.authentication.type=azure_imds is not supported")
+    for name in [name for name in options if name.startswith("sasl_oauthbearer_")]:
+        if not used or options[name] == "":
+            del options[name]
+    if options.get("sasl_oauthbearer_cafile") == "probe":
+        del options["sasl_oauthbearer_cafile"]
 
 
 def _adjust_login(
@@ -327,15 +344,15 @@ def _adjust_login(
 ) -> None:
     mechanism = options.setdefault("sasl_mechanism", "GSSAPI")
     if mechanism == "OAUTHBEARER":
-        if "oauth_cb" not in callbacks:
-            _fail("OAUTHBEARER needs an oauth_cb")
-        config = values.get("sasl.oauthbearer.config", "")
-        options["sasl_oauth_token_provider"] = _Tokens(callbacks["oauth_cb"], config)
+        if "oauth_cb" in callbacks:
+            config = values.get("sasl.oauthbearer.config", "")
+            options["sasl_oauth_token_provider"] = _Tokens(callbacks["oauth_cb"], config)
+        elif "sasl_oauthbearer_token_endpoint_url" not in options:
+            _fail(
+                "OAUTHBEARER needs an oauth_cb, or sasl.oauthbearer.method=oidc with "
+                "sasl.oauthbearer.token.endpoint.url"
+            )
     elif mechanism != "GSSAPI" and not (
         options.get("sasl_plain_username") and "sasl_plain_password" in options
     ):
         _fail("sasl.username and sasl.password must be set")
-
-
-def _needs_context(values: Mapping[str, Any]) -> bool:
-    return "ssl.ca.pem" in values or not values.get("enable.ssl.certificate.verification", True)

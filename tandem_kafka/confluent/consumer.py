@@ -17,7 +17,7 @@ from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import Lookups, group_bytes
 from tandem_kafka.confluent.messages import message_of
 from tandem_kafka.confluent.offsets import StoredOffsets
-from tandem_kafka.confluent.partitions import check_partitions, described
+from tandem_kafka.confluent.partitions import as_topic_partition, check_partitions
 from tandem_kafka.confluent.reader import Reader
 from tandem_kafka.confluent.rebalancing import Callback, Rebalances
 from tandem_kafka.confluent.shared import Shared
@@ -257,7 +257,8 @@ class Consumer:
         self._taken.settle()
         parts = {each.key: self._assigned.get(each.key) for each in check_partitions(partitions)}
         return [
-            described(key, None if part is None else part.position) for key, part in parts.items()
+            as_topic_partition(key, None if part is None else part.position)
+            for key, part in parts.items()
         ]
 
     def seek(self, partition: TopicPartition) -> None:

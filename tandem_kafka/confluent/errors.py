@@ -66,7 +66,8 @@ def _code(error: BaseException) -> int:
         if isinstance(error, classes):
             return code
     for each in (error, error.__cause__):
-        number = getattr(each, "errno", None)
+        # An OSError has a number of the system, which is another error in Kafka.
+        number = getattr(each, "errno", None) if isinstance(each, errors.KafkaError) else None
         if isinstance(number, int):
             return number
     return next((code for known, code in _BY_DEFAULT if isinstance(error, known)), KafkaError._FAIL)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tandem_kafka.confluent.errors import failure, raising, words
-from tandem_kafka.confluent.partitions import Given, described
+from tandem_kafka.confluent.partitions import Given, as_topic_partition
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, TopicInfo
 from tandem_kafka.types import TopicPartition as Key
@@ -33,7 +33,7 @@ class Lookups:
             left_ms = None if end_ms is None else max(0.0, end_ms - self._clock.now_ms())
             with raising("Failed to get committed offsets"):
                 offset = self._kafka.committed(each.key, metadata=True, timeout_ms=left_ms)
-            found.append(described(each.key, offset))
+            found.append(as_topic_partition(each.key, offset))
         return found
 
     def watermarks(self, partition: Given, timeout_ms: float | None) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from tandem_kafka.confluent.errors import failure, kafka_error, raising, words
-from tandem_kafka.confluent.partitions import Part, check_partitions, described
+from tandem_kafka.confluent.partitions import Part, as_topic_partition, check_partitions
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.errors import KafkaError as OurKafkaError
 from tandem_kafka.logs import client_logger
@@ -92,7 +92,7 @@ class StoredOffsets:
             self._kafka.commit(chosen)
         self._mark_committed(chosen)
         shown = dict.fromkeys(sorted(self._assigned.parts)) if everything else dict(chosen)
-        return [described(key, chosen.get(key)) for key in shown]
+        return [as_topic_partition(key, chosen.get(key)) for key in shown]
 
     def _commit_async(self, chosen: Chosen) -> None:
         if not chosen:
@@ -143,7 +143,9 @@ class StoredOffsets:
     ) -> None:
         if self._on_commit is not None:
             self._call(
-                self._on_commit, error, [described(key, chosen[key]) for key in sorted(chosen)]
+                self._on_commit,
+                error,
+                [as_topic_partition(key, chosen[key]) for key in sorted(chosen)],
             )
 
     # --- automatic commits ---------------------------------------------------------------------

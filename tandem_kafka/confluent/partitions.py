@@ -52,7 +52,7 @@ def _given(each: Any) -> Given:
     return Given(Key(topic, partition), offset, getattr(each, "metadata", None), epoch)
 
 
-def described(key: Key, offset: OffsetAndMetadata | None) -> TopicPartition:
+def as_topic_partition(key: Key, offset: OffsetAndMetadata | None) -> TopicPartition:
     """Return a partition with an offset, for the application."""
     if offset is None:
         return TopicPartition(key.topic, key.partition)

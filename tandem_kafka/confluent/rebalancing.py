@@ -18,7 +18,7 @@ from confluent_kafka import (
 from tandem_kafka import ConsumerRebalanceListener
 from tandem_kafka.confluent.errors import failure, words
 from tandem_kafka.confluent.offsets import StoredOffsets
-from tandem_kafka.confluent.partitions import Given, Part, described
+from tandem_kafka.confluent.partitions import Given, Part, as_topic_partition
 from tandem_kafka.confluent.shared import Shared
 from tandem_kafka.types import OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
@@ -332,7 +332,7 @@ class Rebalances(ConsumerRebalanceListener):
 
 
 def _plain(keys: Iterable[Key]) -> list[TopicPartition]:
-    return [described(key, None) for key in keys]
+    return [as_topic_partition(key, None) for key in keys]
 
 
 def _name(key: Key) -> str:

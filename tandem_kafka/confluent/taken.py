@@ -63,7 +63,7 @@ class Taken:
         """Tell the partitions which records the application has.
 
         Call this before a position or stored offset is read, and before a partition is removed,
-        added or sought. Any thread may: doing it twice, or late, changes nothing.
+        added or sought. Any thread may call it. A second or a late call changes nothing.
         """
         with self._lock:
             given, base = self.given, self.items[0]

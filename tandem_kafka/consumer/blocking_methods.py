@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 from tandem_kafka.consumer.arguments import check_offsets
 from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
@@ -38,7 +38,7 @@ def blocking(
     return blocks
 
 
-class BlockingMethods(Owned):
+class BlockingMethods(WithCore):
     """A part of ``KafkaConsumer``; the documentation is that of ``AwaitableMethods``."""
 
     _commits: Commits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
@@ -105,6 +106,16 @@ class Closing:
         operation = check_leave(leave_group)
         core.check_process()
         core.callers.check()
+        if sys.is_finalizing():
+            # The network thread does not run any more: a wait for it would last until its limit.
+            if not core.closed:
+                log.warning(
+                    "close() comes after the end of the interpreter: nothing was committed and the "
+                    "group was not left; close the consumer in a with statement or by atexit",
+                    client=core.client,
+                )
+            core.closing = core.closed = True
+            return
         first = not core.closing
         deadline_ms = self._deadline_ms(timeout_ms)
         try:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_topics
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.errors import (
     IllegalStateError,
     InvalidTopicError,
@@ -28,7 +28,7 @@ from tandem_kafka.types import ClusterSnapshot, TopicInfo
 log = client_logger(__name__)
 
 
-class ClusterMethods(Owned):
+class ClusterMethods(WithCore):
     """A part of both consumers."""
 
     @shared
@@ -66,6 +66,9 @@ class ClusterMethods(Owned):
     ) -> ClusterSnapshot:
         """Return the brokers and topics, looked up in the cluster now.
 
+        .. versionchanged:: 0.10
+           The argument ``topics``.
+
         Args:
             timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.
             topics: Names of topics; the result has those that exist. By default, it has all topics
@@ -94,6 +97,8 @@ class ClusterMethods(Owned):
         """Return the id under which brokers receive the metrics of this consumer (KIP-714).
 
         Brokers give an id only if they receive metrics of clients.
+
+        .. versionadded:: 0.10
 
         Args:
             timeout_ms: How long to wait, in milliseconds; ``default_api_timeout_ms`` by default.

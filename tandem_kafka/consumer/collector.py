@@ -10,10 +10,10 @@ the position, so that records of an interrupted poll() are collected again.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 
 from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.opened import OpenedChunk, Room
+from tandem_kafka.consumer.opened_chunk import OpenedChunk, Room
 from tandem_kafka.consumer.publication import Handed, Publication
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError
@@ -25,7 +25,7 @@ from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 #: Records as a reader returns them, or deserialized records.
-Records = TakenRecords | list[ConsumerRecord]
+Records = TakenRecords | MutableSequence[ConsumerRecord]
 
 
 class Collector:
@@ -53,9 +53,15 @@ class Collector:
         #: An unfinished update of the counters: the chunk, their new values, and whether the chunk
         #: is released. Invariant: noted before the counters change, to be repeated if interrupted.
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
+        #: Whether this thread is inside `collect()` or `purge()`.
+        self._busy = False
         #: Partitions whose positions the last collection moves.
         self._moved: list[AssignedPartition] = []
+        #: Those of them whose chunks it has read to the end, with the last chunk.
+        self._finished: list[tuple[AssignedPartition, Handed, OpenedChunk]] = []
         self.publication = Publication()
+        #: Whether collecting calls deserializers.
+        self.deserializing = deserializers.active
         #: Leave deserialization to the iteration, which supports it for native records only.
         self.raw = False
 
@@ -71,26 +77,42 @@ class Collector:
         """
         # A partition may wait until the position has reached its read-ahead. Publishing the last
         # collection moved the position but did not wake the network thread.
-        if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
-            self._wake_network()
-        self._moved = []
-        self.publication = Publication()
-        self._begin()
-        batch = ConsumerRecords()
-        room = Room(max_records, self._max_bytes)
-        for state in tuple(self._open):
-            if room.records <= 0:
-                break
-            position = self._drop_stale(state)
-            if position is not None and state.returnable:
-                self._collect_partition(state, position, room, batch)
-        return batch
+        if self._moved:
+            if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
+                self._wake_network()
+            self._moved = []
+        self._busy = True
+        try:
+            self._begin()
+            self._finished = []
+            self.publication = Publication()
+            batch, room = ConsumerRecords(), None
+            for state in tuple(self._open):
+                position = self._drop_stale(state)
+                if position is not None and state.returnable:
+                    room = room or Room(max_records, self._max_bytes)
+                    self._collect_partition(state, position, room, batch)
+                    if room.records <= 0:
+                        break
+            return batch
+        finally:
+            self._busy = False
 
     def purge(self) -> None:
-        """Drop the data of partitions that are no longer assigned."""
-        self._begin()
-        for state in tuple(self._open):
-            self._drop_stale(state)
+        """Drop the data of partitions that are no longer assigned.
+
+        A signal handler or a deserializer may have called `assign()` amid a collection. The next
+        collection drops the data then.
+        """
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            self._begin()
+            for state in tuple(self._open):
+                self._drop_stale(state)
+        finally:
+            self._busy = False
 
     def paused_over_budget(self) -> frozenset[TopicPartition]:
         """Return the paused partitions that must give up their records.
@@ -112,13 +134,26 @@ class Collector:
 
     def _begin(self) -> None:
         """Finish an interrupted update of the counters, and take new chunks from the buffer."""
-        self._finish_counting()
+        if self._counting is not None:
+            self._finish_counting()
+        if self._finished:
+            # The usual case. In iteration, another object says how far the records were returned.
+            for state, handed, last in self._finished if self.publication.done else ():
+                chunks = self._open.get(state)
+                # Invariant: nothing was added. A signal handler or an interceptor may have come
+                # here before the publication was done, and taken chunks that were not read.
+                if state.consumed is handed and chunks and chunks[-1] is last:
+                    del self._open[state]
+            self._finished = []
+        queue = self._buffer.queue
         # Invariant: a chunk is kept here before it is removed; see `publication`.
-        while (chunk := self._buffer.first) is not None:
-            chunks = self._open.setdefault(chunk.partition, deque())
+        while (chunk := queue.first()) is not None:
+            chunks = self._open.get(chunk.partition)
+            if chunks is None:
+                chunks = self._open[chunk.partition] = deque()
             if not chunks or chunks[-1].chunk is not chunk:
                 chunks.append(OpenedChunk(chunk))
-            self._buffer.take()
+            queue.take()
 
     # --- one partition -------------------------------------------------------------------------
 
@@ -128,7 +163,10 @@ class Collector:
         Returns:
             The position, at which the next record starts; None if no chunk is left.
         """
-        chunks, position = self._open[state], state.position
+        # `state.position`, without a call.
+        chunks, position, consumed = self._open[state], state.base, state.consumed
+        if consumed is not None and consumed.base is position:
+            position = consumed.position
         if self._subscription.assigned.get(state.tp) is not state:
             position = None
         while chunks:
@@ -136,9 +174,11 @@ class Collector:
             if position is not None and opened.chunk.base is state.base:
                 offset = position.offset
                 if not (opened.released and opened.ends_at(offset)):
-                    opened.forget_before(offset)
+                    if opened.taken or opened.reading:
+                        opened.forget_before(offset)
                     return position
-            self._release(opened)
+            if not opened.released:
+                self._release(opened)
             chunks.popleft()
         del self._open[state]
         return None
@@ -148,35 +188,37 @@ class Collector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
-        pieces, at = self._read_partition(state, begin, room, first=not batch)
+        pieces, at, last = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
-            if not self._must_finish_batch(state):
+            if len(self._open) > 1 and not (self._buffer.is_full and self._has_open_batch(state)):
+                # Invariant: in a full buffer, the batch that is being returned comes first.
+                # Otherwise many partitions could each hold a large decoded batch.
                 # Move it to the end, so that a busy partition cannot starve the others.
                 self._open.move_to_end(state)
-            state.consumed = Handed(base, begin, at, self.publication)
+            state.consumed = handed = Handed(base, begin, at, self.publication)
+            if last is not None:
+                self._finished.append((state, handed, last))
         elif at is not begin:
             # This skips only data that is never returned, so an interrupt cannot lose records.
             state.consumed = Consumed(base, at)
         if at.offset != begin.offset:
             self._moved.append(state)
-            batch.next_offsets[state.tp] = OffsetAndMetadata(at.offset, "", at.leader_epoch)
+            # As its constructor does, at half the cost: it is made for each poll().
+            fields = at.offset, "", at.leader_epoch
+            batch.next_offsets[state.tp] = tuple.__new__(OffsetAndMetadata, fields)
 
-    def _must_finish_batch(self, state: AssignedPartition) -> bool:
-        """Tell whether to finish a partition's decoded batch before decoding another one.
-
-        Invariant: in a full buffer, the batch that is being handed out comes first. Otherwise many
-        partitions could each hold a large decoded batch at the same time.
-        """
-        return self._buffer.is_full and any(
+    def _has_open_batch(self, state: AssignedPartition) -> bool:
+        """Tell whether a partition holds a decoded batch that has not been returned."""
+        return any(
             opened.reader is not None and opened.reader.open_bytes > 0
             for opened in self._open[state]
         )
 
     def _read_partition(
         self, state: AssignedPartition, at: Position, room: Room, *, first: bool
-    ) -> tuple[list[Records], Position]:
-        """Return records of a partition, and the position after them.
+    ) -> tuple[list[Records], Position, OpenedChunk | None]:
+        """Return records of a partition, the position after them, and the last chunk if it ends.
 
         Only the first partition of a batch may raise an error.
         """
@@ -197,17 +239,18 @@ class Collector:
             if len(records):
                 pieces.append(records)
             reader = opened.reader
-            if reader is None or (reader.exhausted and opened.ends_at(at.offset)):
-                self._release(opened)
+            if reader is None or (reader.exhausted and reader.next_offset <= at.offset):
+                if not opened.released:
+                    self._release(opened)
                 index += 1
             else:
                 self._recount(opened)
-        return pieces, at
+        return pieces, at, chunks[index - 1] if 0 < index == len(chunks) else None
 
     def _read(
         self, opened: OpenedChunk, at: Position, room: Room, *, raising: bool
     ) -> tuple[Records, Position] | None:
-        """Return the next records of a chunk, and the position after them.
+        """Return the next records of a chunk as the user gets them, and the position after them.
 
         Returns:
             None if there is no room, or if an error follows that must wait until the records
@@ -217,7 +260,7 @@ class Collector:
             if opened.chunk.error is not None:
                 return self._raise_in_turn(opened, at, opened.chunk.error, raising=raising)
             found = opened.read(at.offset, room)
-            if found is None or not self._deserializers.active or self._is_raw(found[0]):
+            if found is None or not self.deserializing or self._is_raw(found[0]):
                 return found
             return self._deserialize(*found)
         except KafkaError:
@@ -231,11 +274,10 @@ class Collector:
 
     def _deserialize(self, records: TakenRecords, after: Position) -> tuple[Records, Position]:
         """Deserialize up to the first failure; raise it only if no record precedes it."""
-        done: list[ConsumerRecord] = []
-        error = self._deserializers.apply(records, done)
+        done, error = self._deserializers.apply(records)
         if error is None:
             return done, after
-        if not done:
+        if not len(done):
             raise error
         return done, Position(error.offset, done[-1].leader_epoch)
 
@@ -247,7 +289,7 @@ class Collector:
             return [], at
         if not raising:
             return None
-        if not opened.chunk.sticky:
+        if not (opened.chunk.sticky or opened.released):
             self._release(opened)
         raise error
 
@@ -257,18 +299,17 @@ class Collector:
         """Update the counted size of a chunk, which changes as batches are decoded and freed.
 
         Invariant: the buffer counts what a chunk keeps alive, not what was received. Each partition
-        therefore has a buffer of its own, or a copy (rust/src/fetch/scan.rs, `records.python`).
+        therefore has a separate buffer, or a copy (rust/src/fetch/scan.rs, `records.python`).
         """
         chunk = opened.chunk
-        if not opened.released and chunk.size_bytes != chunk.counted_bytes:
-            self._counting = (opened, self._buffer.counts_with(chunk), False)
+        if not opened.released and (size := chunk.size_bytes) != chunk.counted_bytes:
+            self._counting = opened, self._buffer.counts(chunk, size), False
             self._finish_counting()
 
     def _release(self, opened: OpenedChunk) -> None:
-        """Stop counting a chunk's memory."""
-        if not opened.released:
-            self._counting = (opened, self._buffer.counts_without(opened.chunk), True)
-            self._finish_counting()
+        """Stop counting a chunk's memory, which is counted."""
+        self._counting = opened, self._buffer.counts(opened.chunk, 0), True
+        self._finish_counting()
 
     def _finish_counting(self) -> None:
         if self._counting is None:

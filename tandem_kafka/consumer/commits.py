@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage
+from tandem_kafka.runtime.callers import OtherHolder
 from tandem_kafka.types import Offsets, offsets_text
 
 log = client_logger(__name__)
@@ -55,13 +57,13 @@ class Commits:
         self._automatic: list[AutoCommit] = []
         self._outage = Outage()
         self._interval_ms = core.config.auto_commit_interval_ms
-        self._next_auto_ms = core.clock.now_ms() + self._interval_ms
-
-    @property
-    def automatic(self) -> bool:
-        """True if positions are committed in the background."""
-        config = self._core.config
-        return config.enable_auto_commit and config.group_id is not None
+        config = core.config
+        #: Whether positions are committed in the background.
+        self.automatic = config.enable_auto_commit and config.group_id is not None
+        #: When the next automatic commit is due.
+        self.auto_commit_ms: float = math.inf
+        if self.automatic:
+            self.auto_commit_ms = core.clock.now_ms() + self._interval_ms
 
     def _offsets_to_commit(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
         """Return the topic ids and the offsets to commit.
@@ -106,7 +108,7 @@ class Commits:
             )
         else:
             self._interceptors.on_commit(chosen)
-        self._next_auto_ms = self._core.clock.now_ms() + self._interval_ms
+        self.auto_commit_ms = self._core.clock.now_ms() + self._interval_ms
 
     # --- asynchronous --------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Commits:
             held = self._callback_lock.acquire() or self._callback_lock.take_over(
                 self._holds_callback_lock
             )
-            if isinstance(held, str):
+            if isinstance(held, OtherHolder):
                 return
             try:
                 self._run_callbacks()
@@ -229,9 +231,9 @@ class Commits:
         Call this before new records are returned: the application has then processed all records
         before the positions.
         """
-        if not self.automatic or (due and now_ms < self._next_auto_ms):
+        if not self.automatic or (due and now_ms < self.auto_commit_ms):
             return
-        self._next_auto_ms = now_ms + self._interval_ms
+        self.auto_commit_ms = now_ms + self._interval_ms
         topic_ids, offsets = self._offsets_to_commit(None)
         if offsets:
             event = AutoCommit(offsets=offsets, topic_ids=topic_ids)

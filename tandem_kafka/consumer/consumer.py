@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
-from typing_extensions import Unpack
-
-from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, default_config
+from tandem_kafka.config import Config, default_config
+from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
@@ -19,12 +18,22 @@ from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
-from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
+from tandem_kafka.types import ArrowDecoder, ConsumerRecord, KeyT, ValueT
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Unpack
 
+    from tandem_kafka.config import ConsumerOptions, PlainOptions
     from tandem_kafka.config.typed import Deserializes
+
+
+class _Defaults:
+    """Determines the default values when they are first read: that takes kafka-python's."""
+
+    def __get__(self, _: object, owner: type) -> dict[str, Any]:
+        KafkaConsumer.DEFAULT_CONFIG = found = default_config()
+        return found
 
 
 class KafkaConsumer(
@@ -60,7 +69,7 @@ class KafkaConsumer(
     _reading: Reading
 
     #: All options with their default values.
-    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = default_config()
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = _Defaults()  # type: ignore[assignment]
 
     # The types of keys and values are those that the deserializers return.
     @overload
@@ -104,7 +113,7 @@ class KafkaConsumer(
         self: KafkaConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerOptions]
     ) -> None: ...
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+    def __init__(self, *topics: str, **options: Any) -> None:
         self._start(Config.from_options(options), Runtime.threaded(), topics)
 
     def _start(
@@ -169,6 +178,8 @@ class KafkaConsumer(
         *,
         columns: Sequence[str] | None = None,
         binary_view: bool = False,
+        key: ArrowDecoder | None = None,
+        value: ArrowDecoder | None = None,
     ) -> pa.RecordBatch:
         """Return records as an Arrow record batch, which is empty after the timeout.
 
@@ -186,6 +197,8 @@ class KafkaConsumer(
                 leader_epoch (int32).
             binary_view: Use the type binary_view for key and value. This avoids a copy, but the
                 batch then keeps the received response in memory.
+            key: Decodes keys, such as ``Text()``; see `tandem_kafka.arrow`.
+            value: Decodes values, such as ``Json(schema)``.
 
         Returns:
             The record batch. As in ``poll()``, positions move when this method returns.
@@ -194,17 +207,20 @@ class KafkaConsumer(
             ImportError: pyarrow is not installed.
             IllegalStateError: The consumer has deserializers, or interceptors with
                 ``on_consume()``. Neither can be used with Arrow.
-            InvalidArgumentError: A column does not exist.
+            InvalidArgumentError: A column does not exist, two have the same name, or a decoder
+                returned another number of values.
+            ArgumentTypeError: ``key`` or ``value`` is no decoder.
+            RecordDeserializationError: The next record cannot be decoded, and the decoder has
+                ``errors="raise"``. Raised on every call until a seek past the record.
             KafkaError: As for ``poll()``.
         """
-        records, publication = run(
-            self._reading.poll_arrow(timeout_ms, max_records, columns, binary_view=binary_view)
-        )
+        form = ArrowForm(columns, binary_view, key, value)
+        records, publication = run(self._reading.poll_arrow(timeout_ms, max_records, form))
         publication.done = True  # as in poll()
         return records
 
     def _find_feed(self) -> None:
-        """Give the loop the feed with the next record; see `Loop`."""
+        """Find the feed with the next record for the `for` loop; see `Loop`."""
         if not run(self._reading.find_feed(self._follow)):
             raise StopIteration
 

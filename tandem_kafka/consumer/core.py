@@ -23,7 +23,7 @@ from tandem_kafka.events.application import Event
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.runtime.callers import Callers, Held
+from tandem_kafka.runtime.callers import Callers, Held, OtherHolder
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -62,8 +62,14 @@ def guarded(function: F) -> F:
 
     A thread that cannot get the lock searches the other stacks for such functions. If there is
     none, an interrupt ended the function before it could release the lock.
+
+    Raises:
+        TypeError: The function has no such variable, so that its lock would not be found.
     """
-    _GUARDED.add(function.__code__)
+    code = function.__code__
+    if "core" not in (*code.co_varnames, *code.co_cellvars):
+        raise TypeError(f"{code.co_qualname} needs a local variable named core")
+    _GUARDED.add(code)
     return function
 
 
@@ -175,7 +181,8 @@ class Core:
         """
         if self._pid != _process.pid:
             self.check_process()
-        self.callers.check()
+        if self.callers.cancellable:  # any thread can wait
+            self.callers.check()
         held = self._owner.acquire()
         if held is not None and (self.closed or self.engine.loop.failure is not None):
             held.release()
@@ -201,7 +208,7 @@ class Core:
         while True:
             visits, visited, outside = self._visits, bool(self._visitors), False
             held = self._owner.acquire() or self._owner.take_over(self._inside)
-            if not isinstance(held, str):
+            if not isinstance(held, OtherHolder):
                 return held
             outside = True  # noqa: F841
             if self.closing:
@@ -209,7 +216,7 @@ class Core:
             if not visited and visits == self._visits:  # only a reader can hold it
                 kind = self.callers.kind
                 msg = (
-                    f"{kind} {self.callers.name()!r} called poll() while {held!r} is reading; "
+                    f"{kind} {self.callers.name()!r} called poll() while {held.name!r} is reading; "
                     f"only one {kind} at a time may poll or iterate over a consumer: use one "
                     f"consumer per {kind} (any {kind} may call the other methods)"
                 )
@@ -237,14 +244,14 @@ class Core:
             if not held:
                 outside = False
                 found = self._owner.acquire() or self._owner.take_over(self._inside)
-                if not isinstance(found, str):
+                if not isinstance(found, OtherHolder):
                     held.append(found)
             outside = not held
             return bool(held)
 
         try:
             if not inside():
-                self.callers.notify()
+                self._call_reader()
                 await self.callers.wait(inside, deadline_ms)
         finally:
             if not held:
@@ -296,9 +303,7 @@ class Core:
     @property
     def outer_reader(self) -> Hashable | None:
         """The reader whose listener calls poll() again; None if an interrupt has left it there."""
-        if self.reader is None or not self._owner.is_nested(self._guarded):
-            return None
-        return self.reader
+        return self.reader if self._owner.is_nested(self._guarded) else None
 
     def _alone(self) -> bool:
         before = tuple(self._visitors)  # others may come while the stacks are searched
@@ -407,6 +412,10 @@ class Core:
     def wakeup(self) -> None:
         """End the current or the next interruptible wait; for any thread or signal handler."""
         self._woken = True
+        self._call_reader()
+
+    def _call_reader(self) -> None:
+        self.engine.polls.request_attention()
         self.callers.notify()
 
     @property

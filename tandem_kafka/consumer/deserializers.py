@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 from tandem_kafka.config import Config
@@ -26,23 +26,23 @@ class Deserializers:
         self.active = self._key is not None or self._value is not None
 
     def apply(
-        self, records: TakenRecords, done: list[ConsumerRecord]
-    ) -> RecordDeserializationError | None:
-        """Deserialize keys and values, and append each finished record to `done`.
+        self, records: TakenRecords
+    ) -> tuple[MutableSequence[ConsumerRecord], RecordDeserializationError | None]:
+        """Deserialize keys and values.
 
         Returns:
-            None, or the error of the first record that is not in `done`.
+            The finished records, and None or the error of the record after them.
         """
         if native is not None and type(records) is native.Records:
             deserialize: Callable[..., Any] = native.deserialize
         else:
             deserialize = _deserialize
-        failure = deserialize(records, self._key, self._value, done)
+        done, failure = deserialize(records, self._key, self._value)
         if failure is None:
-            return None
+            return done, None
         [record] = records.part(len(done), len(done) + 1)
         origin, error = failure
-        return self.error_of(origin, error, record)
+        return done, self.error_of(origin, error, record)
 
     def feed(self, records: Any, note_error: Callable[[KafkaError], None]) -> Any:
         """Return a native `Feed` of native records, each deserialized when its turn comes."""
@@ -112,9 +112,9 @@ def _deserialize(
     records: TakenRecords,
     key: Deserialize | None,
     value: Deserialize | None,
-    done: list[ConsumerRecord],
-) -> tuple[str, Exception] | None:
+) -> tuple[list[ConsumerRecord], tuple[str, Exception] | None]:
     """Replace the native `deserialize` where there is no native extension."""
+    done: list[ConsumerRecord] = []
     for record in records:
         origin = "key"
         try:
@@ -122,9 +122,9 @@ def _deserialize(
             origin = "value"
             new_value = _called(value, record, record.value)
         except Exception as error:  # noqa: BLE001 - raised when the record is next
-            return origin, error
+            return done, (origin, error)
         done.append(record._replace(key=new_key, value=new_value))
-    return None
+    return done, None
 
 
 def _called(function: Deserialize | None, record: ConsumerRecord, data: bytes | None) -> Any:

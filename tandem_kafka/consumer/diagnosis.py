@@ -7,16 +7,18 @@ import sys
 import traceback
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import thread_names
 from tandem_kafka.runtime.native import implementation
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.version import __version__
+
+if TYPE_CHECKING:
+    from tandem_kafka.consumer.health import Health, PartitionHealth
 
 #: The consumers of this process that have not been collected.
 _cores: Final[weakref.WeakSet[Core]] = weakref.WeakSet()
@@ -29,6 +31,8 @@ def remember(core: Core) -> None:
 
 def diagnose(core: Core) -> str:
     """Return the diagnosis; any thread may call this, and it waits for nothing."""
+    from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
+
     health = health_of(core)
     lines = [
         f"tandem-kafka {__version__} ({implementation()}): consumer {health.client_id!r}",

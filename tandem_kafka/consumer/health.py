@@ -38,7 +38,7 @@ class PartitionHealth:
         lag: The difference between the high watermark of the last fetch and the position, None
             while either is unknown.
         paused: Whether the application has paused it.
-        stuck: Why no record is handed out; None if records are handed out as they arrive, or if
+        stuck: Why no record is returned; None if records are returned as they arrive, or if
             there is none.
     """
 
@@ -270,7 +270,7 @@ def _partition(
 def _stuck(
     core: Core, state: AssignedPartition, poll_ms: int | None, broken: Mapping[int, str]
 ) -> Iterator[str]:
-    """Say why no record is handed out, the most telling reason first."""
+    """Say why no record is returned, the most telling reason first."""
     unreachable = state.leader_id in core.engine.metadata.unreachable or state.leader_id in broken
     waiting = state.held_bytes > 0 and (poll_ms is None or poll_ms > WAIT_LIMIT_MS)
     reasons = (

@@ -16,6 +16,8 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 #: The modules from which programs, frameworks and agents import kafka-python's class.
 _PLACES: Final[tuple[ModuleType, ...]] = (kafka, kafka.consumer, kafka.consumer.group)
 _REPLACED: Final[dict[ModuleType, Any]] = {place: vars(place)["KafkaConsumer"] for place in _PLACES}
+#: Made here, because it takes the defaults of the class that is replaced.
+_DEFAULTS: Final = KafkaConsumer.DEFAULT_CONFIG
 
 
 def install() -> None:

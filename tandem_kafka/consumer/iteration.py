@@ -168,7 +168,8 @@ class Iteration:
         #: For records that have not been deserialized yet.
         self._deserializers = deserializers
         self._note_error = note_error
-        self._runs: deque[Run] = deque()
+        #: What has been collected and not returned.
+        self.runs: deque[Run] = deque()
 
     def add(self, batch: ConsumerRecords, publication: Publication) -> None:
         """Take over a batch instead of returning it."""
@@ -178,7 +179,7 @@ class Iteration:
             if state is not None and isinstance(handed, Handed) and len(records):
                 run = Run(state, handed, self._feed(records))
                 state.consumed = run
-                self._runs.append(run)
+                self.runs.append(run)
         # Runs have their own positions. This store moves the partitions that returned no records.
         publication.done = True
 
@@ -194,7 +195,7 @@ class Iteration:
 
     def ready(self) -> Run | None:
         """Return the run with the next record, or None if there is none."""
-        runs = self._runs
+        runs = self.runs
         for _ in range(len(runs)):
             run = runs[0]
             if run.feed.given == len(run.feed) or not self._valid(run):
@@ -208,9 +209,9 @@ class Iteration:
 
     def end(self) -> None:
         """End the iteration; poll() continues where it stopped."""
-        while self._runs:
-            _end(self._runs[0])
-            self._runs.popleft()
+        while self.runs:
+            _end(self.runs[0])
+            self.runs.popleft()
 
     def _valid(self, run: Run) -> bool:
         """Tell whether no seek, rebalance or poll() has invalidated the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.core import Core
@@ -14,8 +15,6 @@ from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:
     from tandem_kafka._kafka import ConsumerRebalanceListener
-else:
-    from kafka.consumer.subscription_state import ConsumerRebalanceListener
 
 __all__ = ["ConsumerRebalanceListener", "ListenerCalls", "callback_error"]
 
@@ -100,3 +99,9 @@ class ListenerCalls:
         finally:
             took_ms = clock.now_ms() - began_ms
             self._core.engine.metrics.record(f"partition-{what}-latency", took_ms)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ConsumerRebalanceListener":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("kafka.consumer.subscription_state").ConsumerRebalanceListener

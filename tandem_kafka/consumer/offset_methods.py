@@ -13,7 +13,7 @@ from tandem_kafka.consumer.arguments import (
     each_partition,
 )
 from tandem_kafka.consumer.commits import Commits
-from tandem_kafka.consumer.owned import Owned, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -21,7 +21,7 @@ from tandem_kafka.types import OffsetAndMetadata, OffsetAndTimestamp, TopicParti
 _EARLIEST, _LATEST = -2, -1
 
 
-class OffsetMethods(Owned):
+class OffsetMethods(WithCore):
     """A part of both consumers."""
 
     _positions: Positions

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.background_events import BackgroundEvents
-from tandem_kafka.consumer.borrowed import for_network_thread
 from tandem_kafka.consumer.closing import Closing, Hook
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
@@ -17,6 +17,7 @@ from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.diagnosis import remember
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
+from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.reading import Reading
@@ -29,17 +30,22 @@ from tandem_kafka.runtime.callers import Callers
 _numbers = itertools.count(1)
 
 
-def named_client(config: Config) -> tuple[Config, dict[str, Any]]:
-    """Return the options, and the same by name as the user gave them.
+def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
+    """Return the options, and a function that returns the same by name as the user gave them.
 
     If no `client_id` was given, both have a generated one.
     """
-    written: dict[str, Any] = config.by_name()
     if config.client_id is not None:
-        return config, written
+        return config, config.by_name
     suffix = config.group_instance_id or str(next(_numbers))
     parts = ["consumer", config.group_id, suffix]
-    written["client_id"] = client_id = "-".join(filter(None, parts))
+    client_id = "-".join(filter(None, parts))
+
+    def written() -> dict[str, Any]:
+        shown = config.by_name()
+        shown["client_id"] = client_id
+        return shown
+
     return dataclasses.replace(config, client_id=client_id), written
 
 
@@ -64,12 +70,12 @@ class Parts:
             config.interceptor_classes, ClientNames(config.client_id, config.group_id)
         )
         deserializers = Deserializers(config)
-        hooks: list[Hook] = [interceptors, deserializers]
+        hooks: list[Hook] = [interceptors, deserializers, callers]
         try:
             self._reporters = Reporters(config)
             hooks.append(self._reporters)
             engine = assemble(for_network_thread(config), runtime, transport)
-            self._reporters.follow(engine.metrics)
+            self._reporters.follow(engine.metrics, engine.polls.request_attention)
             core = Core(config, runtime, callers, engine)
             core.start_network_thread()
         except BaseException:

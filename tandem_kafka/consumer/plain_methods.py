@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared
 from tandem_kafka.consumer.diagnosis import diagnose
-from tandem_kafka.consumer.health import Health, health_of
-from tandem_kafka.consumer.owned import Owned, shared
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    from tandem_kafka.consumer.health import Health
 
-class PlainMethods(Owned):
+
+class PlainMethods(WithCore):
     """A part of ``KafkaConsumer`` and of ``AsyncKafkaConsumer``.
 
     A change waits until the network thread has applied it, which takes well under a millisecond.
     """
 
     _positions: Positions
-    _written: dict[str, Any]
+    _written: Callable[[], dict[str, Any]]
     _release_known = False
 
     def subscription(self) -> set[str] | None:
@@ -168,13 +171,19 @@ class PlainMethods(Owned):
         """Return what this consumer does, what it waits for, and what is wrong.
 
         Any thread may call this, also while another one is inside ``poll()``. It never waits.
+
+        .. versionadded:: 0.10
         """
+        from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
+
         return health_of(self._core)
 
     def diagnose(self) -> str:
         """Return ``health()`` and more as text, with the stacks of all threads; for people.
 
         Any thread may call this, and it never waits. Secrets are hidden.
+
+        .. versionadded:: 0.10
         """
         return diagnose(self._core)
 
@@ -190,7 +199,10 @@ class PlainMethods(Owned):
 
     @property
     def log_names(self) -> ClientNames:
-        """The names of this consumer, for a logger of ``tandem_kafka.logs``."""
+        """The names of this consumer, for a logger of ``tandem_kafka.logs``.
+
+        .. versionadded:: 0.10
+        """
         return self._core.client
 
     @property
@@ -204,5 +216,9 @@ class PlainMethods(Owned):
             release = self._core.engine.release()
             if release is not None:
                 self._release_known = True
-                self._written["api_version"] = release
-        return self._written
+                self._options["api_version"] = release
+        return self._options
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        return self._written()

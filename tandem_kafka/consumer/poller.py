@@ -11,6 +11,7 @@ from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.logs import ClientNames, client_logger
+from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.types import TopicPartition
 
@@ -59,6 +60,7 @@ class Poller:
 
     Attributes:
         interval_ms: How long a reader may wait before it polls again.
+        measured: Collects the measurements.
     """
 
     def __init__(
@@ -75,9 +77,12 @@ class Poller:
         self._background = background
         self._reporters = reporters
         self._errors = RaisedErrors(core.client)
+        self.measured = ReaderMeasurements(core.engine.metrics)
+        #: `Polls.attention` at the beginning of the last look that left nothing undone.
+        self._answered: object = None
         self._event: Poll | None = None
-        #: The count of changes at the time of the last event.
-        self._sent_changes = -1
+        #: The count of changes at which no event is needed: one was sent, or all can be fetched.
+        self._quiet_changes = -1
         self._polled_ms = 0
         self._idle_ms = 0
         self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
@@ -94,51 +99,78 @@ class Poller:
             WakeupError: `wakeup()` was called.
             KafkaError: The network thread reported an error, or the next record cannot be read.
         """
-        core, commits = self._core, self._commits
-        outer = core.outer_reader
+        core, collector = self._core, self._collector
+        polls, buffer = core.engine.polls, core.engine.buffer
+        queue, changes = buffer.queue, core.engine.subscription.changes
+        outer = None if core.reader is None else core.outer_reader
         try:
             core.reader = core.callers.current()
             now_ms = core.clock.now_ms()
             self._note_poll(now_ms)
-            commits.auto_commit(now_ms)
             while True:
-                # Invariant: a nested poll(), of a listener for example, does not give way: its
-                # caller holds the lock twice.
-                if core.visited and outer is None:
-                    await core.give_way(held)
-                core.raise_if_woken()
-                commits.run_callbacks()
-                if len(self._background):
-                    await self._background.process()
-                self._reporters.report()
-                self._raise_fatal()
-                if core.closed:
-                    return ConsumerRecords()  # a listener, signal handler or other thread closed it
-                if partitions := self._collector.paused_over_budget():
-                    await self._make_room(partitions)
-                seen = core.engine.buffer.added
-                batch = self._collector.collect(max_records)
-                now_ms = core.clock.now_ms()
-                self._note_alive(now_ms)
+                # The usual way is straight down: nothing but records needs attention.
+                attention = polls.attention
+                full = queue.added_bytes - queue.released_bytes >= buffer.limit_bytes
+                if attention is not self._answered or full:
+                    await self._answer(attention, held, nested=outer is not None)
+                    if core.closed or core.engine.loop.finished:
+                        return ConsumerRecords()
+                    now_ms = core.clock.now_ms()
+                added = queue.added
+                batch = collector.collect(max_records)
+                if collector.deserializing:
+                    now_ms = core.clock.now_ms()
+                polls.polled_ms = now_ms
+                if changes.count != self._quiet_changes or polls.event_needed:
+                    self._send_event(now_ms)
                 if batch or batch.next_offsets or now_ms >= deadline_ms:
                     return batch
-                await self._wait(seen, min(deadline_ms, now_ms + self.interval_ms))
-                self._idle_ms += core.clock.now_ms() - now_ms
+                await core.callers.wait(
+                    lambda added=added, attention=attention: (  # type: ignore[misc]
+                        queue.added != added or polls.attention is not attention
+                    ),
+                    min(deadline_ms, now_ms + self.interval_ms),
+                )
+                began_ms, now_ms = now_ms, core.clock.now_ms()
+                self._idle_ms += now_ms - began_ms
         except KafkaError as error:
             self.note_error(error)
             raise
         finally:
             core.reader = outer
 
-    def _raise_fatal(self) -> None:
-        fatal = self._core.engine.group.fatal
-        if fatal is not None:
+    async def _answer(self, attention: object, held: Held, *, nested: bool) -> None:
+        """Look at everything besides records; see `Polls.attention`."""
+        core = self._core
+        # Invariant: a nested poll(), of a listener for example, does not give way: its caller holds
+        # the lock twice.
+        if core.visited and not nested:
+            await core.give_way(held)
+        core.raise_if_woken()
+        self._commits.run_callbacks()
+        if len(self._background):
+            await self._background.process()
+        self._reporters.report()
+        if (fatal := core.engine.group.fatal) is not None:
             raise fatal.with_traceback(None)
+        if core.closed:
+            return  # a listener, a signal handler or another thread closed it
+        if core.engine.loop.finished and not core.closing:
+            raise core.engine.loop.error()
+        if partitions := self._collector.paused_over_budget():
+            await self._make_room(partitions)
+        # What is left is for the next look: an outer poll() lets the visitor in, or another thread
+        # runs callbacks, and may be interrupted.
+        # Invariant: a nested poll() leaves it to the outer one, which may be interrupted before it
+        # has reported that the listener's call is complete.
+        if not (nested or core.visited or self._commits.waiting):
+            self._answered = attention
 
     def note_error(self, error: KafkaError) -> None:
         """Note that poll() or iteration raises an error. The application is alive."""
         now_ms = self._core.clock.now_ms()
-        self._note_alive(now_ms)
+        self._core.engine.polls.polled_ms = now_ms
+        self._send_event(now_ms)
         if not isinstance(error, WakeupError):
             self._errors.note(error, now_ms)
 
@@ -152,54 +184,38 @@ class Poller:
         await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
         self._collector.purge()
 
-    async def _wait(self, seen: int, deadline_ms: int) -> None:
-        engine = self._core.engine
-
-        def news() -> bool:
-            return (
-                engine.buffer.added != seen
-                or len(self._background) > 0
-                or self._commits.waiting
-                or self._core.visited
-            )
-
-        await self._core.wait(news, deadline_ms)
-
-    def _note_alive(self, now_ms: int) -> None:
-        """Record that the application polls; send an event only if something waits for it.
+    def _send_event(self, now_ms: int) -> None:
+        """Tell the network thread that the application polls, if something waits for it.
 
         While all partitions can be fetched, no event is sent. This saves a wakeup of the network
         thread and a handover of the GIL for each poll(). If positions must be looked up, one
         event is enough.
         """
         engine = self._core.engine
-        engine.polls.polled_ms = now_ms
-        changes = engine.subscription.changes.count
-        news = changes != self._sent_changes and not engine.subscription.all_settled()
-        if (news or engine.polls.event_needed) and (self._event is None or self._event.future.done):
+        changes = engine.subscription.changes.count  # read first: a later change is seen next time
+        if not engine.polls.event_needed:
+            if changes == self._quiet_changes:
+                return
+            if engine.subscription.all_settled():
+                self._quiet_changes = changes
+                return
+        if self._event is None or self._event.future.done:
             event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
             engine.queue.add(event)
             # Stored last: otherwise an interrupt in between would leave an event that is never
             # sent but prevents all later ones.
             self._event = event
-            self._sent_changes = changes
+            self._quiet_changes = changes
 
     def _note_poll(self, now_ms: int) -> None:
-        """Measure the time since the last poll(), and the share of it spent waiting."""
+        """Measure the time since the last poll(), and commit automatically if that is due."""
         polls, since_ms = self._core.engine.polls, now_ms - self._polled_ms
         polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
         polls.polled_ms = now_ms  # also if this poll() raises
         if self._polled_ms and since_ms > 0:
-            self._core.engine.metrics.record("time-between-poll", since_ms)
-            self._core.engine.metrics.record("poll-idle", min(1.0, self._idle_ms / since_ms))
+            self.measured.note_poll((since_ms, self._idle_ms))
+            if now_ms >= self.measured.due_ms:
+                self.measured.flush_due(now_ms)
         self._polled_ms, self._idle_ms = now_ms, 0
-
-    def note_records(self, batch: ConsumerRecords) -> None:
-        """Measure records that are handed out."""
-        metrics, assigned = self._core.engine.metrics, self._core.engine.subscription.assigned
-        for tp, records in batch.items():
-            metrics.record("records", len(records))
-            metrics.record_topic("records", tp.topic, len(records))
-            state, end = assigned.get(tp), batch.next_offsets.get(tp)
-            if state is not None and end is not None and state.high_watermark >= 0:
-                metrics.record("records-lag", max(0, state.high_watermark - end.offset))
+        if now_ms >= self._commits.auto_commit_ms:
+            self._commits.auto_commit(now_ms)

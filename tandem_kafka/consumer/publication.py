@@ -24,10 +24,7 @@ class Publication:
             last action of the public method, after the lock of the reader has been released.
     """
 
-    __slots__ = ("done",)
-
-    def __init__(self) -> None:
-        self.done = False
+    done = False
 
 
 class Handed:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
+from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.collector import Collector
+from tandem_kafka.consumer.concurrent_calls import WithCore
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.iteration import Feed, Iteration, Run
-from tandem_kafka.consumer.owned import Owned
 from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.publication import Publication
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.errors import ConsumerClosedError
+from tandem_kafka.errors import ConsumerClosedError, RecordDeserializationError
+from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
-from tandem_kafka.records import check_arrow_columns, to_record_batch
+from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import Changes
@@ -44,7 +46,7 @@ MAX_PAUSE_MS = 100
 Follow = Callable[[Feed, Changes, int], None]
 
 
-class Reading(Owned):
+class Reading(WithCore):
     """Each call returns records with the publication that moves their positions.
 
     The caller must set `publication.done` directly before it returns the records to the user. An
@@ -63,6 +65,9 @@ class Reading(Owned):
         self._poller = poller
         self._collector = collector
         self._interceptors = interceptors
+        self._idle_ms = core.config.consumer_timeout_ms
+        self._endless = self._idle_ms is None or self._idle_ms < 0
+        self._deserializers = deserializers
         self._deserializing = deserializers.active
         #: Iteration deserializes each record when it is due, unless an interceptor comes first.
         self._loop_deserializes = deserializers.active and not interceptors.consuming
@@ -80,9 +85,12 @@ class Reading(Owned):
         core = self._core
         held = core.enter() or await core.acquire()
         try:
-            limit = check_limit(max_records, core.config.max_poll_records)
+            limit = core.config.max_poll_records
+            if max_records is not None:
+                limit = check_limit(max_records, limit)
             deadline_ms = core.deadline_ms(timeout_ms)
-            self.iteration.end()
+            if self.iteration.runs:
+                self.iteration.end()
             self._collector.raw = False
             return self._handed(await self._poller.poll(deadline_ms, limit, held))
         finally:
@@ -156,7 +164,13 @@ class Reading(Owned):
         self, batch: ConsumerRecords[Any, Any]
     ) -> tuple[ConsumerRecords[Any, Any], Publication]:
         """Return the last batch as the user sees it, and the publication that moves positions."""
-        self._poller.note_records(batch)
+        assigned = self._core.engine.subscription.assigned
+        for tp, end in batch.next_offsets.items():
+            if tp in batch:
+                state, lag = assigned.get(tp), None
+                if state is not None and state.high_watermark >= 0:
+                    lag = state.high_watermark - end.offset
+                self._poller.measured.note_records((tp.topic, len(batch[tp]), lag))
         publication = self._collector.publication
         if batch and self._interceptors.consuming:
             batch = self._interceptors.on_consume(batch)
@@ -169,38 +183,53 @@ class Reading(Owned):
         self,
         timeout_ms: float,
         max_records: int | None,
-        columns: Sequence[str] | None,
-        *,
-        binary_view: bool,
+        form: ArrowForm,
     ) -> tuple[pa.RecordBatch, Publication]:
         """Return records as an Arrow record batch, which is empty after the timeout."""
         core = self._core
         held = core.enter() or await core.acquire()
         try:
-            chosen = check_arrow_columns(columns)
+            build = form.checked()
             check_arrow_usable(
                 deserializing=self._deserializing, intercepting=self._interceptors.consuming
             )
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
-            self._collector.raw = False
-            polled = await self._poller.poll(deadline_ms, limit, held)
-            batch, publication = self._handed(polled)
-            records = to_record_batch(tuple(batch.values()), chosen, binary_view=binary_view)
-            return records, publication
+            while True:
+                self._collector.raw = False
+                polled = await self._poller.poll(deadline_ms, limit, held)
+                made, undecodable = build(tuple(polled.values()))
+                if undecodable is not None:
+                    if not undecodable.row:
+                        raise self._undecodable(polled, undecodable)
+                    # The records before it, which are collected again.
+                    deadline_ms, limit = core.clock.now_ms(), undecodable.row
+                    continue
+                _, publication = self._handed(polled)
+                if made.num_rows != polled.count:
+                    self._poller.measured.note_dropped(polled.count - made.num_rows)
+                if made.num_rows or not polled or core.clock.now_ms() >= deadline_ms:
+                    return made, publication
+                publication.done = True  # all of them were dropped
         finally:
             held.release()
 
-    async def next_arrow(
-        self, columns: Sequence[str] | None, *, binary_view: bool
-    ) -> tuple[pa.RecordBatch, Publication] | None:
+    def _undecodable(
+        self, batch: ConsumerRecords[Any, Any], undecodable: Undecodable
+    ) -> RecordDeserializationError:
+        """Return the error for the first record."""
+        record = next(iter(batch.values()))[0]
+        error = ValueError(undecodable.reason)
+        return self._deserializers.error_of(undecodable.origin, error, record)
+
+    async def next_arrow(self, form: ArrowForm) -> tuple[pa.RecordBatch, Publication] | None:
         """Return a record batch that is not empty, None if iteration ends."""
         until_ms = self._idle_deadline_ms()
         while not self._core.closed:
             left_ms = max(0, until_ms - self._core.clock.now_ms())
             try:
-                found = await self.poll_arrow(left_ms, None, columns, binary_view=binary_view)
+                found = await self.poll_arrow(left_ms, None, form)
             except ConsumerClosedError:
                 return None
             if found[0].num_rows:
@@ -267,12 +296,6 @@ class Reading(Owned):
             if run is not None or core.closed or core.clock.now_ms() >= deadline_ms:
                 return seen, run
 
-    @property
-    def _endless(self) -> bool:
-        timeout_ms = self._core.config.consumer_timeout_ms
-        return timeout_ms is None or timeout_ms < 0
-
     def _idle_deadline_ms(self) -> int:
         """Return when iteration ends if no record arrives."""
-        timeout_ms = self._core.config.consumer_timeout_ms
-        return self._core.deadline_ms(ENDLESS_MS if self._endless else timeout_ms)
+        return NO_DEADLINE_MS if self._endless else self._core.deadline_ms(self._idle_ms)

@@ -32,10 +32,15 @@ class Reporters:
         for each in self._reporters:
             each.init([])
 
-    def follow(self, metrics: ConsumerMetrics) -> None:
-        """Report all metrics now, and later changes on each `report()`."""
+    def follow(self, metrics: ConsumerMetrics, changed: Callable[[], None]) -> None:
+        """Report all metrics now, and later changes on each `report()`.
+
+        Args:
+            metrics: The metrics.
+            changed: Called on any thread when there is something to report.
+        """
         if self._reporters:
-            self._changes = metrics.note_changes()
+            self._changes = metrics.note_changes(changed)
             self.report()
 
     def report(self) -> None:

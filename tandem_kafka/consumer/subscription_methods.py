@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tandem_kafka.config.guests import check_listener
+from tandem_kafka.config.external import check_listener
 from tandem_kafka.consumer.arguments import (
     check_partitions,
     check_regex,
     check_subscription,
     compile_pattern,
 )
+from tandem_kafka.consumer.concurrent_calls import WithCore, steering
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.owned import Owned, steering
 from tandem_kafka.consumer.parts import Parts
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
 
 
-class SubscriptionMethods(Owned):
+class SubscriptionMethods(WithCore):
     """A part of both consumers.
 
     `subscribe` and `assign` wait without suspending: a cancellation in between would leave topics

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from tandem_kafka.runtime.callers import Callers, Held
 
-#: A caller, and an object of its own for each visit.
+#: A caller, and a new object for each visit.
 Visitor = tuple[Hashable, object]
 
 

@@ -160,7 +160,7 @@ def account(ledger: Ledger) -> str:
 
 
 def summary(view: View, ledger: Ledger, written: int) -> int:
-    """Print the account and the verdict; returns the exit code."""
+    """Print the account and the verdict; return the exit code."""
     faults = ledger.faults(written)
     verdict = "\n".join(faults) if faults else "No record was missed."
     view.conclude(account(ledger), verdict, good=not faults)

@@ -20,6 +20,7 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
+from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 
 
@@ -41,7 +42,8 @@ def _assemble(
         transport = open_transport(config, runtime.clock, ReaderOptions.of(config))
     metadata = ClusterMetadata(config.bootstrap_servers)
     queue = ApplicationQueue(transport.wakeup)
-    background = BackgroundQueue()
+    polls = Polls()
+    background = BackgroundQueue(polls)
     user_code = UserCodeRunner(
         runtime.driver.offload,
         transport.wakeup,
@@ -57,6 +59,7 @@ def _assemble(
         group=group,
         background=background,
         metrics=ConsumerMetrics(config, runtime.clock),
+        polls=polls,
         user_code=user_code,
         bell=runtime.driver.bell,
     )

@@ -148,6 +148,7 @@ class NetworkLoop:
                 self.failure = self.failure or error
             finally:
                 self.finished = True
+                self._context.polls.request_attention()
 
     def requests(self) -> tuple[int, int]:
         """Return how many requests are queued and in flight; any thread may call this."""
@@ -278,6 +279,8 @@ class NetworkLoop:
     def _notify_application(self, *, first: bool = False) -> None:
         """Wake the application thread if anything it may wait for has changed."""
         done = self._reaper.forget_done()
+        if done:
+            self._context.polls.request_attention()
         news = self._context.buffer.added + self._context.background.added
         if done or news != self._notified_version:
             self._notified_version = news

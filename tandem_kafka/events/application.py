@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, dataclass_transform
 from uuid import UUID
 
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
@@ -26,9 +26,21 @@ from tandem_kafka.types import (
 TopicIds = Mapping[str, UUID]
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass_transform(
+    kw_only_default=True, eq_default=False, frozen_default=True, field_specifiers=(field,)
+)
+def _event(cls: type[T]) -> type[T]:
+    """Make a dataclass that only type checkers know to be frozen.
+
+    A class that is frozen at run time takes twice as long to import, and its objects to make.
+    """
+    return dataclass(slots=True, eq=False, kw_only=True)(cls)
+
+
+@_event
 class Event(Generic[R]):
     """The fields of all events; an event of a result `R`.
 
@@ -45,14 +57,14 @@ class Event(Generic[R]):
     future: Completion[R] = field(default_factory=Completion, repr=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Poll(Event[None]):
     """The application is in poll(): join the group and look up positions, if necessary."""
 
     operation: ClassVar[str] = "poll()"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class AutoCommit(Event[None]):
     """The auto-commit interval is over; `offsets` are the positions of the returned records."""
 
@@ -61,7 +73,7 @@ class AutoCommit(Event[None]):
     topic_ids: TopicIds = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class CommitSync(Event[None]):
     """Commit and retry until the deadline.
 
@@ -77,7 +89,7 @@ class CommitSync(Event[None]):
     releasing: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class CommitAsync(Event[None]):
     """Commit once; a callback receives the outcome."""
 
@@ -86,7 +98,7 @@ class CommitAsync(Event[None]):
     topic_ids: TopicIds = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class FetchCommitted(Event[dict[TopicPartition, OffsetAndMetadata | None]]):
     """Look up committed offsets; the result has None for a partition without one."""
 
@@ -94,7 +106,7 @@ class FetchCommitted(Event[dict[TopicPartition, OffsetAndMetadata | None]]):
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class ListOffsets(Event[dict[TopicPartition, OffsetAndTimestamp | None]]):
     """Look up offsets by timestamp (-1 end, -2 beginning); None if there is no such record."""
 
@@ -103,7 +115,7 @@ class ListOffsets(Event[dict[TopicPartition, OffsetAndTimestamp | None]]):
     timestamps: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class UpdatePositions(Event[None]):
     """Find a valid position for every assigned partition; done when `partition` has one."""
 
@@ -112,7 +124,7 @@ class UpdatePositions(Event[None]):
     partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Seek(Event[None]):
     """Continue at an offset; with a leader epoch, the position is validated first (KIP-320)."""
 
@@ -122,7 +134,7 @@ class Seek(Event[None]):
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class StopAt(Event[None]):
     """Stop fetching a partition at an offset; None removes the limit."""
 
@@ -131,7 +143,7 @@ class StopAt(Event[None]):
     offset: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class ResetOffsets(Event[None]):
     """Look up new positions by timestamp (-1 end, -2 beginning)."""
 
@@ -140,7 +152,7 @@ class ResetOffsets(Event[None]):
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Assign(Event[None]):
     """Assign these partitions manually, without group management."""
 
@@ -148,7 +160,7 @@ class Assign(Event[None]):
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Subscribe(Event[None]):
     """Subscribe to these topics; the next poll joins the group."""
 
@@ -156,7 +168,7 @@ class Subscribe(Event[None]):
     topics: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class SubscribePattern(Event[None]):
     """Subscribe to the topics that match in the client."""
 
@@ -164,7 +176,7 @@ class SubscribePattern(Event[None]):
     pattern: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class SubscribeRegex(Event[None]):
     """Subscribe to the topics that the coordinator matches (KIP-848)."""
 
@@ -172,14 +184,14 @@ class SubscribeRegex(Event[None]):
     regex: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Unsubscribe(Event[None]):
     """End the subscription or assignment, after the consumer has left the group."""
 
     operation: ClassVar[str] = "unsubscribe()"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class LeaveGroup(Event[None]):
     """Leave the group; done when the coordinator has responded or cannot be reached."""
 
@@ -188,14 +200,14 @@ class LeaveGroup(Event[None]):
     leave: LeaveOperation = LeaveOperation.DEFAULT
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class PrepareToLeave(Event[None]):
     """The application is about to leave the group; its listener runs first."""
 
     operation: ClassVar[str] = "leaving the group"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Pause(Event[None]):
     """Stop returning records of these partitions."""
 
@@ -204,7 +216,7 @@ class Pause(Event[None]):
     by_workers: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Resume(Event[None]):
     """Return records of these partitions again."""
 
@@ -213,7 +225,7 @@ class Resume(Event[None]):
     by_workers: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class DropReadAhead(Event[None]):
     """Drop the read-ahead of these partitions; on resume, fetch from their positions again."""
 
@@ -221,7 +233,7 @@ class DropReadAhead(Event[None]):
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class CurrentLag(Event[int | None]):
     """Return the lag; while the end is unknown, return None and start a lookup."""
 
@@ -229,7 +241,7 @@ class CurrentLag(Event[int | None]):
     partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class PartitionsForTopic(Event[TopicInfo | None]):
     """Describe one topic; None if it does not exist."""
 
@@ -237,21 +249,21 @@ class PartitionsForTopic(Event[TopicInfo | None]):
     topic: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class ListTopics(Event[ClusterSnapshot]):
     """Describe the brokers, and all topics that the client may see; the result is a snapshot."""
 
     operation: ClassVar[str] = "topics()"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class GetClientInstanceId(Event[UUID]):
     """Done with the id that a broker has given to this client (KIP-714)."""
 
     operation: ClassVar[str] = "client_instance_id()"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Bootstrap(Event[None]):
     """Done with the first metadata response, or with the next one if `refresh` is set."""
 
@@ -260,7 +272,7 @@ class Bootstrap(Event[None]):
     needs_metadata: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class EnforceRebalance(Event[None]):
     """Ask the group to rebalance (KIP-568)."""
 
@@ -268,7 +280,7 @@ class EnforceRebalance(Event[None]):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class ApplyAssignment(Event[bool]):
     """Apply the new assignment, inside poll(); the result is False if it was cancelled."""
 
@@ -277,7 +289,7 @@ class ApplyAssignment(Event[bool]):
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class CallbackCompleted(Event[None]):
     """A rebalance callback has returned or raised."""
 
@@ -286,14 +298,14 @@ class CallbackCompleted(Event[None]):
     error: Exception | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class DrainCommits(Event[None]):
     """The consumer is closing: fail the commits that cannot be sent soon."""
 
     operation: ClassVar[str] = "close()"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@_event
 class Close(Event[None]):
     """Send the final requests, then end the network thread."""
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tandem_kafka.events.application import ApplicationEvent, Event
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
+from tandem_kafka.shared.polls import Polls
 
 
 class ApplicationQueue:
@@ -34,7 +35,8 @@ class ApplicationQueue:
 class BackgroundQueue:
     """From the network thread to the application thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, polls: Polls | None = None) -> None:
+        self._polls = polls if polls is not None else Polls()
         self._events: deque[BackgroundEvent] = deque()
         #: The number of events added so far. Writer: the network thread.
         self.added = 0
@@ -46,6 +48,7 @@ class BackgroundQueue:
         """Network thread: append the event."""
         self._events.append(event)
         self.added += 1
+        self._polls.request_attention()
 
     def add_error(self, event: ErrorEvent) -> None:
         """Network thread: append the error unless poll() will raise the same one anyway."""

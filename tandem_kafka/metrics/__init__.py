@@ -1,7 +1,7 @@
 """The consumer's metrics: which there are, how they are computed, and who reads them.
 
-`sensors.py` is the table of the sensors, `registry.py` records into them, and `statistics.py`
-computes.
+`sensors.py` is the table of the sensors, `registry.py` records into them, `reader.py` collects what
+`poll()` measures, and `statistics.py` computes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 
 from kafka.metrics import Metrics
 
+from tandem_kafka.metrics.reader import ReaderMeasurements
 from tandem_kafka.metrics.registry import (
     FLUSH_MS,
     ConsumerMetrics,
@@ -29,5 +30,6 @@ __all__ = [
     "Gauge",
     "MetricChange",
     "Metrics",
+    "ReaderMeasurements",
     "Traffic",
 ]

@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
@@ -58,17 +59,21 @@ class MetricChange(NamedTuple):
 class _Changes(AbstractMetricsReporter):
     """Records changes made on any thread, for the application thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.noted: deque[MetricChange] = deque()
+        self._changed = changed
 
     def init(self, metrics: Iterable[Any]) -> None:
-        self.noted.extend(MetricChange(metric, True) for metric in metrics)
+        for metric in metrics:
+            self.metric_change(metric)
 
     def metric_change(self, metric: Any) -> None:
         self.noted.append(MetricChange(metric, True))
+        self._changed()
 
     def metric_removal(self, metric: Any) -> None:
         self.noted.append(MetricChange(metric, False))
+        self._changed()
 
     def configure(self, configs: Any) -> None:
         pass
@@ -190,11 +195,11 @@ class ConsumerMetrics:
                     tags={"client-id": config.client_id or ""},
                 )
             )
-            for name, (_, group, statistics, meaning) in SENSORS.items():
-                self._sensors[name] = self._sensor(name, group, statistics, meaning)
+            for name, of in SENSORS.items():
+                self._sensors[name] = self._sensor(name, of.group, of.statistics, of.meaning)
             self._totals = self._total_traffic()
-            for name, (_, group, meaning) in AGES.items():
-                self.gauge(name, group, meaning, lambda name=name: self._age(name))  # type: ignore[misc]
+            for name, age in AGES.items():
+                self.gauge(name, age.group, age.meaning, partial(self._age, name))
 
     def record(self, sensor: str, value: float) -> None:
         """Record one measurement."""
@@ -217,7 +222,12 @@ class ConsumerMetrics:
         then_ms = self._happened_ms.get(name)
         return -1.0 if then_ms is None else (self._clock.now_ms() - then_ms) / 1_000
 
-    def record_all(self, sensor: str, sizes: tuple[int, int, int], topic: str = "") -> None:
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is measured."""
+        return self._registry is not None
+
+    def record_all(self, sensor: str, sizes: tuple[int, float, float], topic: str = "") -> None:
         """Record several measurements, of a topic if given: their number, sum and maximum."""
         found = self._topic_sensor(sensor, topic) if topic else self._sensors.get(sensor)
         if found is not None:
@@ -241,9 +251,8 @@ class ConsumerMetrics:
     def _create_topic_sensor(self, key: str, sensor: str, topic: str) -> None:
         if key in self._sensors:
             return  # another thread has created it meanwhile
-        _, group, statistics, meaning = SENSORS[sensor]
-        tags = {"topic": _tag(topic)}
-        self._sensors[key] = self._sensor(key, group, statistics, meaning, tags=tags)
+        of, tags = SENSORS[sensor], {"topic": _tag(topic)}
+        self._sensors[key] = self._sensor(key, of.group, of.statistics, of.meaning, tags=tags)
 
     def _total_traffic(self) -> dict[str, Any]:
         """Create the sensors that sum up the measurements of all brokers."""
@@ -299,12 +308,12 @@ class ConsumerMetrics:
                 self.gauge(name, FETCH, f"{name} of the partition", value, _tags(tp))
         self._partitions = wanted
 
-    def note_changes(self) -> deque[MetricChange]:
+    def note_changes(self, changed: Callable[[], None]) -> deque[MetricChange]:
         """Return a queue of the present metrics and of all later changes.
 
-        The caller must empty it regularly.
+        The caller must empty it after `changed()` was called, which any thread does.
         """
-        changes = _Changes()
+        changes = _Changes(changed)
         if self._registry is not None:
             self._registry.add_reporter(changes)
         return changes.noted

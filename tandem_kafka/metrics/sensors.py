@@ -8,7 +8,7 @@ from __future__ import annotations
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka.metrics.stats.rate import TimeUnit
 
@@ -31,9 +31,39 @@ def _per_hour() -> Any:
     return occurrence_rate(TimeUnit.HOURS)
 
 
-#: Sensor: (writer, group, statistics by metric name, meaning of the measurement).
-SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str]]] = {
-    "fetch-latency": (
+class SensorDefinition(NamedTuple):
+    """A measurement, and the metrics that are made of it.
+
+    Attributes:
+        writer: The thread that records it.
+        group: The group of its metrics.
+        statistics: What makes each metric, by its name.
+        meaning: What is measured.
+    """
+
+    writer: str
+    group: str
+    statistics: Mapping[str, Callable[[], Any]]
+    meaning: str
+
+
+class AgeDefinition(NamedTuple):
+    """A gauge of the seconds since an event, -1 before the first.
+
+    Attributes:
+        writer: The thread that notes the event.
+        group: The group of the gauge.
+        meaning: What it shows.
+    """
+
+    writer: str
+    group: str
+    meaning: str
+
+
+#: The sensors by name.
+SENSORS: Final[Mapping[str, SensorDefinition]] = {
+    "fetch-latency": SensorDefinition(
         "network",
         FETCH,
         {
@@ -44,7 +74,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time until a fetch response, in ms",
     ),
-    "fetch-size": (
+    "fetch-size": SensorDefinition(
         "network",
         FETCH,
         {
@@ -55,13 +85,13 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "bytes of records in a fetch response",
     ),
-    "fetch-throttle-time": (
+    "fetch-throttle-time": SensorDefinition(
         "network",
         FETCH,
         {"fetch-throttle-time-avg": Avg, "fetch-throttle-time-max": Max},
         "time for which a broker throttles fetches, in ms",
     ),
-    "records": (
+    "records": SensorDefinition(
         "application",
         FETCH,
         {
@@ -71,13 +101,19 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "records returned by a poll()",
     ),
-    "records-lag": (
+    "records-dropped": SensorDefinition(
+        "application",
+        FETCH,
+        {"records-dropped-total": Total},
+        "records that a decoder of poll_arrow() has left out",
+    ),
+    "records-lag": SensorDefinition(
         "application",
         FETCH,
         {"records-lag-max": Max},
         "lag of a partition in records, after a poll() that returned some of its records",
     ),
-    "commit-latency": (
+    "commit-latency": SensorDefinition(
         "network",
         COORDINATOR,
         {
@@ -88,7 +124,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time until the response to a commit, in ms",
     ),
-    "heartbeat-latency": (
+    "heartbeat-latency": SensorDefinition(
         "network",
         COORDINATOR,
         {
@@ -98,7 +134,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time until the response to a heartbeat, in ms",
     ),
-    "join-latency": (
+    "join-latency": SensorDefinition(
         "network",
         COORDINATOR,
         {
@@ -109,7 +145,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time until a JoinGroup response, in ms",
     ),
-    "sync-latency": (
+    "sync-latency": SensorDefinition(
         "network",
         COORDINATOR,
         {
@@ -120,7 +156,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time until a SyncGroup response, in ms",
     ),
-    "rebalance-latency": (
+    "rebalance-latency": SensorDefinition(
         "network",
         COORDINATOR,
         {
@@ -132,7 +168,7 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "time from the start of a rebalance until on_partitions_assigned returned, in ms",
     ),
-    "failed-rebalance": (
+    "failed-rebalance": SensorDefinition(
         "network",
         COORDINATOR,
         {
@@ -141,43 +177,43 @@ SENSORS: Final[Mapping[str, tuple[str, str, Mapping[str, Callable[[], Any]], str
         },
         "rebalances that failed",
     ),
-    "partition-assigned-latency": (
+    "partition-assigned-latency": SensorDefinition(
         "application",
         COORDINATOR,
         {"partition-assigned-latency-avg": Avg, "partition-assigned-latency-max": Max},
         "duration of on_partitions_assigned, in ms",
     ),
-    "partition-revoked-latency": (
+    "partition-revoked-latency": SensorDefinition(
         "application",
         COORDINATOR,
         {"partition-revoked-latency-avg": Avg, "partition-revoked-latency-max": Max},
         "duration of on_partitions_revoked, in ms",
     ),
-    "partition-lost-latency": (
+    "partition-lost-latency": SensorDefinition(
         "application",
         COORDINATOR,
         {"partition-lost-latency-avg": Avg, "partition-lost-latency-max": Max},
         "duration of on_partitions_lost, in ms",
     ),
-    "connections-created": (
+    "connections-created": SensorDefinition(
         "network",
         CONSUMER,
         {"connection-creation-rate": occurrence_rate},
         "connections opened",
     ),
-    "connections-closed": (
+    "connections-closed": SensorDefinition(
         "network",
         CONSUMER,
         {"connection-close-rate": occurrence_rate},
         "connections closed",
     ),
-    "time-between-poll": (
+    "time-between-poll": SensorDefinition(
         "application",
         CONSUMER,
         {"time-between-poll-avg": Avg, "time-between-poll-max": Max},
         "time between two calls of poll(), in ms",
     ),
-    "poll-idle": (
+    "poll-idle": SensorDefinition(
         "application",
         CONSUMER,
         {"poll-idle-ratio-avg": Avg},
@@ -216,16 +252,20 @@ TRAFFIC: Final[Mapping[str, tuple[Mapping[str, Callable[[], Any]], str]]] = {
 OPERATIONS: Final[Mapping[str, Callable[[], Any]]] = {"network-io-rate": occurrence_rate}
 
 
-#: Gauges of the seconds since an event, -1 before the first: (writer, group, meaning).
-AGES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "last-heartbeat-seconds-ago": (
+#: The gauges by name.
+AGES: Final[Mapping[str, AgeDefinition]] = {
+    "last-heartbeat-seconds-ago": AgeDefinition(
         "network",
         COORDINATOR,
         "seconds since the last heartbeat was sent",
     ),
-    "last-fetch-seconds-ago": ("network", FETCH, "seconds since the last successful fetch"),
-    "last-commit-seconds-ago": ("network", COORDINATOR, "seconds since the last commit"),
-    "last-rebalance-seconds-ago": (
+    "last-fetch-seconds-ago": AgeDefinition(
+        "network", FETCH, "seconds since the last successful fetch"
+    ),
+    "last-commit-seconds-ago": AgeDefinition(
+        "network", COORDINATOR, "seconds since the last commit"
+    ),
+    "last-rebalance-seconds-ago": AgeDefinition(
         "network",
         COORDINATOR,
         "seconds since the last successful rebalance",

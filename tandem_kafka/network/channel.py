@@ -12,21 +12,19 @@ import selectors
 import socket
 import ssl
 from collections import deque
-from dataclasses import replace
 from typing import Final
 
 from tandem_kafka.errors import KafkaConnectionError, KafkaError, TlsAuthenticationError
 from tandem_kafka.network.frames import FrameReader
 from tandem_kafka.network.proxies import Tunnel
 from tandem_kafka.network.transport import (
+    RECEIVE_BUDGET,
     ConnectionOpened,
     FrameReceived,
     ServerAddress,
     TransportEvent,
+    describe,
 )
-
-#: The bytes that one connection may receive before the other connections are served.
-RECEIVE_BUDGET: Final = 8 * 1024 * 1024
 
 _READ: Final = selectors.EVENT_READ
 _WRITE: Final = selectors.EVENT_WRITE
@@ -229,16 +227,6 @@ class Channel:
         doing = "cannot connect to" if self._phase is _Phase.CONNECTING else "lost"
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return KafkaConnectionError(f"{doing} {self.where}: {reason}")
-
-
-def describe(address: ServerAddress) -> str:
-    """Return an address as text for a message."""
-    if address.via is not None:
-        direct = describe(replace(address, via=None))
-        return f"{direct} through the proxy {address.via[0]}:{address.via[1]}"
-    if address.ip == address.host:
-        return f"{address.host}:{address.port}"
-    return f"{address.host}:{address.port} ({address.ip})"
 
 
 def _handshake_error(error: OSError, where: str) -> KafkaError:

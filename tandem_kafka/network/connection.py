@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka.errors import CorrelationIdError, RequestTimedOutError
 
@@ -33,7 +33,6 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.failures import as_connection_error
 from tandem_kafka.network.request import ClientResponse, UnsentRequest
@@ -45,6 +44,9 @@ from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_req
 from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import reject_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
+
+if TYPE_CHECKING:
+    from tandem_kafka.network.authentication import SaslExchange
 
 log = client_logger(__name__)
 
@@ -274,6 +276,12 @@ class BrokerConnection:
         sent = self._in_flight[0]
         sent.deadline_ms += sent_ms - sent.sent_ms
         sent.sent_ms = self.last_response_ms = sent_ms
+
+    def log_repeated(self, latency_ms: int) -> None:
+        """Log that the transport has received a response and repeated the request."""
+        if self._in_flight:
+            self._log(self._in_flight[0], "response after %d ms", latency_ms)
+            self._log(self._in_flight[0], "sent")
 
     def encode_keep_alive(self, message: Any) -> tuple[bytes, int]:
         """Return the frame and version of a request that the transport numbers and sends."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tandem_kafka.config import Config
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.native_tls import NativeUnsupportedError
 from tandem_kafka.network.native_transport import NativeTransport
-from tandem_kafka.network.selector import SelectorTransport
-from tandem_kafka.network.tls_fallback import TlsTransport
-from tandem_kafka.network.transport import Transport
+from tandem_kafka.network.transport import NativeUnsupportedError, Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import Clock, green
 from tandem_kafka.runtime.native import log_fallback, native_available
+
+if TYPE_CHECKING:
+    from tandem_kafka.network.selector import SelectorTransport
 
 log = client_logger(__name__)
 
@@ -29,16 +31,24 @@ def open_transport(settings: Config, clock: Clock, options: ReaderOptions) -> Tr
     """
     if not native_available:
         log_fallback()
-        return SelectorTransport(settings, clock)
+        return _python(settings, clock)
     try:
         _check_supported(settings)
         native = NativeTransport(settings, options)
     except NativeUnsupportedError as reason:
         log.info("using the Python transport instead of the native one: %s", reason)
-        return SelectorTransport(settings, clock)
+        return _python(settings, clock)
     if not settings.security_protocol.endswith("SSL"):
         return native
-    return TlsTransport(native, lambda: SelectorTransport(settings, clock))
+    from tandem_kafka.network.tls_fallback import TlsTransport  # noqa: PLC0415 - only with TLS
+
+    return TlsTransport(native, lambda: _python(settings, clock))
+
+
+def _python(settings: Config, clock: Clock) -> SelectorTransport:
+    from tandem_kafka.network.selector import SelectorTransport  # noqa: PLC0415 - the exception
+
+    return SelectorTransport(settings, clock)
 
 
 def _check_supported(settings: Config) -> None:

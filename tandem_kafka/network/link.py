@@ -54,7 +54,7 @@ class Link:
         received_bytes: The number of received bytes at the last check.
         received_ms: When a check last found that a part of a late response had been received.
         suspected: Whether a probe is checking if the broker still responds.
-        standing: The order by which the transport repeats the fetch in flight.
+        standing_fetch: The order by which the transport repeats the fetch in flight.
         repeats: The number of its repetitions that are known here.
     """
 
@@ -78,7 +78,7 @@ class Link:
     received_bytes: int = 0
     received_ms: int = 0
     suspected: bool = False
-    standing: StandingFetch | None = None
+    standing_fetch: StandingFetch | None = None
     repeats: int = 0
 
     @property

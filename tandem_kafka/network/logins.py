@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
-from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.runtime import Clock, MonotonicClock
+
+if TYPE_CHECKING:
+    from tandem_kafka.network.authentication import BlockingCalls, SaslExchange
 
 log = client_logger(__name__)
 
@@ -32,6 +33,8 @@ class Logins:
         self._blocking_calls = blocking_calls
         self._provider: Any = settings.sasl_oauth_token_provider
         if self.required and settings.sasl_oauthbearer_token_endpoint_url is not None:
+            from tandem_kafka.network.oidc import OidcTokens  # noqa: PLC0415 - imports HTTP
+
             self._provider = OidcTokens(settings, clock if clock is not None else MonotonicClock())
         if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism == "PLAIN":
             log.warning(
@@ -45,4 +48,8 @@ class Logins:
 
     def exchange(self, host: str) -> SaslExchange:
         """Return the login of a new connection to `host`."""
+        from tandem_kafka.network.authentication import (  # noqa: PLC0415 - few consumers log in
+            SaslExchange,
+        )
+
         return SaslExchange(self._settings, host, self._blocking_calls, self._provider)

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING
 
 from tandem_kafka.config import Config
 from tandem_kafka.config.tls import build_context
+from tandem_kafka.network.transport import NativeUnsupportedError
 from tandem_kafka.runtime.native import native
 
 if TYPE_CHECKING:
     from tandem_kafka import _native
-
-
-class NativeUnsupportedError(Exception):
-    """Only the Python transport supports the options; the message gives the reason."""
 
 
 def native_tls(settings: Config) -> _native.TlsConfig | None:

@@ -17,16 +17,18 @@ from tandem_kafka.errors import (
     KafkaConnectionError,
     TlsAuthenticationError,
 )
-from tandem_kafka.network.channel import RECEIVE_BUDGET, describe
-from tandem_kafka.network.native_tls import NativeUnsupportedError, native_tls
 from tandem_kafka.network.tls_files import TlsFiles
 from tandem_kafka.network.transport import (
+    RECEIVE_BUDGET,
     ConnectionClosed,
     ConnectionOpened,
+    FetchRepeated,
     FrameReceived,
     KeepAliveResponse,
+    NativeUnsupportedError,
     ServerAddress,
     TransportEvent,
+    describe,
 )
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime.native import native
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _OPENED: Final = 0
 _FRAME: Final = 1
 _KEPT_ALIVE: Final = 5
+_REPEATED: Final = 7
 
 
 class UnsupportedTlsError(TlsAuthenticationError):
@@ -73,7 +76,7 @@ class NativeTransport:
             receive_buffer_bytes=_given(settings.receive_buffer_bytes),
             socket_options=list(_as_bytes(settings.socket_options)),
             receive_budget_bytes=RECEIVE_BUDGET,
-            tls=native_tls(settings),
+            tls=_tls(settings),
             read_committed=options.read_committed,
             check_crcs=options.check_crcs,
             max_decompressed_batch_bytes=options.max_decompressed_batch_bytes,
@@ -90,7 +93,7 @@ class NativeTransport:
 
     def _new_tls(self) -> _native.TlsConfig | None:
         try:
-            return native_tls(self._settings)
+            return _tls(self._settings)
         except NativeUnsupportedError as reason:
             raise KafkaConfigurationError(f"the native transport cannot: {reason}") from reason
 
@@ -133,6 +136,8 @@ def _event(kind: int, connection: int, what: Any) -> TransportEvent:
         return FrameReceived(connection, memoryview(what), what.elsewhere)
     if kind == _KEPT_ALIVE:
         return KeepAliveResponse(connection, memoryview(what))
+    if kind == _REPEATED:
+        return FetchRepeated(connection, what)
     if kind == _OPENED:
         return ConnectionOpened(connection)
     return ConnectionClosed(connection, _CLOSED_BY[kind](what))
@@ -145,3 +150,11 @@ def _given(size: int | None) -> int | None:
 def _as_bytes(options: Iterable[tuple[Any, ...]]) -> Iterable[tuple[int, int, bytes]]:
     for level, name, value in options:
         yield level, name, struct.pack("i", value) if isinstance(value, int) else bytes(value)
+
+
+def _tls(settings: Config) -> _native.TlsConfig | None:
+    if not settings.security_protocol.endswith("SSL"):
+        return None
+    from tandem_kafka.network.native_tls import native_tls  # noqa: PLC0415 - imports OpenSSL
+
+    return native_tls(settings)

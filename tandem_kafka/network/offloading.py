@@ -44,12 +44,12 @@ class Offloading:
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` on another thread; a later `deliver` passes the outcome to `done`."""
 
-        def finished(result: T | BaseException) -> None:
+        def enqueue(result: T | BaseException) -> None:
             self._finished.append((done, result))
             self._wakeup()
 
         # The lines that it logs name this thread's consumer.
-        self._driver.offload(partial(copy_context().run, work), finished)
+        self._driver.offload(partial(copy_context().run, work), enqueue)
 
     def share(self, name: str, work: Callable[[], T], done: Callable[[Any], None]) -> None:
         """Run `work` like `run`, or share the result of a running call with the same name.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
-from tandem_kafka.network.authentication import SaslExchange
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
 from tandem_kafka.network.failures import (
     as_connection_error,
@@ -30,14 +30,14 @@ from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
 from tandem_kafka.network.outages import Outages
-from tandem_kafka.network.proxies import Proxy
+from tandem_kafka.network.repeated_fetches import RepeatedFetches
 from tandem_kafka.network.request import ClientResponse, Purpose, UnsentRequest
-from tandem_kafka.network.resolver import CANONICAL, Resolver
+from tandem_kafka.network.resolver import CANONICAL, Resolver, proxy_of
 from tandem_kafka.network.silence import SilenceWatch
-from tandem_kafka.network.standing import StandingFetches
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
+    FetchRepeated,
     FrameReceived,
     KeepAliveResponse,
     ServerAddress,
@@ -47,6 +47,9 @@ from tandem_kafka.network.transport import (
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import versions_of_release
+
+if TYPE_CHECKING:
+    from tandem_kafka.network.authentication import SaslExchange
 
 log = client_logger(__name__)
 
@@ -93,12 +96,12 @@ class ConnectionPool:
         self._meter = NetworkMeter(metrics)
         self._transport = transport
         self._keep_alives = KeepAlives(transport)
-        self._standing = StandingFetches(transport, self.state)
+        self._standing = RepeatedFetches(transport, self.state)
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
         self._logins = Logins(settings, self._offloading)
-        self._resolver = Resolver(self._offloading, Proxy.of(settings.proxy_url))
+        self._resolver = Resolver(self._offloading, proxy_of(settings.proxy_url))
         self._limits = versions_of_release(settings.api_version)
         #: The API versions of the last connected broker; replaced as a whole, never modified.
         self.versions = self._limits
@@ -220,6 +223,8 @@ class ConnectionPool:
         link.used_ms = now_ms
         if isinstance(event, ConnectionClosed):
             self._handle_closed(link, event.error)
+        elif isinstance(event, FetchRepeated):
+            link.connection.log_repeated(event.latency_ms)
         elif isinstance(event, KeepAliveResponse):
             self._handle_keep_alive(link, event.frame)
             return True

@@ -103,10 +103,6 @@ class SentRequest(NamedTuple):
     traffic: Traffic
 
 
-#: Makes the order to repeat a fetch that was sent; None if it must not be repeated.
-MakeStandingFetch = Callable[[SentRequest], "StandingFetch | None"]
-
-
 @dataclass(slots=True)
 class UnsentRequest:
     """A request for the network client.
@@ -123,7 +119,8 @@ class UnsentRequest:
         decode: Decodes the body of the response (without its header) of a version; None for the
             decoder of kafka-python.
         keep_alive: A heartbeat for the transport to send later, if it supports that.
-        standing: Makes the order to repeat this fetch, if the transport supports that.
+        make_standing_fetch: Makes the order to repeat this fetch once it is sent, if the transport
+            supports that; returns None if the fetch must not be repeated.
     """
 
     message: Any
@@ -134,4 +131,4 @@ class UnsentRequest:
     decode: Callable[[memoryview, int], Any] | None = None
     keep_alive: KeepAlive | None = None
     held_ms: int | None = 0
-    standing: MakeStandingFetch | None = None
+    make_standing_fetch: Callable[[SentRequest], StandingFetch | None] | None = None

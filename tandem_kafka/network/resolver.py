@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from tandem_kafka.config.servers import is_ipv4, is_ipv6
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.offloading import Offloading
-from tandem_kafka.network.proxies import Proxy
 from tandem_kafka.network.transport import ServerAddress
 from tandem_kafka.wire.hosts import address_problem
+
+if TYPE_CHECKING:
+    from tandem_kafka.network.proxies import Proxy
 
 #: The value of `client_dns_lookup` that replaces bootstrap servers by canonical names (Kerberos).
 CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
 
 Resolved = Callable[[list[ServerAddress] | Exception], None]
+
+
+def proxy_of(url: str | None) -> Proxy | None:
+    """Return the proxy of `proxy_url`."""
+    if url is None:
+        return None
+    from tandem_kafka.network.proxies import Proxy  # noqa: PLC0415 - few consumers have one
+
+    return Proxy.of(url)
 
 
 class Resolver:
@@ -100,11 +111,7 @@ class Resolver:
 @lru_cache(maxsize=1_000)
 def _numeric(host: str) -> str | None:
     ip = host.removeprefix("[").removesuffix("]")
-    try:
-        ipaddress.ip_address(ip)
-    except ValueError:
-        return None
-    return ip
+    return ip if is_ipv4(ip) or is_ipv6(ip) else None
 
 
 def _addresses(host: str, port: int) -> list[ServerAddress]:

@@ -18,7 +18,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.config.tls import build_context
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.channel import Channel, describe
+from tandem_kafka.network.channel import Channel
 from tandem_kafka.network.frames import FrameReader
 from tandem_kafka.network.proxies import Proxy, Tunnel
 from tandem_kafka.network.tls_files import TlsFiles
@@ -26,6 +26,7 @@ from tandem_kafka.network.transport import (
     ConnectionClosed,
     ServerAddress,
     TransportEvent,
+    describe,
 )
 from tandem_kafka.runtime import Clock, MonotonicClock, green
 

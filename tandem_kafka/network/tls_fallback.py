@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.channel import describe
 from tandem_kafka.network.native_transport import NativeTransport, UnsupportedTlsError
 from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import (
@@ -22,6 +21,7 @@ from tandem_kafka.network.transport import (
     ConnectionOpened,
     ServerAddress,
     TransportEvent,
+    describe,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tandem_kafka.config import Config
-from tandem_kafka.config.tls import TLS_FILES
+from tandem_kafka.config.options import TLS_FILES
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
 from tandem_kafka.logs import client_logger
 

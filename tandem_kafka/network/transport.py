@@ -7,11 +7,18 @@ which the network thread may block or time may pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
+
+#: The bytes that one connection may receive before the other connections are served.
+RECEIVE_BUDGET: Final = 8 * 1024 * 1024
+
+
+class NativeUnsupportedError(Exception):
+    """Only the Python transport supports the options; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,16 @@ class ServerAddress:
     ip: str
     port: int
     via: tuple[str, int] | None = None
+
+
+def describe(address: ServerAddress) -> str:
+    """Return an address as text for a message."""
+    if address.via is not None:
+        direct = describe(replace(address, via=None))
+        return f"{direct} through the proxy {address.via[0]}:{address.via[1]}"
+    if address.ip == address.host:
+        return f"{address.host}:{address.port}"
+    return f"{address.host}:{address.port} ({address.ip})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +93,22 @@ class KeepAliveResponse:
     frame: memoryview
 
 
-TransportEvent = ConnectionOpened | FrameReceived | ConnectionClosed | KeepAliveResponse
+@dataclass(frozen=True, slots=True)
+class FetchRepeated:
+    """A standing fetch was repeated, if its requests are logged.
+
+    Attributes:
+        connection: Number of the connection.
+        latency_ms: How long the response took after which it was repeated.
+    """
+
+    connection: int
+    latency_ms: int
+
+
+TransportEvent = (
+    ConnectionOpened | FrameReceived | ConnectionClosed | KeepAliveResponse | FetchRepeated
+)
 
 
 class Transport(Protocol):
@@ -118,7 +150,7 @@ class Transport(Protocol):
 
 
 @runtime_checkable
-class StandingTransport(Protocol):
+class RepeatingTransport(Protocol):
     """A transport that can repeat fetches by itself."""
 
     def repeat_fetches(self, connection: int, standing: StandingFetch) -> bool:

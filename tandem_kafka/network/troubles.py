@@ -56,10 +56,12 @@ def _of_links(links: Iterable[Link], now_ms: int) -> Iterator[Trouble]:
 
 
 def _due_ms(link: Link, now_ms: int) -> int:
-    standing = link.standing
-    # What a standing fetch has repeated is known here later.
-    if standing is not None and standing.progress()[0] != link.repeats:
-        return now_ms
+    standing = link.standing_fetch
+    if standing is not None:
+        repeats, _, held_after_ms = standing.progress()
+        # What a standing fetch has repeated is known here later, and one that is held is not due.
+        if repeats != link.repeats or held_after_ms is not None:
+            return now_ms
     try:
         return link.connection.due_ms
     except IndexError:  # nothing is in flight, or the response has just arrived

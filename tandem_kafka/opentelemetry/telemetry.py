@@ -44,7 +44,7 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_BOUNDARIES,
         )
         self._consumed = meter.create_counter(
-            "messaging.client.consumed.messages", "{message}", "Records handed out"
+            "messaging.client.consumed.messages", "{message}", "Records returned"
         )
         self._processing = meter.create_histogram(
             "messaging.process.duration",
@@ -66,7 +66,7 @@ class Telemetry:
     # --- reading -------------------------------------------------------------------------------
 
     def on_consume(self, records: Mapping[TopicPartition, Sequence[Any]]) -> None:
-        """Report records that iteration hands out; called as an interceptor."""
+        """Report records that iteration returns; called as an interceptor."""
         if not self.polling:
             self.polled(records, Stopwatch(), timed=False)
 

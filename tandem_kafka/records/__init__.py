@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tandem_kafka.records.arrow import ARROW_COLUMNS, check_arrow_columns, to_record_batch
+from tandem_kafka.records.arrow import (
+    Undecodable,
+    check_arrow_columns,
+    to_record_batch,
+)
 from tandem_kafka.records.columns import RecordColumns, Records
 from tandem_kafka.records.decoder import (
     EncodedRecords,
@@ -18,14 +22,19 @@ from tandem_kafka.records.decoder import (
     RecordReader,
     TakenRecords,
 )
-from tandem_kafka.records.python import rewind
 from tandem_kafka.runtime.native import native_available
+from tandem_kafka.types import ARROW_COLUMNS
 
 if TYPE_CHECKING or not native_available:
     from tandem_kafka.records.fetch_response import decode_fetch_response
-    from tandem_kafka.records.python import join_records, open_reader
+    from tandem_kafka.records.python import join_records, open_reader, rewind
 else:
-    from tandem_kafka.records.native_reader import decode_fetch_response, join_records, open_reader
+    from tandem_kafka.records.native_reader import (
+        decode_fetch_response,
+        join_records,
+        open_reader,
+        rewind,
+    )
 
 __all__ = [
     "ARROW_COLUMNS",
@@ -38,6 +47,7 @@ __all__ = [
     "RecordReader",
     "Records",
     "TakenRecords",
+    "Undecodable",
     "check_arrow_columns",
     "decode_fetch_response",
     "join_records",

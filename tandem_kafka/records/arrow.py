@@ -8,31 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.runtime.native import native
-from tandem_kafka.types import ConsumerRecord
+from tandem_kafka.types import ARROW_COLUMNS, ConsumerRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-#: The columns of a record batch, in their order.
-ARROW_COLUMNS: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestamp_type",
-    "key",
-    "value",
-    "headers",
-    "leader_epoch",
-)
-
 #: The maximum size of a column of type `binary`.
 _BINARY_MAX_BYTES: Final = 2**31 - 1
+
+
+class Undecodable(NamedTuple):
+    """The first record that cannot be decoded.
+
+    Attributes:
+        row: Its number among the records.
+        origin: `key` or `value`.
+        reason: Why.
+    """
+
+    row: int
+    origin: str
+    reason: str
 
 
 def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from operator import add
-from typing import Final, cast, overload
+from typing import TYPE_CHECKING, Final, cast, overload
 
 from tandem_kafka.types import ConsumerRecord, Header
+
+if TYPE_CHECKING:
+    from tandem_kafka.records.decoder import TakenRecords
 
 #: Creates a record from its 13 fields without a Python frame, at half the cost of a class call.
 _make_record: Final = cast(
@@ -211,3 +214,16 @@ def _headers_of(columns: RecordColumns) -> list[list[Header]]:
 
 def _checksums_of(columns: RecordColumns) -> list[int | None]:
     return [None] * len(columns) if columns.checksums is None else columns.checksums
+
+
+def chain_records(
+    parts: Sequence[TakenRecords | MutableSequence[ConsumerRecord]],
+) -> MutableSequence[ConsumerRecord]:
+    """Return the records of one partition for the user, as a list.
+
+    A single list is returned unchanged. Records that a reader has returned are not modified.
+    """
+    first = parts[0]
+    if len(parts) == 1 and isinstance(first, list):
+        return first
+    return list(chain.from_iterable(parts))

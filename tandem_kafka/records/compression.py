@@ -42,7 +42,7 @@ _SNAPPY_RATIO: Final = 22
 
 
 def _full_buffer_text() -> str:
-    """Return the library's message for a full output, for which it has no error class."""
+    """Return the library's message for a full output buffer. It has no error class for that."""
     try:
         cramjam.gzip.decompress_into(cramjam.gzip.compress(b"ab"), bytearray(1))
     except cramjam.DecompressionError as error:

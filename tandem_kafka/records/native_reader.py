@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
+from tandem_kafka.records.columns import chain_records
 from tandem_kafka.records.decoder import (
     FetchedPartition,
     FetchedResponse,
@@ -20,7 +21,6 @@ from tandem_kafka.records.decoder import (
     RecordReader,
     TakenRecords,
 )
-from tandem_kafka.records.python import PythonRecordReader, chain_records
 from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
 from tandem_kafka.wire.hosts import advertised
 
@@ -79,6 +79,8 @@ def open_reader(
             data, fetched.aborted_transactions, fetched.high_watermark
         )
     if batches.legacy:
+        from tandem_kafka.records.python import PythonRecordReader  # noqa: PLC0415 - old records
+
         return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
     return _native.RecordReader(
         topic,
@@ -94,13 +96,18 @@ def open_reader(
 
 
 def join_records(
-    parts: Sequence[TakenRecords | list[ConsumerRecord]],
+    parts: Sequence[TakenRecords | MutableSequence[ConsumerRecord]],
 ) -> MutableSequence[ConsumerRecord]:
     """Return the records of one partition for the user; see `python.py`."""
-    if all(_is_native(part) for part in parts):
+    if set(map(type, parts)) == {_native.Records}:
         return _native.Records.join(parts)
     return chain_records(parts)
 
 
-def _is_native(part: object) -> bool:
-    return type(part) is _native.Records
+def rewind(reader: RecordReader, offset: int) -> None:
+    """Let a reader whose `take` was interrupted continue at `offset`.
+
+    A native reader is there already, because an interrupt cannot split its steps.
+    """
+    if not isinstance(reader, _native.RecordReader):
+        reader.rewind(offset)  # type: ignore[attr-defined]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import MutableSequence, Sequence
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate
 
 from tandem_kafka.errors import CorruptRecordError, UnsupportedCodecError
 from tandem_kafka.records.batches import (
@@ -14,15 +13,14 @@ from tandem_kafka.records.batches import (
     check_beginning,
     walk_batches,
 )
-from tandem_kafka.records.columns import RecordColumns, Records
+from tandem_kafka.records.columns import RecordColumns, Records, chain_records
 from tandem_kafka.records.decoder import (
     FetchedPartition,
     ReaderOptions,
     RecordReader,
-    TakenRecords,
 )
 from tandem_kafka.records.segments import BatchDecoder, Segment
-from tandem_kafka.types import UNKNOWN_EPOCH, ConsumerRecord
+from tandem_kafka.types import UNKNOWN_EPOCH
 
 
 def open_reader(
@@ -41,27 +39,11 @@ def open_reader(
     return PythonRecordReader(topic, partition, fetch_offset, fetched, options, leader_epoch)
 
 
-def chain_records(
-    parts: Sequence[TakenRecords | list[ConsumerRecord]],
-) -> MutableSequence[ConsumerRecord]:
-    """Return the records of one partition for the user, as a list.
-
-    A single list is returned unchanged. Records that a reader has returned are not modified.
-    """
-    first = parts[0]
-    if len(parts) == 1 and isinstance(first, list):
-        return first
-    return list(chain.from_iterable(parts))
-
-
 join_records = chain_records
 
 
 def rewind(reader: RecordReader, offset: int) -> None:
-    """Let a reader whose `take` was interrupted continue at `offset`.
-
-    A native reader is there already, because an interrupt cannot split its steps.
-    """
+    """Let a reader whose `take` was interrupted continue at `offset`."""
     if isinstance(reader, PythonRecordReader):
         reader.rewind(offset)
 

@@ -97,7 +97,8 @@ class Exchange:
         outcomes: Handles an error.
         on_response: Handles the response; raises a `KafkaError` for an error in the response.
         clock: The clock for the backoff.
-        state: In flight until the outcome arrives; an error starts its backoff.
+        state: The state of the request. It is in flight until the outcome arrives, and backs off
+            after an error.
     """
 
     __slots__ = ("_clock", "_number", "_on_response", "_outcomes", "_state")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tandem_kafka.request_managers.base import RequestManager
-from tandem_kafka.request_managers.commit_manager import CommitManager
-from tandem_kafka.request_managers.committed_offsets import CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
 from tandem_kafka.request_managers.list_offsets import ListOffsetsManager
-from tandem_kafka.request_managers.membership.choice import choose_membership
 from tandem_kafka.request_managers.membership.interface import Membership
 from tandem_kafka.request_managers.membership.ungrouped import UngroupedMembership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
@@ -20,6 +17,11 @@ from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers, TelemetryManager
 from tandem_kafka.request_managers.topic_metadata import TopicMetadataManager
 from tandem_kafka.request_managers.validation import ValidationManager
+
+if TYPE_CHECKING:
+    from tandem_kafka.request_managers.commit_manager import CommitManager
+    from tandem_kafka.request_managers.committed_offsets import CommittedOffsetsManager
+    from tandem_kafka.request_managers.coordinator import CoordinatorManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,14 @@ class RequestManagers:
 
 
 def _build_group(context: ManagerContext, metadata: MetadataRefresher) -> GroupManagers:
+    # Not every consumer has a group.
+    from tandem_kafka.request_managers.commit_manager import CommitManager  # noqa: PLC0415
+    from tandem_kafka.request_managers.committed_offsets import (  # noqa: PLC0415
+        CommittedOffsetsManager,
+    )
+    from tandem_kafka.request_managers.coordinator import CoordinatorManager  # noqa: PLC0415
+    from tandem_kafka.request_managers.membership.choice import choose_membership  # noqa: PLC0415
+
     group_id = context.config.group_id or ""
     coordinator = CoordinatorManager(context, group_id)
     refresh = metadata.refresh

@@ -360,7 +360,7 @@ class MetadataRefresher(RequestManager):
         }
         invalid = sorted(t for t, e in errors.items() if issubclass(e, InvalidTopicError))
         own = self._context.subscription.topics_of_interest()
-        self._context.topic_troubles.described(
+        self._context.topic_troubles.note_undescribed(
             unauthorized & own,
             own.intersection(invalid),
             {name for name in own if errors.get(name) is UNKNOWN_TOPIC},

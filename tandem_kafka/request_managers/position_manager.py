@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
@@ -10,7 +11,6 @@ from tandem_kafka.events.application import UpdatePositions
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
-from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
@@ -22,6 +22,9 @@ from tandem_kafka.types import (
     epoch_of,
     names_of,
 )
+
+if TYPE_CHECKING:
+    from tandem_kafka.request_managers.committed_offsets import Committed, CommittedOffsetsManager
 
 log = client_logger(__name__)
 

@@ -40,11 +40,7 @@ class Runtime:
     random: Random = field(default_factory=Random)
 
     @classmethod
-    def threaded(cls, *, native_waits: bool = True) -> Runtime:
-        """Return a runtime with real time and a real network thread.
-
-        Args:
-            native_waits: Let threads wait in native code; tasks of an event loop cannot.
-        """
+    def threaded(cls) -> Runtime:
+        """Return a runtime with real time and a real network thread."""
         clock = MonotonicClock()
-        return cls(clock=clock, driver=ThreadDriver(clock, native_waits=native_waits))
+        return cls(clock=clock, driver=ThreadDriver(clock))

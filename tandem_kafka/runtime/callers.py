@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
+from dataclasses import dataclass
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -34,7 +35,7 @@ def run(call: Coroutine[Any, Any, T]) -> T:
 
     A wait blocks inside the coroutine, so that the stack of a blocked thread shows the methods of
     the consumer, as `OwnerLock` needs. If an interrupt precedes the first step, Python warns that
-    the coroutine was never awaited; nothing has happened then.
+    the coroutine was never awaited, so nothing has happened.
 
     Raises:
         RuntimeError: The coroutine suspended: it belongs to an event loop.
@@ -86,11 +87,15 @@ class Callers(Protocol):
         ...
 
     def notify(self) -> None:
-        """Let the waiting callers check their conditions; from any thread or signal handler."""
+        """Let the waiting callers check their conditions. Any thread or signal handler may call."""
         ...
 
     async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Wait until `ready()` or the deadline; return `ready()`."""
+        ...
+
+    def close(self) -> None:
+        """Release what belongs to an event loop; the consumer is closed."""
         ...
 
     async def join(self, deadline_ms: int) -> bool:
@@ -112,6 +117,17 @@ class Held(Protocol):
     def release(self) -> None:
         """Release the lock."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class OtherHolder:
+    """Another thread or task that holds a lock.
+
+    Attributes:
+        name: Its name, for messages.
+    """
+
+    name: str
 
 
 class Lock(Protocol):
@@ -142,8 +158,8 @@ class Lock(Protocol):
         """Tell whether no other caller is inside a guarded method."""
         ...
 
-    def take_over(self, inside: Inside) -> Held | str:
-        """Acquire an abandoned lock after `acquire` failed, or name the caller that holds it."""
+    def take_over(self, inside: Inside) -> Held | OtherHolder:
+        """Acquire an abandoned lock after `acquire` failed; return its holder if it has one."""
         ...
 
 
@@ -155,9 +171,7 @@ class Holding:
     """
 
     __slots__ = ("release",)
-
-    def __init__(self, release: Callable[[], None]) -> None:
-        self.release = release
+    release: Callable[[], None]
 
 
 class OwnerLock:
@@ -179,8 +193,9 @@ class OwnerLock:
         """Return the acquired lock, or None if another thread holds it."""
         if self._green:
             green.yield_to_others()
-        lock = self._lock
-        return Holding(lock.release) if lock.acquire(False) else None
+        lock, held = self._lock, Holding()
+        held.release = lock.release
+        return held if lock.acquire(False) else None
 
     def give_up(self, held: Held, inside: Inside) -> None:
         """Release the lock for another thread.
@@ -201,7 +216,7 @@ class OwnerLock:
     def regain(self, held: Held, inside: Inside) -> bool:
         """Acquire the lock again, or the one that has replaced it, or replace an abandoned one."""
         found = self.acquire() or self.take_over(inside)
-        if isinstance(found, str):
+        if isinstance(found, OtherHolder):
             return False
         held.release = found.release  # type: ignore[method-assign]
         return True
@@ -210,12 +225,12 @@ class OwnerLock:
         """Tell whether no other thread is inside a guarded method."""
         return _thread_inside(inside) is None
 
-    def take_over(self, inside: Inside) -> Held | str:
-        """Acquire an abandoned lock after `acquire` failed, or name the thread that holds it."""
+    def take_over(self, inside: Inside) -> Held | OtherHolder:
+        """Acquire an abandoned lock after `acquire` failed; return its holder if it has one."""
         abandoned = self._lock
         name = _thread_inside(inside)
         if name is not None:
-            return name
+            return OtherHolder(name)
         lock = threading.RLock()
         lock.acquire()
         self._lock = lock
@@ -224,8 +239,10 @@ class OwnerLock:
         name = _thread_inside(inside)
         if name is not None:
             self._lock = abandoned
-            return name
-        return Holding(lock.release)
+            return OtherHolder(name)
+        held = Holding()
+        held.release = lock.release
+        return held
 
 
 class Threads:
@@ -237,13 +254,11 @@ class Threads:
     def __init__(self, clock: Clock, driver: Driver) -> None:
         self._clock = clock
         self._driver = driver
+        #: Returns the id of the calling thread. Looked up here: gevent and eventlet replace it.
+        self.current = threading.get_ident
 
     def check(self) -> None:
         """Do nothing: any thread can wait."""
-
-    def current(self) -> int:
-        """Return the id of the calling thread."""
-        return threading.get_ident()
 
     def name(self) -> str:
         """Return the name of the calling thread."""
@@ -260,6 +275,9 @@ class Threads:
     async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Block until `ready()` or the deadline."""
         return self._driver.wait(ready, deadline_ms)
+
+    def close(self) -> None:
+        """Do nothing: threads need nothing."""
 
     async def join(self, deadline_ms: int) -> bool:
         """Block until the network thread has ended, or the deadline."""

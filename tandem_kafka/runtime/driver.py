@@ -49,7 +49,7 @@ class Loop(Protocol):
 
 
 class Waiter(Protocol):
-    """What `Driver.notify` wakes: the lock of a waiting thread, or a task of an event loop."""
+    """Woken by `Driver.notify`: the lock of a waiting thread, or a task of an event loop."""
 
     def locked(self) -> bool:
         """Tell whether it is waiting and has not been woken."""
@@ -66,7 +66,7 @@ class Driver(Protocol):
     #: What waits now. A waiter adds itself before it checks its condition, so that it misses no
     #: notification.
     waiting: list[Waiter]
-    #: Wakes waiting threads without the GIL; None if the application cannot wait for it.
+    #: Wakes waiting threads and tasks without the GIL; None if the application cannot wait for it.
     bell: Bell | None
 
     @property
@@ -180,10 +180,17 @@ class ThreadDriver:
 
     def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Block until `ready()` or the deadline; several threads may wait at the same time."""
+        bell = self.bell
+        while bell is not None:
+            seen = bell.count  # read before the condition, so that no change is missed
+            if ready():
+                return True
+            left_ms = deadline_ms - self._clock.now_ms()
+            if left_ms <= 0:
+                return False
+            bell.wait(seen, min(left_ms / 1000, _RECHECK_S))
         if ready():
             return True
-        if self.bell is not None:
-            return self._wait_for(self.bell, ready, deadline_ms)
         lock = self._new_lock()
         lock.acquire()
         try:
@@ -197,16 +204,6 @@ class ThreadDriver:
         finally:
             if lock in self.waiting:
                 self.waiting.remove(lock)
-
-    def _wait_for(self, bell: Bell, ready: Callable[[], bool], deadline_ms: int) -> bool:
-        while True:
-            seen = bell.count  # read before the condition, so that no change is missed
-            if ready():
-                return True
-            left_ms = deadline_ms - self._clock.now_ms()
-            if left_ms <= 0:
-                return False
-            bell.wait(seen, min(left_ms / 1000, _RECHECK_S))
 
     def offload(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work` on a new daemon thread."""

@@ -1,17 +1,63 @@
-"""Imports kafka-python, without its deprecation warnings on Python 3.11 and 3.12.
+"""kafka-python, of which only the modules run that somebody uses.
 
-kafka-python 3.0 reads its message schemas with `importlib.resources.read_text`, which these two
-versions deprecate. With `-W error` the warning would keep a program from importing this package.
-Packages and modules that import kafka-python therefore import this module first
+Importing any module of kafka-python runs its package, which imports the admin client, the producer
+and the consumer. That takes longer than everything of it that this package uses. Therefore the
+modules of `LAZY` are imported here, but do not run: each is the real module, in `sys.modules` under
+its name, and it runs when somebody asks for a name that it does not have yet. Programs that import
+kafka-python see no difference (`tests/unit/test_kafka_python.py`).
+
+Packages and modules that import kafka-python import this module first
 (`tests/unit/test_imports.py`). Its other names are those of kafka-python.
+
+kafka-python 3.0 reads its message schemas with `importlib.resources.read_text`, which Python 3.11
+and 3.12 deprecate. With `-W error` the warning would keep a program from importing this package.
+All modules that read schemas are in `LAZY`, and run without the warning.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final
+
+#: Invariant: a module that runs while one of these runs asks it for no name but a submodule's.
+#: Otherwise two threads could wait for each other, one for the import of that module.
+LAZY: Final = (
+    "kafka",
+    "kafka.consumer",
+    "kafka.consumer.fetcher",
+    "kafka.coordinator.assignors.sticky.user_data",
+    "kafka.net",
+    "kafka.net.sasl",
+    "kafka.protocol.admin",
+    "kafka.protocol.api_header",
+    "kafka.protocol.consumer",
+    "kafka.protocol.consumer.fetch",
+    "kafka.protocol.consumer.group",
+    "kafka.protocol.consumer.metadata",
+    "kafka.protocol.consumer.offsets",
+    "kafka.protocol.metadata",
+    "kafka.protocol.metadata.api_versions",
+    "kafka.protocol.metadata.find_coordinator",
+    "kafka.protocol.metadata.metadata",
+    "kafka.protocol.producer",
+    "kafka.protocol.sasl",
+)
+_PACKAGE: Final = "kafka"
+
+_locks: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+#: Modules that run. Writer: the thread that holds the module's lock.
+_running: set[str] = set()
+_actions: defaultdict[str, list[Callable[[Any], None]]] = defaultdict(list)
 
 
 @contextmanager
@@ -22,9 +68,122 @@ def schemas_may_be_read() -> Iterator[None]:
         yield
 
 
-with schemas_may_be_read():
-    import kafka
+class _LazyModule(ModuleType):
+    """A module that has not run yet; when it has, it is an ordinary one."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("__dict__", "__doc__"):
+            _run(self)
+        return ModuleType.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        _run(self)
+        return ModuleType.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system sets submodules and names like `__spec__`.
+        if not isinstance(value, ModuleType) and not name.startswith("__"):
+            _run(self)
+        ModuleType.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        _run(self)
+        ModuleType.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        _run(self)
+        return [*ModuleType.__dir__(self)]
+
+
+@contextmanager
+def whole_imports() -> Iterator[None]:
+    """Let no other thread run the package meanwhile.
+
+    Two threads that import modules of kafka-python in different orders are an error to Python.
+    """
+    with _locks[_PACKAGE]:
+        yield
+
+
+def _run(module: Any) -> None:
+    """Run a module once. A thread that asks while another one runs it waits for that."""
+    name = module.__name__
+    with _locks[name]:
+        waits = type(module) is _LazyModule and name not in _running
+        if not waits:
+            return
+        _running.add(name)
+        try:
+            with schemas_may_be_read():
+                module.__spec__.loader.exec_module(module)
+            for action in _actions.pop(name, ()):
+                action(module)
+        finally:
+            _running.discard(name)
+        module.__class__ = ModuleType
+
+
+def when_run(name: str, action: Callable[[Any], None]) -> None:
+    """Call an action with a module of `LAZY` when it has run: now, or then."""
+    module = import_module(name)
+    with _locks[name]:
+        if type(module) is _LazyModule:
+            _actions[name].append(action)
+        else:
+            action(module)
+
+
+class _LazyLoader(Loader):
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        module.__class__ = _LazyModule
+
+
+class _LazyFinder(MetaPathFinder):
+    """Finds what the others find, and wraps the loader."""
+
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        if name not in LAZY or name in self._asked:
+            return None
+        self._asked.add(name)
+        spec = find_spec(name)
+        if spec is not None:
+            spec.loader = _LazyLoader(spec.loader)
+        return spec
+
+
+def _import_lazily() -> None:
+    finder = _LazyFinder()
+    sys.meta_path.insert(0, finder)  # no effect on what is imported already
+    try:
+        for name in LAZY:
+            try:
+                import_module(name)
+            except ModuleNotFoundError:  # another release of kafka-python
+                if name == _PACKAGE:
+                    raise
+        # Invariant: they are loaded, so `from kafka import errors` does not run the package.
+        for name in ("errors", "structs"):
+            loaded = import_module(f"{_PACKAGE}.{name}")
+            # Again: after an import that failed, the package may be new and its modules old.
+            ModuleType.__setattr__(sys.modules[_PACKAGE], name, loaded)
+    finally:
+        sys.meta_path.remove(finder)
+
+
+with whole_imports():
+    _import_lazily()
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(kafka, name)
+    return getattr(sys.modules[_PACKAGE], name)

@@ -8,8 +8,8 @@ receive, in the same order.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from tandem_kafka.records.decoder import RecordReader
 from tandem_kafka.runtime.native import native
@@ -37,9 +37,9 @@ class FetchedChunk:
     partition: AssignedPartition
     base: Position
     reader: RecordReader | None = None
+    counted_bytes: int = 0
     error: Exception | None = None
     sticky: bool = False
-    counted_bytes: int = field(default=0, init=False)
 
     @property
     def size_bytes(self) -> int:
@@ -47,20 +47,9 @@ class FetchedChunk:
         return CHUNK_BYTES + self.reader.size_bytes if self.reader is not None else 0
 
 
-class Counts(NamedTuple):
-    """New values for the counters of the application thread.
-
-    Attributes:
-        released_bytes: `FetchBuffer.released_bytes`.
-        partition_released_bytes: `AssignedPartition.released_bytes`.
-        errors_taken: `AssignedPartition.errors_taken`.
-        counted_bytes: `FetchedChunk.counted_bytes`.
-    """
-
-    released_bytes: int
-    partition_released_bytes: int
-    errors_taken: int
-    counted_bytes: int
+#: New values for the counters of the application thread: `released_bytes` of the partition and of
+#: the queue, `errors_taken` of the partition, and `counted_bytes` of the chunk.
+Counts = tuple[int, int, int, int]
 
 
 class ChunkQueue(Protocol):
@@ -139,15 +128,6 @@ class PythonChunkQueue:
         return self._chunks.popleft() if self._chunks else None
 
 
-def _chunk_of(
-    state: AssignedPartition, base: Position, reader: RecordReader, size: int
-) -> FetchedChunk:
-    """Return a chunk that a standing fetch has received and counted."""
-    chunk = FetchedChunk(state, base, reader)
-    chunk.counted_bytes = size
-    return chunk
-
-
 class FetchBuffer:
     """The queue between the two threads.
 
@@ -158,7 +138,7 @@ class FetchBuffer:
     def __init__(self, limit_bytes: int = 1 << 26) -> None:
         #: The native queue also receives the chunks of standing fetches.
         self.queue: ChunkQueue = (
-            PythonChunkQueue() if native is None else native.ChunkQueue(_chunk_of)
+            PythonChunkQueue() if native is None else native.ChunkQueue(FetchedChunk)
         )
         self.limit_bytes = limit_bytes
         # Writer: the network thread.
@@ -219,19 +199,13 @@ class FetchBuffer:
         """Application thread: remove the oldest chunk; it is counted until it is released."""
         return self.queue.take()
 
-    def counts_with(self, chunk: FetchedChunk) -> Counts:
-        """Application thread: return the counters for the current size of `chunk`."""
-        return self._counts(chunk, chunk.size_bytes, errors=0)
-
-    def counts_without(self, chunk: FetchedChunk) -> Counts:
-        """Application thread: return the counters after `chunk` is dropped."""
-        return self._counts(chunk, 0, errors=int(chunk.error is not None))
-
-    def _counts(self, chunk: FetchedChunk, size: int, errors: int) -> Counts:
+    def counts(self, chunk: FetchedChunk, size: int) -> Counts:
+        """Application thread: return the counters for a new size of a chunk; 0 drops it."""
         partition, freed = chunk.partition, chunk.counted_bytes - size
-        return Counts(
-            self.released_bytes + freed,
+        errors = 1 if chunk.error is not None and not size else 0
+        return (
             partition.released_bytes + freed,
+            self.queue.released_bytes + freed,
             partition.errors_taken + errors,
             size,
         )
@@ -239,7 +213,10 @@ class FetchBuffer:
     def count(self, chunk: FetchedChunk, counts: Counts) -> None:
         """Application thread: set the counters; repeat with the same `counts` if interrupted."""
         partition = chunk.partition
-        self.queue.released_bytes = counts.released_bytes
-        partition.released_bytes = counts.partition_released_bytes
-        partition.errors_taken = counts.errors_taken
-        chunk.counted_bytes = counts.counted_bytes
+        # Invariant: the partition first; a standing fetch that waits for room checks both.
+        (
+            partition.released_bytes,
+            self.queue.released_bytes,
+            partition.errors_taken,
+            chunk.counted_bytes,
+        ) = counts

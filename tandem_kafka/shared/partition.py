@@ -26,7 +26,7 @@ from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Topic
 
 
 class PythonFetchProgress:
-    """Implements the native `FetchProgress` in Python. Writer: the network thread.
+    """Implements the native `FetchProgress` in Python. Writer, unless noted: the network thread.
 
     Attributes:
         high_watermark: Of the last response.
@@ -34,6 +34,7 @@ class PythonFetchProgress:
         log_start_offset: Of the last response.
         read_ahead: The offset of the next fetch.
         buffered_bytes: The bytes that were ever fetched.
+        released_bytes: The bytes that were ever released. Writer: the application thread.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class PythonFetchProgress:
         "last_stable_offset",
         "log_start_offset",
         "read_ahead",
+        "released_bytes",
     )
 
     def __init__(self, *_arguments: Any) -> None:
@@ -50,6 +52,7 @@ class PythonFetchProgress:
         self.log_start_offset = UNKNOWN_OFFSET
         self.read_ahead = UNKNOWN_OFFSET
         self.buffered_bytes = 0
+        self.released_bytes = 0
 
 
 if TYPE_CHECKING or native is None:  # noqa: SIM108 - a type checker sees a class
@@ -71,7 +74,8 @@ class FetchState(enum.Enum):
 TRANSITIONS: Final = dict.fromkeys(FetchState, frozenset(FetchState) - {FetchState.INITIALIZING})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen, because it is created for each poll().
+@dataclass(slots=True, eq=False)
 class Position:
     """The next offset to return, and the leader epoch of the record before it.
 
@@ -159,9 +163,9 @@ class AssignedPartition(FetchProgress):
         "leader_id",
         "out_of_range_at",
         "preferred_replica",
-        "released_bytes",
         "reset_timestamp",
         "retry_at_ms",
+        "returnable",
         "slot",
         "state",
         "topic_id",
@@ -176,6 +180,8 @@ class AssignedPartition(FetchProgress):
         # Writer: the network thread.
         self.state = FetchState.INITIALIZING
         self.base: Position | None = None
+        #: Whether buffered records may be returned now.
+        self.returnable = True
         #: The topic of the base. Invariant: if it is recreated, the base is dropped first and this
         #: changes last. A reader that reads this before the position cannot mix the two topics.
         self.topic_id = NO_TOPIC_ID
@@ -202,7 +208,6 @@ class AssignedPartition(FetchProgress):
         self._stop_at: int | None = None
         # Writer: the application thread.
         self.consumed: ConsumedFrom | None = None
-        self.released_bytes = 0
         self.errors_taken = 0
 
     def __repr__(self) -> str:
@@ -226,11 +231,6 @@ class AssignedPartition(FetchProgress):
         return self.state is FetchState.FETCHING
 
     @property
-    def returnable(self) -> bool:
-        """True if buffered records may be returned now."""
-        return not (self._unconfirmed or self._withheld)
-
-    @property
     def _withheld(self) -> bool:
         return self.on_hold or self._pending_revocation or self._awaiting_callback or self._dropped
 
@@ -247,13 +247,13 @@ class AssignedPartition(FetchProgress):
     @paused.setter
     def paused(self, paused: bool) -> None:
         self._paused = paused
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def paused_by_workers(self) -> bool:
         """Whether workers have paused it.
 
-        Invariant: a flag of its own. With one for both, workers would resume what the application
+        Invariant: a separate flag. With one for both, workers would resume what the application
         has paused in the meantime, and the application would end the limit of the workers.
         """
         return self._paused_by_workers
@@ -261,7 +261,7 @@ class AssignedPartition(FetchProgress):
     @paused_by_workers.setter
     def paused_by_workers(self, paused: bool) -> None:
         self._paused_by_workers = paused
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def pending_revocation(self) -> bool:
@@ -271,7 +271,7 @@ class AssignedPartition(FetchProgress):
     @pending_revocation.setter
     def pending_revocation(self, pending: bool) -> None:
         self._pending_revocation = pending
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def stop_at(self) -> int | None:
@@ -291,7 +291,7 @@ class AssignedPartition(FetchProgress):
     @awaiting_callback.setter
     def awaiting_callback(self, awaiting: bool) -> None:
         self._awaiting_callback = awaiting
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def dropped(self) -> bool:
@@ -301,7 +301,7 @@ class AssignedPartition(FetchProgress):
     @dropped.setter
     def dropped(self, dropped: bool) -> None:
         self._dropped = dropped
-        self._changes.note(self)
+        self._note_flag()
 
     @property
     def unconfirmed(self) -> bool:
@@ -311,6 +311,10 @@ class AssignedPartition(FetchProgress):
     @unconfirmed.setter
     def unconfirmed(self, unconfirmed: bool) -> None:
         self._unconfirmed = unconfirmed
+        self._note_flag()
+
+    def _note_flag(self) -> None:
+        self.returnable = not (self._unconfirmed or self._withheld)
         self._changes.note(self)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether the application polls, and whether the network thread waits for a poll."""
+"""Whether the application polls, and what poll() must look at besides records."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ class Polls:
         handler_ms: How long it was outside of poll() before that. Writer: the application thread.
         event_needed: Some work waits for the application to poll, so the next poll() must send an
             event. Writer: the network thread.
+        attention: Another object whenever there is something to look at besides records: a
+            visitor, `wakeup()`, a completed commit, a background event, a reporter that is due, the
+            end of the network thread. While it is the object that the last complete look began
+            with, poll() asks none of these questions. Writer: any thread or signal handler.
     """
 
-    __slots__ = ("event_needed", "handler_ms", "polled_ms")
+    __slots__ = ("attention", "event_needed", "handler_ms", "polled_ms")
 
     def __init__(self) -> None:
         self.polled_ms = 0
         self.handler_ms = 0
         self.event_needed = True
+        self.attention = object()
+
+    def request_attention(self) -> None:
+        """Let the next or the waiting poll() look at everything.
+
+        Invariant: called after the reason can be seen, and before the reader is woken. A reader
+        takes the object first, looks then, and stores the object last. It thus sees the reason, or
+        finds another object; an interrupted look is repeated.
+        """
+        self.attention = object()

@@ -58,7 +58,7 @@ class TopicTroubles:
 
     # --- the network thread --------------------------------------------------------------------
 
-    def described(
+    def note_undescribed(
         self,
         denied: Iterable[str],
         invalid: Iterable[str],
@@ -89,7 +89,7 @@ class TopicTroubles:
             **{name: _denied(name, "Describe", self._described) for name in denied},
         }
 
-    def fetched(self, topic: str, *, denied: bool) -> None:
+    def note_fetch(self, topic: str, *, denied: bool) -> None:
         """Note whether fetches of a topic are rejected because this client may not read it."""
         if denied:
             trouble = _denied(topic, "Read", self._unreadable)

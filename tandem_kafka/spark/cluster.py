@@ -21,7 +21,15 @@ from tandem_kafka.errors import (
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options, servers_of, what_to_check
 from tandem_kafka.spark.failures import MistakeError
-from tandem_kafka.spark.offsets import EARLIEST, At, Edge, Limit, Offsets, Since, StreamOffset
+from tandem_kafka.spark.offsets import (
+    EARLIEST,
+    At,
+    Edge,
+    Limit,
+    PartitionOffsets,
+    Since,
+    StreamOffset,
+)
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, names_of
 
@@ -149,16 +157,18 @@ class Cluster:
 
     # --- offsets -------------------------------------------------------------------------------
 
-    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def earliest(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Return the first offset of each partition."""
-        found: Offsets = self._retried(lambda: self._connected().beginning_offsets(partitions))
+        found: PartitionOffsets = self._retried(
+            lambda: self._connected().beginning_offsets(partitions)
+        )
         return found
 
     def latest(
         self,
         partitions: Collection[TopicPartition],
         known: Mapping[TopicPartition, int] | None = None,
-    ) -> Offsets:
+    ) -> PartitionOffsets:
         """Return the end offset of each partition.
 
         If an offset is below one in `known`, the query is repeated: the broker may be behind.
@@ -173,7 +183,7 @@ class Cluster:
 
     def resolve(
         self, limit: Limit, partitions: Collection[TopicPartition], *, starting: bool
-    ) -> Offsets:
+    ) -> PartitionOffsets:
         """Convert a limit to offsets.
 
         Raises:
@@ -191,16 +201,16 @@ class Cluster:
             return found
         return self._at_times(limit, partitions, starting=starting)
 
-    def _at_edge(self, edge: Edge, partitions: Collection[TopicPartition]) -> Offsets:
+    def _at_edge(self, edge: Edge, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return self.earliest(partitions) if edge == EARLIEST else self.latest(partitions)
 
-    def first_since(self, limit: Since, partitions: Collection[TopicPartition]) -> Offsets:
+    def first_since(self, limit: Since, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Return the first offset at or after a time, or the end offset if there is none."""
         found = self._matching(limit, partitions)
         without = [tp for tp in partitions if tp not in found]
         return found | (self.latest(without) if without else {})
 
-    def _matching(self, limit: Since, partitions: Collection[TopicPartition]) -> Offsets:
+    def _matching(self, limit: Since, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         times = limit.timestamp_ms
         if isinstance(times, int):
             times = dict.fromkeys(partitions, times)
@@ -210,7 +220,7 @@ class Cluster:
 
     def _at_times(
         self, limit: Since, partitions: Collection[TopicPartition], *, starting: bool
-    ) -> Offsets:
+    ) -> PartitionOffsets:
         found = self._matching(limit, partitions)
         without = [tp for tp in partitions if tp not in found]
         if without and starting and self._options.error_without_match:
@@ -222,7 +232,7 @@ class Cluster:
 
     # --- the group -----------------------------------------------------------------------------
 
-    def commit(self, group: str, offsets: Offsets) -> None:
+    def commit(self, group: str, offsets: PartitionOffsets) -> None:
         """Commit offsets to a group without members; a failure is only logged."""
         options = _client_options(self._options) | {"group_id": group, "enable_auto_commit": False}
         try:

@@ -35,7 +35,7 @@ class _Parked:
 
 @dataclass(slots=True)
 class ConsumerCache:
-    """Lends consumers; a thread closes idle ones, and ends when none is parked."""
+    """Lends consumers. A thread closes idle ones, and ends when none is left."""
 
     idle_ms: int = IDLE_MS
     _pid: int = 0

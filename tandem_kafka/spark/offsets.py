@@ -22,11 +22,11 @@ from tandem_kafka.types import TopicPartition
 
 R = TypeVar("R")
 
-Offsets = dict[TopicPartition, int]
+PartitionOffsets = dict[TopicPartition, int]
 #: The JSON in Spark's log.
 LoggedOffset = dict[str, dict[str, int]]
 
-#: The version of what is said beside the offsets; without ids of topics, it was 1.
+#: The version of what is stored with the offsets; without ids of topics, it was 1.
 _VERSION: Final = 2
 _VERSION_KEY: Final = "version {} of tandem_kafka"
 _ID_KEY: Final = "id of {} is {}"
@@ -78,9 +78,9 @@ class StreamOffset:
         beginning: Where the batch began, in the end of a query's first batch; None in all others.
     """
 
-    ends: Offsets = field(default_factory=dict)
+    ends: PartitionOffsets = field(default_factory=dict)
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
-    beginning: Offsets | None = None
+    beginning: PartitionOffsets | None = None
 
     def recreated(self, now: Mapping[str, UUID]) -> dict[str, UUID]:
         """Return the topics that have a different id in `now`, with the ids that they had."""
@@ -90,8 +90,8 @@ class StreamOffset:
             if now.get(topic, known) != known
         }
 
-    def without_recreated(self, now: Mapping[str, UUID]) -> Offsets:
-        """Return the ends in the topics that were not recreated since."""
+    def without_recreated(self, now: Mapping[str, UUID]) -> PartitionOffsets:
+        """Return the ends of the topics that were not created again in the meantime."""
         again = self.recreated(now)
         return {tp: at for tp, at in self.ends.items() if tp.topic not in again}
 
@@ -120,9 +120,9 @@ class StreamOffset:
         Raises:
             InvalidArgumentError: It has a different form, for example that of a future version.
         """
-        ends: Offsets = {}
+        ends: PartitionOffsets = {}
         topic_ids: dict[str, UUID] = {}
-        beginning: Offsets | None = None
+        beginning: PartitionOffsets | None = None
         for tp, at in _nested(value).items():
             if tp.topic.startswith(_BEGIN_1):
                 beginning = beginning or {}
@@ -175,7 +175,7 @@ def _check_version(given: object) -> None:
         )
 
 
-def _nested(value: Any) -> Offsets:
+def _nested(value: Any) -> PartitionOffsets:
     """Parse offsets by topic and partition.
 
     Raises:
@@ -245,7 +245,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def _parsed(name: str, text: str, what: str) -> Offsets:
+def _parsed(name: str, text: str, what: str) -> PartitionOffsets:
     form = f'{what}, as JSON like {{"orders": {{"0": 23}}}}'
     value = _json(name, text, form)
     try:
@@ -278,7 +278,7 @@ def _named(tp: TopicPartition) -> str:
 
 def rate_limited(
     limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
-) -> Offsets:
+) -> PartitionOffsets:
     """Return end offsets for about `limit` records, in proportion to each partition's backlog.
 
     Rounding follows Spark's connector: a share below one record is rounded up, others down.
@@ -287,7 +287,7 @@ def rate_limited(
     total = sum(sizes.values())
     if total <= limit:
         return dict(end)
-    found: Offsets = {}
+    found: PartitionOffsets = {}
     for tp, last in end.items():
         if tp not in sizes:
             found[tp] = last

@@ -1,6 +1,6 @@
 """The lag of streams, for logs and metrics.
 
-In Spark 4.3, a Python source cannot report metrics of its own. This module computes the JVM
+In Spark 4.3, a Python source cannot report metrics. This module computes the JVM
 connector's `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` on the
 driver, from the offsets in a query's progress. Spark 4.2 and newer provide them.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.offsets import Offsets, StreamOffset
+from tandem_kafka.spark.offsets import PartitionOffsets, StreamOffset
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["LagListener", "StreamLag", "opentelemetry_lag", "prometheus_lag"]
@@ -103,7 +103,7 @@ class StreamLag:
         )
 
 
-def _begun(start: StreamOffset, end: StreamOffset) -> Offsets:
+def _begun(start: StreamOffset, end: StreamOffset) -> PartitionOffsets:
     """Return where a micro-batch began; new partitions, also of recreated topics, begin at 0."""
     if end.beginning is not None:
         return end.beginning

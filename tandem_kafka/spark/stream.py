@@ -2,7 +2,7 @@
 
 A micro-batch has one range per partition, taken from Spark's offset log, so a repeated batch has
 the same records. The log has only the end of a batch. If a query restarts before its first batch is
-finished, Spark asks again where to start, and "latest" has moved by then. The end of the first
+finished, Spark asks again where to start, but "latest" has moved. The end of the first
 batch therefore also records where it began. Each end has the ids of the topics: the offsets of a
 topic mean nothing in one that was created with its name.
 
@@ -29,7 +29,13 @@ from tandem_kafka.spark.cluster import (
 )
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.offsets import At, LoggedOffset, Offsets, StreamOffset, rate_limited
+from tandem_kafka.spark.offsets import (
+    At,
+    LoggedOffset,
+    PartitionOffsets,
+    StreamOffset,
+    rate_limited,
+)
 from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.spark.ranges import OffsetRange, split
 from tandem_kafka.spark.reading import Reading
@@ -187,7 +193,9 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         known = begin.without_recreated(ids)
         return StreamOffset(self._cluster.latest(existing, known=known), ids)
 
-    def _limited(self, begin: Offsets, ends: Offsets, limit: Any) -> Offsets:
+    def _limited(
+        self, begin: PartitionOffsets, ends: PartitionOffsets, limit: Any
+    ) -> PartitionOffsets:
         most = limit.max_rows if ReadMaxRows and isinstance(limit, ReadMaxRows) else _NO_LIMIT
         start = begin | self._earliest(ends.keys() - begin.keys())
         total = sum(max(0, at - start.get(tp, at)) for tp, at in ends.items())
@@ -257,7 +265,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._lost(f"{'; '.join(sorted(each))}; it would be read from its beginning")
         return set(again)
 
-    def _first_of_new(self, new: AbstractSet[TopicPartition]) -> Offsets:
+    def _first_of_new(self, new: AbstractSet[TopicPartition]) -> PartitionOffsets:
         """Return the start of partitions that were created while the query ran."""
         earliest = self._earliest(new)
         if gone := new - earliest.keys():
@@ -267,7 +275,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 self._lost(f"{names_of([tp])} is new but begins at offset {at}")
         return earliest
 
-    def _earliest(self, new: AbstractSet[TopicPartition]) -> Offsets:
+    def _earliest(self, new: AbstractSet[TopicPartition]) -> PartitionOffsets:
         """Return the start of those partitions that still exist: of others, no broker has one."""
         if not new:
             return {}

@@ -87,7 +87,6 @@ class LoopbackCluster:
         self._plan = faults if faults is not None else FaultPlan()
         self._on_fault = on_fault
         self._clock = SimClock()
-        self._clock.shift_wall(MonotonicClock().wall_ms() - self._clock.wall_ms())
         self.network = SimNetwork(
             self._clock,
             Random(f"{seed}/network"),
@@ -169,6 +168,8 @@ class LoopbackCluster:
         loop = asyncio.get_running_loop()
         now_ms = self._began_ms + int(loop.time() * 1000)
         self._clock.advance_to(max(now_ms, self._clock.now_ms()))
+        # Invariant: a record is stamped no earlier than the client's clock when it was sent.
+        self._clock.shift_wall(MonotonicClock().wall_ms() - self._clock.wall_ms())
         while self.network.next_ms <= self._clock.now_ms():
             try:
                 self.network.deliver()

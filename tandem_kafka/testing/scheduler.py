@@ -35,7 +35,7 @@ class ParkableLoop(Protocol):
         ...
 
     def complete(self, transport_events: list[TransportEvent]) -> None:
-        """Do everything after the sleep."""
+        """Handle the events of the sleep, and do all work that follows from them."""
         ...
 
     def finish(self, failure: BaseException | None = None) -> None:

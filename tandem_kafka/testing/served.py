@@ -122,7 +122,7 @@ class ServedKafka:
         """Create a topic; returns its name.
 
         Raises:
-            TopicAlreadyExistsError: There is a topic with that name, which keeps its records.
+            TopicAlreadyExistsError: A topic has that name already. It keeps its records.
             InvalidPartitionsError: The number of partitions is less than 1.
         """
         if self._simulated is not None:

@@ -64,7 +64,7 @@ class Simulation:
         self._scheduler = Scheduler(self.clock, self.network, self._random_for("turns"), seed)
 
     def _random_for(self, subject: str) -> Random:
-        """Return a source of randomness of its own, so that one subject does not affect others."""
+        """Return a separate source of randomness, so that one subject does not affect others."""
         return Random(f"{self.seed}/{subject}")
 
     def consumer(self, *topics: str, **options: Any) -> KafkaConsumer:

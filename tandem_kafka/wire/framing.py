@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
+
+from tandem_kafka.wire.messages import MetadataRequest
 
 #: The size of the rest, API key, version and correlation id; the client id follows.
 _HEADER: Final = struct.Struct(">ihhi")

@@ -1,51 +1,71 @@
 """All messages that this client uses: those of kafka-python, and additional ones.
 
 The additional messages are defined by the JSON schema files in this folder, with kafka-python's
-message class.
+message class. kafka-python reads a schema when it defines a message, so messages are imported on
+first use.
 
-Invariant: the response classes have module-level names, although nothing uses some of them.
-kafka-python finds them through a registry of weak references.
+Invariant: a request and its response are in one module, which has both. kafka-python finds
+responses through a registry of weak references.
 """
 
 from __future__ import annotations
 
-from tandem_kafka.runtime.kafka_python import schemas_may_be_read
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kafka.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+if TYPE_CHECKING:
+    from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
+    from kafka.protocol.consumer.group import (
+        HeartbeatRequest,
+        HeartbeatResponse,
+        JoinGroupRequest,
+        JoinGroupResponse,
+        LeaveGroupRequest,
+        LeaveGroupResponse,
+        OffsetCommitRequest,
+        OffsetCommitResponse,
+        OffsetFetchRequest,
+        OffsetFetchResponse,
+        SyncGroupRequest,
+        SyncGroupResponse,
+    )
+    from kafka.protocol.consumer.offsets import (
+        ListOffsetsRequest,
+        ListOffsetsResponse,
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse,
+    )
+    from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from kafka.protocol.metadata.find_coordinator import (
+        FindCoordinatorRequest,
+        FindCoordinatorResponse,
+    )
+    from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
+    from kafka.protocol.sasl import (
+        SaslAuthenticateRequest,
+        SaslAuthenticateResponse,
+        SaslHandshakeRequest,
+        SaslHandshakeResponse,
+    )
+
+    from tandem_kafka.wire.assignment_messages import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+        ConsumerGroupInstallAssignmentRequest,
+        ConsumerGroupInstallAssignmentResponse,
+        ConsumerGroupPrepareAssignmentRequest,
+        ConsumerGroupPrepareAssignmentResponse,
+    )
+    from tandem_kafka.wire.heartbeat_messages import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+    )
+    from tandem_kafka.wire.telemetry_messages import (
+        GetTelemetrySubscriptionsRequest,
+        GetTelemetrySubscriptionsResponse,
+        PushTelemetryRequest,
+        PushTelemetryResponse,
+    )
 
 __all__ = [
     "ApiVersionsRequest",
@@ -90,58 +110,45 @@ __all__ = [
     "SyncGroupResponse",
 ]
 
-_SCHEMAS = "tandem_kafka.wire"
+_GROUP: Final = "kafka.protocol.consumer.group"
+_OFFSETS: Final = "kafka.protocol.consumer.offsets"
+_SASL: Final = "kafka.protocol.sasl"
+_ASSIGNMENT: Final = "tandem_kafka.wire.assignment_messages"
+_TELEMETRY: Final = "tandem_kafka.wire.telemetry_messages"
+
+#: The modules of the messages by API.
+_HOMES: Final = {
+    "ApiVersions": "kafka.protocol.metadata.api_versions",
+    "ConsumerGroupDescribe": _ASSIGNMENT,
+    "ConsumerGroupHeartbeat": "tandem_kafka.wire.heartbeat_messages",
+    "ConsumerGroupInstallAssignment": _ASSIGNMENT,
+    "ConsumerGroupPrepareAssignment": _ASSIGNMENT,
+    "Fetch": "kafka.protocol.consumer.fetch",
+    "FindCoordinator": "kafka.protocol.metadata.find_coordinator",
+    "GetTelemetrySubscriptions": _TELEMETRY,
+    "Heartbeat": _GROUP,
+    "JoinGroup": _GROUP,
+    "LeaveGroup": _GROUP,
+    "ListOffsets": _OFFSETS,
+    "Metadata": "kafka.protocol.metadata.metadata",
+    "OffsetCommit": _GROUP,
+    "OffsetFetch": _GROUP,
+    "OffsetForLeaderEpoch": _OFFSETS,
+    "PushTelemetry": _TELEMETRY,
+    "SaslAuthenticate": _SASL,
+    "SaslHandshake": _SASL,
+    "SyncGroup": _GROUP,
+}
 
 
-with schemas_may_be_read():
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES[name.removesuffix("Request").removesuffix("Response")]
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
 
-    class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-        """The heartbeat of a member of a KIP-848 group."""
 
-    class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-        """The coordinator's response to a heartbeat."""
-
-    class ConsumerGroupDescribeRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-        """A request for the state of KIP-848 groups."""
-
-    class ConsumerGroupDescribeResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-        """The state of KIP-848 groups."""
-
-    class ConsumerGroupPrepareAssignmentRequest(  # type: ignore[call-arg]
-        ApiMessage, load_json=_SCHEMAS
-    ):
-        """A request for the data from which a member computes the assignment of its group.
-
-        No released broker supports it.
-        """
-
-    class ConsumerGroupPrepareAssignmentResponse(  # type: ignore[call-arg]
-        ApiMessage, load_json=_SCHEMAS
-    ):
-        """The data from which a member computes the assignment."""
-
-    class ConsumerGroupInstallAssignmentRequest(  # type: ignore[call-arg]
-        ApiMessage, load_json=_SCHEMAS
-    ):
-        """The computed assignment. No released broker supports it."""
-
-    class ConsumerGroupInstallAssignmentResponse(  # type: ignore[call-arg]
-        ApiMessage, load_json=_SCHEMAS
-    ):
-        """Whether the coordinator has accepted the assignment."""
-
-    class GetTelemetrySubscriptionsRequest(  # type: ignore[call-arg]
-        ApiMessage, load_json=_SCHEMAS
-    ):
-        """A request for the metrics to push (KIP-714)."""
-
-    class GetTelemetrySubscriptionsResponse(  # type: ignore[call-arg]
-        ApiMessage, load_json=_SCHEMAS
-    ):
-        """The metrics that a broker subscribes to."""
-
-    class PushTelemetryRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-        """Metrics for a broker that subscribes to them."""
-
-    class PushTelemetryResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[call-arg]
-        """Whether the broker has accepted the metrics."""
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from kafka.errors import IncompatibleBrokerVersion
-from kafka.protocol.broker_version_data import (
-    BrokerVersionData,
-    infer_broker_version_from_api_versions,
-)
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 from tandem_kafka.errors import KafkaConfigurationError, KafkaError, UnsupportedVersionError
-from tandem_kafka.wire.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-)
+from tandem_kafka.wire import messages
 
 __all__ = [
     "BrokerVersionData",
@@ -26,9 +19,22 @@ __all__ = [
 ]
 
 _UNKNOWN_RELEASE: Final = (0,)
+_HEARTBEAT: Final = 68
 
 #: The first release with record batches (message format v2).
 _OLDEST: Final = (0, 11)
+
+
+class BrokerVersionData(NamedTuple):
+    """The API versions of a broker; kafka-python's class imports all messages of its admin client.
+
+    Attributes:
+        broker_version: The release.
+        api_versions: The lowest and the highest version by API key.
+    """
+
+    broker_version: tuple[int, ...]
+    api_versions: Mapping[int, tuple[int, int]]
 
 
 def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
@@ -37,15 +43,15 @@ def choose_version(message: Any, broker_versions: BrokerVersionData) -> int:
     The version is within the message's own `min_version` and `max_version`, which are arguments of
     its constructor.
     """
-    try:
-        version: int = broker_versions.api_version(message)
-    except IncompatibleBrokerVersion as error:
-        raise UnsupportedVersionError(_explain(message, broker_versions)) from error
+    offered = broker_versions.api_versions.get(message.API_KEY)
+    lowest, highest = _limits(message)
+    if offered is None or lowest > offered[1] or highest < offered[0]:
+        raise UnsupportedVersionError(_explain(message, offered))
     # Invariant: assignors are announced only if the broker has the requests to compute with them.
     # Any other ignores the field, which is a tagged one, and would never request a computation.
     if _has_assignors(message):
-        choose_version(ConsumerGroupPrepareAssignmentRequest(), broker_versions)
-    return version
+        choose_version(messages.ConsumerGroupPrepareAssignmentRequest(), broker_versions)
+    return min(highest, offered[1])
 
 
 def kind_of(message: Any) -> tuple[object, ...]:
@@ -56,16 +62,18 @@ def kind_of(message: Any) -> tuple[object, ...]:
 
 
 def _has_assignors(message: Any) -> bool:
-    is_heartbeat = isinstance(message, ConsumerGroupHeartbeatRequest)
-    return is_heartbeat and message.client_assignors is not None
+    return message.API_KEY == _HEARTBEAT and message.client_assignors is not None
 
 
-def _explain(message: Any, broker_versions: BrokerVersionData) -> str:
-    offered = broker_versions.api_versions.get(message.API_KEY)
+def _limits(message: Any) -> tuple[int, int]:
     # The limits of a single message have no public name in kafka-python.
     lowest = getattr(message, "_min_version", None) or message.min_version
     highest = getattr(message, "_max_version", None)
-    highest = message.max_version if highest is None else min(highest, message.max_version)
+    return lowest, message.max_version if highest is None else min(highest, message.max_version)
+
+
+def _explain(message: Any, offered: tuple[int, int] | None) -> str:
+    lowest, highest = _limits(message)
     broker = f"versions {offered[0]} to {offered[1]}" if offered else "no version of it"
     client = f"version {lowest}" if lowest == highest else f"version {lowest} to {highest}"
     return f"{message.name}: this client supports {client}, but the broker supports {broker}"
@@ -81,7 +89,8 @@ def versions_of_release(release: tuple[int, ...] | None) -> BrokerVersionData | 
     if release is None or release < _OLDEST:
         return None
     try:
-        return BrokerVersionData(release)
+        found = _data_of_releases().BrokerVersionData(release)
+        return BrokerVersionData(found.broker_version, found.api_versions)
     except KafkaError as error:
         raise KafkaConfigurationError(f"api_version: unknown Kafka release {release!r}") from error
 
@@ -114,6 +123,11 @@ def release_of(versions: BrokerVersionData) -> tuple[int, ...] | None:
     if versions.broker_version != _UNKNOWN_RELEASE:
         return tuple(versions.broker_version)
     try:
-        return tuple(infer_broker_version_from_api_versions(versions.api_versions))
+        infer = _data_of_releases().infer_broker_version_from_api_versions
+        return tuple(infer(versions.api_versions))
     except (KafkaError, LookupError):
         return None
+
+
+def _data_of_releases() -> Any:
+    return import_module("kafka.protocol.broker_version_data")

@@ -27,8 +27,8 @@ The format, version 1:
   ``i // 8``. A set bit means done. Offsets after the end of the map are not done.
 
 An unsigned varint has seven bits in a byte, least significant group first; all bytes except the
-last one have the highest bit set. An offset without a record for the consumer (compacted, or a
-control record) counts as done once a later offset was handed out.
+last one have the highest bit set. An offset without a record (compacted, or a control record)
+counts as done once the consumer has returned a record after it.
 
 The metadata is at most ``metadata_limit_bytes`` long. A broker counts characters, which are bytes
 here. Metadata in another format, or with a wrong checksum, is ignored with a warning.

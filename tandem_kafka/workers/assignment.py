@@ -52,7 +52,7 @@ class Task:
 class WorkedPartition:
     """The state of a partition, from its assignment to its revocation or loss.
 
-    A later assignment of the same partition has an object of its own. A task refers to the object
+    A later assignment of the same partition has another object. A task refers to the object
     of its assignment. The completion of an old task therefore changes nothing in the new one.
 
     Attributes:
@@ -60,7 +60,7 @@ class WorkedPartition:
         offsets: What was handed out and what is done.
         restored: Whether the committed metadata has been read. Until then nothing is handed out.
         fenced: Whether the assignment has ended. Completions then change nothing.
-        draining: Whether the assignment is about to end. Nothing is retried then.
+        draining: Whether the assignment is about to end. If so, nothing is retried.
         running: Number of tasks that are with a worker.
         retries: How often a record was queued again after a failure.
         backlog: Records from poll() that are not handed out yet.

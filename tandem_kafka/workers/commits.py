@@ -65,6 +65,9 @@ class WorkerCommits:
         try:
             await self._port.commit(offsets, timeout_ms)
         except KafkaError as error:
+            if not self.uncommitted(snapshots):
+                log.info("the last commit was not repeated before the end: %s", error)
+                return error
             log.warning(
                 "offsets were not committed before the partitions were released, so records "
                 "may be handled again: %s (%s)",
@@ -74,6 +77,11 @@ class WorkerCommits:
             return error
         self._note_success(snapshots)
         return None
+
+    def uncommitted(self, partitions: Iterable[WorkedPartition]) -> bool:
+        """Whether these partitions have changed since their last successful commit."""
+        with self._workload.lock:
+            return any(part.offsets.snapshot() is not None for part in partitions)
 
     def _take_snapshots(self, partitions: Iterable[TopicPartition], *, final: bool) -> _Snapshots:
         with self._workload.lock:

@@ -28,7 +28,8 @@ class DeadLetters:
 
     Args:
         producer: A ``confluent_kafka.Producer`` or a ``KafkaProducer`` of kafka-python. Use
-            ``acks=all``. Several threads use it at the same time.
+            ``acks=all``. Several threads use it at the same time. With a ``KafkaProducer``, a
+            record without key and value gets an empty value.
         topic: The topic of the dead letters.
         key_serializer: Converts keys to bytes. Needed if the consumer has a ``key_deserializer``
             whose result is not ``bytes``, unless the producer has a serializer for it.
@@ -83,6 +84,8 @@ class DeadLetters:
         if self._confluent:
             self._produce(key, value, headers)
         else:
+            if key is None and value is None:
+                value = b""  # kafka-python refuses to send neither
             future = self._producer.send(self._topic, key=key, value=value, headers=headers)
             future.get(timeout=self._timeout_ms / 1_000)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import signal
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
 from pickle import PicklingError, dumps
 from typing import Any, Generic, Literal
 
@@ -15,6 +14,7 @@ from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import run
+from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
 from tandem_kafka.workers.control import Control, Crew, Until
 from tandem_kafka.workers.executors import ExecutorCrew
@@ -54,7 +54,7 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
             executor stays open. Handler and records must be picklable if it needs that.
         batch: Maximum number of records of a call. They have the same partition and key, and are
             those that wait already. If the call fails, all of them are tried again together.
-        max_in_flight: Maximum number of records that are handed out and not done. Partitions are
+        max_in_flight: Maximum number of records that are queued or running. Partitions are
             paused when it is reached; polling continues.
         retry: Number of attempts and backoff; by default one attempt.
         exhausted: What follows the last attempt. ``"stop"``: ``run()`` drains, commits and raises
@@ -152,7 +152,7 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
             BaseException: A handler raised an exception that is not an ``Exception``, for example
                 SystemExit. It is raised here after the drain, and its record is not done.
         """
-        with self._running(), _handled(signals, self.stop):
+        with self._running(), handled_signals(signals, self.stop):
             control = self._new_control()
             self._begin(control)
             run(control.run(until, WorkersListener(control, self._settings.listener)))
@@ -190,16 +190,3 @@ def _check_picklable(settings: WorkerSettings) -> None:
                 "function of a module"
             )
             raise InvalidArgumentError(msg) from error
-
-
-@contextmanager
-def _handled(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on these signals."""
-    before: dict[signal.Signals, Any] = {}
-    try:
-        for each in signals:
-            before[each] = signal.signal(each, lambda _number, _frame: stop())
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

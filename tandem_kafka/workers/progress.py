@@ -18,16 +18,15 @@ class PartitionProgress:
     Attributes:
         base: The lowest offset that is not done, which is the offset to commit. None until the
             first record, if the group has no committed offset.
-        next_offset: The offset after the last record that was handed out; None like ``base``.
-        gaps: Number of ranges of records not done that have done records behind them. Each one
+        next_offset: The offset after the last record given to the workers; None like ``base``.
+        gaps: Number of ranges of records that are not done, with later records done. Each one
             takes a few bytes of the commit's metadata.
-        in_work: Number of records handed out and not done. They wait for a worker or a retry, or
-            are with a worker.
+        in_work: Number of records that wait for a worker or a retry, or are with a worker.
         running: Number of calls of the handler that have not returned.
         oldest_offset: Offset of the oldest of these records, None without one. It is ``base``.
-        oldest_age_ms: How long ago it was handed out, in milliseconds; 0 without one.
+        oldest_age_ms: How long ago the workers got it, in milliseconds; 0 without one.
         retries: How often a record was queued for another attempt in this assignment.
-        paused: Whether no more records are handed out, because ``max_in_flight`` or
+        paused: Whether the workers get no more records, because ``max_in_flight`` or
             ``metadata_limit_bytes`` is reached, or the committed metadata is not read yet.
     """
 

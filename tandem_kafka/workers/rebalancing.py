@@ -12,7 +12,7 @@ from tandem_kafka.workers.control import Control
 
 
 class WorkersListener:
-    """For a `KafkaConsumer`. The consumer awaits what coroutines of the user's listener return."""
+    """For a `KafkaConsumer`. The consumer awaits coroutines that the user's listener returns."""
 
     def __init__(self, control: Control, listener: Any) -> None:
         self._control = control

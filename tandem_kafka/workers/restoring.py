@@ -1,4 +1,4 @@
-"""Reads what earlier owners of a partition have committed, before its records are handed out."""
+"""Reads the commits of earlier owners of a partition before its records are handled."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Runs:
     def metrics(self) -> dict[str, dict[str, float]]:
         """Return the figures of ``progress()`` by group and name, as the consumer's ``metrics()``.
 
-        The group ``workers-metrics`` has the sums. Each partition has a group of its own, for
+        The group ``workers-metrics`` has the sums. Each partition has a separate group, for
         example ``workers-metrics.topic-orders.partition-0``. An unknown offset is -1. Ages are in
         milliseconds.
         """

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tandem_kafka.config.guests import check_listener
+from tandem_kafka.config.external import check_listener
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError, NoGroupError
 from tandem_kafka.types import SubscriptionPattern
 from tandem_kafka.workers.assignment import WorkedPartition

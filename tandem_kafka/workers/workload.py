@@ -155,7 +155,7 @@ class Workload:
         return restarted
 
     def hand_out_backlog(self) -> None:
-        """Hand out what was held back, as far as there is room now."""
+        """Hand out records of the backlog while there is room."""
         for part in tuple(self.parts.values()):
             if part.backlog and part.restored:
                 held, part.backlog = part.backlog, deque()
@@ -360,9 +360,13 @@ def _place(task: Task) -> str:
     return f"record {record.topic}-{record.partition} at offset {record.offset}{more}"
 
 
+def _times(task: Task) -> str:
+    return "once" if task.failures == 1 else f"{task.failures} times"
+
+
 def _failed(task: Task) -> RecordFailedError:
     msg = (
-        f"the handler failed {task.failures} times for {_place(task)}, see the cause; the record "
+        f"the handler failed {_times(task)} for {_place(task)}, see the cause; the record "
         "is not committed, and the next run handles it again"
     )
     return RecordFailedError(msg, task.record, task.failures)
@@ -370,7 +374,7 @@ def _failed(task: Task) -> RecordFailedError:
 
 def _refused(task: Task) -> RecordFailedError:
     msg = (
-        f"the handler failed {task.failures} times for {_place(task)}, and the function "
+        f"the handler failed {_times(task)} for {_place(task)}, and the function "
         f"`exhausted` {task.refusals} times, see the cause; the record is not committed, and the "
         "next run handles it again"
     )

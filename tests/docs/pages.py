@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import re
+import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,23 @@ class Block:
     kind: str
     reason: str | None
     file: str | None
+
+
+def undefined(code: str) -> set[str]:
+    """Returns the names that a program uses without importing, assigning or defining them."""
+    module = symtable.symtable(code, "block", "exec")
+    defined = {each.get_name() for each in module.get_symbols() if _is_defined(each)}
+    used = {each.get_name() for each in module.get_symbols() if each.is_referenced()}
+    inner = module.get_children()
+    while inner:
+        table = inner.pop()
+        used |= {each.get_name() for each in table.get_symbols() if each.is_global()}
+        inner += table.get_children()
+    return used - defined - {*dir(builtins), "__name__", "__file__"}
+
+
+def _is_defined(symbol: symtable.Symbol) -> bool:
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
 
 
 def blocks(page: str, *languages: str) -> list[Block]:

@@ -1,11 +1,13 @@
-"""The examples of the page about the command line: their output is that of the commands."""
+"""The pages with commands: examples with the output of the commands, and all options."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,18 +18,27 @@ from tandem_kafka.cli.program import COMMANDS
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.commands import Run, runner
+from tests.docs import command_line
 from tests.docs.pages import blocks
 
 PAGE = "docs/how-to/command-line.md"
+RUNBOOK = "docs/how-to/lag-grows.md"
+#: A page has more examples than this.
+LEAST = {PAGE: 10, RUNBOOK: 4}
 MINUTE_MS = 60_000
+#: The runbook: records of each partition, its committed offsets, and the record that is broken.
+RECORDS = 1_000
+COMMITTED = (1_000, 1_000, 385, 412)
+BROKEN = (3, 412)
 #: What differs from run to run.
 CHANGING = {
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z": "TIME",
     r"\b1[78]\d{11}\b": "MILLISECONDS",
     r"\d+(ms|s|m) ago": "AGE",
-    r"\d+ B\b": "SIZE",
+    r"[\d.]+ k?B\b": "SIZE",
     r"(epoch|Stable +1|127\.0\.0\.1) +\d+": r"\1 EPOCH",
     r"(?<![\w-])[\w-]{22}(?= *$)": "ID",
+    r"(billing-\d)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}": r"\1-ID",
     " +": " ",
 }
 
@@ -69,6 +80,53 @@ def shop(kafka: RealKafka) -> Iterator[RealKafka]:
         yield kafka
 
 
+@pytest.fixture(scope="module")
+def billing(kafka: RealKafka) -> Iterator[RealKafka]:
+    """Orders, and a group of two members, of which the second is behind."""
+    kafka.admin.create_topic("orders", 4)
+    first_ms = int(time.time() * 1000) - 9 * MINUTE_MS
+    records = [
+        Record(
+            b'{"order": %d, "amo' % number
+            if divmod(number, 4)[::-1] == BROKEN
+            else b'{"order": %d, "amount": 7}' % number,
+            b"customer-%d" % (number % 3),
+            number % 4,
+            first_ms + number * 100,
+            [],
+        )
+        for number in range(4 * RECORDS)
+    ]
+    kafka.admin.produce("orders", records)
+    with ExitStack() as members:
+        first, second = (
+            members.enter_context(
+                KafkaConsumer(
+                    "orders",
+                    bootstrap_servers=kafka.bootstrap(),
+                    group_id="billing",
+                    group_protocol="classic",
+                    client_id=name,
+                    enable_auto_commit=False,
+                )
+            )
+            for name in ("billing-1", "billing-2")
+        )
+        deadline = time.monotonic() + 60
+        while {len(each.assignment()) for each in (first, second)} != {2}:
+            assert time.monotonic() < deadline
+            first.poll(100)
+            second.poll(100)
+        for member in (first, second):
+            member.commit(
+                {
+                    tp: OffsetAndMetadata(COMMITTED[tp.partition], "", -1)
+                    for tp in member.assignment()
+                }
+            )
+        yield kafka
+
+
 def unchanging(text: str) -> list[str]:
     for pattern, word in CHANGING.items():
         text = re.sub(pattern, word, text, flags=re.MULTILINE)
@@ -76,33 +134,44 @@ def unchanging(text: str) -> list[str]:
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize(("page", "world"), [(PAGE, "shop"), (RUNBOOK, "billing")])
 def test_the_examples_print_what_the_page_shows(
-    shop: RealKafka,
+    page: str,
+    world: str,
+    request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    kafka: RealKafka = request.getfixturevalue(world)
     monkeypatch.chdir(tmp_path)
-    variables = {"TANDEM_KAFKA_BROKERS": shop.bootstrap(), "HOME": "/nowhere"}
+    variables = {"TANDEM_KAFKA_BROKERS": kafka.bootstrap(), "HOME": "/nowhere"}
     examples = 0
     with runner(Environment(variables=variables), capsys) as run:
-        for block in blocks(PAGE, "console"):
+        for block in blocks(page, "console"):
             for example in block.code.removeprefix("$ ").split("\n$ "):
                 _check(run, f"{block.page}:{block.line}", example)
                 examples += 1
-    assert examples > 10
+    assert examples > LEAST[page]
 
 
 def _check(run: Run, place: str, example: str) -> None:
     line, _, shown = example.partition("\n")
-    name, *arguments = shlex.split(line)
+    command, _, lines = line.partition(" | head -n ")
+    name, *arguments = shlex.split(command)
     assert name == "tandem-kafka"
     ran = run(*arguments)
-    printed = ran.err + ran.out
-    assert unchanging(printed) == unchanging(shown), f"{place}: {line}\n{printed}"
+    printed = unchanging(ran.err + ran.out)[: int(lines or sys.maxsize)]
+    assert printed == unchanging(shown), f"{place}: {line}\n{ran.err + ran.out}"
 
 
 @pytest.mark.sources
 def test_every_command_is_on_the_page() -> None:
     text = "\n".join(block.code for block in blocks(PAGE, "console", "sh"))
     assert [name for name in COMMANDS if f"tandem-kafka {name}" not in text] == []
+
+
+@pytest.mark.sources
+def test_the_options_are_those_of_the_commands() -> None:
+    written = command_line.PAGE.read_text(encoding="utf-8")
+    assert written == command_line.page(), "run: python -m tests.docs.command_line"

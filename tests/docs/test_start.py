@@ -97,6 +97,7 @@ class Shell:
         if process.poll() is None:
             _interrupt(process)
             assert output.read_text().count("\n") >= _LINES, block
+            assert "Traceback" not in output.read_text(), f"{block.page}:{block.line}"
         else:
             assert process.returncode == 0, f"{block.page}:{block.line}\n{output.read_text()}"
 

@@ -9,17 +9,17 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsRes
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from tests.integration.connections import Connection
 
-__all__ = ["described", "described_as_classic"]
+__all__ = ["classic_description_of", "description_of"]
 
 
-def described(connection: Connection, group: str) -> Any:
+def description_of(connection: Connection, group: str) -> Any:
     """Return the description of a KIP-848 group."""
     request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
     (group,) = connection.exchange(request, ConsumerGroupDescribeResponse, 1).groups
     return group
 
 
-def described_as_classic(connection: Connection, group: str, version: int = 6) -> Any:
+def classic_description_of(connection: Connection, group: str, version: int = 6) -> Any:
     """Return the description of a classic group."""
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False)
     (group,) = connection.exchange(request, DescribeGroupsResponse, version).groups

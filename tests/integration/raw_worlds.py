@@ -18,7 +18,7 @@ from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.settings import OFFSETS_PARTITIONS
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
-from tests.integration.describing import described, described_as_classic
+from tests.integration.describing import classic_description_of, description_of
 from tests.integration.heartbeating import RawMember
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.offsets import RawOffsets
@@ -71,24 +71,24 @@ class RawWorld(ABC):
     def transaction(self) -> RawTransaction:
         """Return a transaction of a new producer that commits offsets of the topic."""
 
-    def described(self) -> tuple[str | None, str]:
+    def error_and_state(self) -> tuple[str | None, str]:
         """Describe the group as a KIP-848 group; returns the error and the state."""
-        group = described(self.connect(), self.group)
+        group = description_of(self.connect(), self.group)
         return name_of(group.error_code), group.group_state
 
     def classic_members(self) -> set[str]:
         """Return the member ids of a classic group, including members that wait."""
-        group = described_as_classic(self.connect(), self.group)
+        group = classic_description_of(self.connect(), self.group)
         return {each.member_id for each in group.members}
 
     def epochs(self) -> tuple[int, int]:
         """Return the epochs of the group and of its target."""
-        group = described(self.connect(), self.group)
+        group = description_of(self.connect(), self.group)
         return group.group_epoch, group.assignment_epoch
 
     def assigned_to(self, member: RawMember) -> int:
         """Return the number of partitions of a member in the description."""
-        members = described(self.connect(), self.group).members
+        members = description_of(self.connect(), self.group).members
         (group,) = (each for each in members if each.member_id == member.member_id)
         return sum(len(topic.partitions) for topic in group.assignment.topic_partitions)
 

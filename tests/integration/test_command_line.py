@@ -197,6 +197,46 @@ def test_the_lag_is_watched_on_a_terminal(commands: Commands, group: KafkaConsum
     assert max(len(line) for line in re.split(r"[\r\n]+", plain)) <= 80
 
 
+def test_rebalances_are_watched(
+    commands: Commands, orders: str, group: KafkaConsumer, consume: Consume
+) -> None:
+    """A member joins and leaves; its partition goes to it, and back."""
+    identity = group.group_metadata()
+    name, protocol = str(identity.group_id), str(identity.group_id).partition("-")[0]
+    watch = ("rebalances", "-g", name, "--interval", "100ms", "--json")
+    with commands.started(*watch) as lines:
+        begin, first = (json.loads(lines.readline()) for _ in range(2))
+        assert (begin["state"], begin["protocol"]) == ("Stable", protocol)
+        assert (first["member"], first["id"]) == ("reader", identity.member_id)
+        assert first["partitions"] == [[orders, 0], [orders, 1]]
+        second = consume(orders, group_id=name, group_protocol=protocol, client_id="second")
+        while len(group.assignment()) != 1 or len(second.assignment()) != 1:
+            group.poll(100)
+            second.poll(100)
+        rows = _until(lines, "rebalanced")
+        second.close()
+        while len(group.assignment()) != 2:
+            group.poll(100)
+        rows += _until(lines, "rebalanced")
+    kinds = [row["event"] for row in rows if row.get("member") == "second"]
+    assert kinds == ["joined", "gone"]
+    moves = [row for row in rows if row["event"] == "moved"]
+    assert [(row["from"], row["to"]) for row in moves] == [
+        ("reader", "second"),
+        ("second", "reader"),
+    ]
+    assert moves[0]["partitions"] == moves[1]["partitions"]
+    assert (rows[-1]["epoch"] is None) == (protocol == "classic")
+
+
+def _until(lines: IO[str], event: str) -> list[dict[str, Any]]:
+    """Return the JSON lines until an event."""
+    rows = [json.loads(lines.readline())]
+    while rows[-1]["event"] != event:
+        rows.append(json.loads(lines.readline()))
+    return rows
+
+
 def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) -> None:
     name = f"idle-{uuid.uuid4().hex[:8]}"
 

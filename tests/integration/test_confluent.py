@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -108,8 +109,10 @@ def test_signals_lose_nothing(make: Callable[..., Consumer], topic: str, produce
 
     previous = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    began = time.monotonic()
     try:
         while len(seen) < 5_000 or raised < 20:
+            assert time.monotonic() - began < 120, f"{len(seen)} records, {raised} signals"
             try:
                 message = consumer.poll(0.1) if len(seen) % 1_000 < 500 else None
                 messages = [message] if message is not None else consumer.consume(50, 0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.describing import described_as_classic
+from tests.integration.describing import classic_description_of
 from tests.integration.joining import name_of
 from tests.integration.pairs import Pair, form_group
 from tests.integration.raw_worlds import RawWorld
@@ -14,13 +14,13 @@ NOT_FOUND = "GroupIdNotFoundError"
 
 
 def state(raw: RawWorld, version: int = 6) -> tuple[str | None, str]:
-    group = described_as_classic(raw.connect(), raw.group, version)
+    group = classic_description_of(raw.connect(), raw.group, version)
     return name_of(group.error_code), group.group_state
 
 
 def members(raw: RawWorld) -> dict[str, tuple[str | None, bytes, bytes]]:
     """Return the instance id, metadata and assignment of each member."""
-    group = described_as_classic(raw.connect(), raw.group).members
+    group = classic_description_of(raw.connect(), raw.group).members
     return {
         each.member_id: (each.group_instance_id, each.member_metadata, each.member_assignment)
         for each in group
@@ -32,7 +32,7 @@ def test_a_classic_group_goes_through_its_states(raw: RawWorld) -> None:
     pair = Pair(raw)
     leader, follower, new_member = pair.leader, pair.follower, pair.new_members[0]
     assert state(raw) == (None, "Stable")
-    group = described_as_classic(raw.connect(), raw.group)
+    group = classic_description_of(raw.connect(), raw.group)
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
     assert members(raw) == {
         leader.member_id: (None, b"said", b"one"),
@@ -40,7 +40,7 @@ def test_a_classic_group_goes_through_its_states(raw: RawWorld) -> None:
     }
     pair.join_new(new_member)
     assert state(raw) == (None, "PreparingRebalance")
-    group = described_as_classic(raw.connect(), raw.group)
+    group = classic_description_of(raw.connect(), raw.group)
     assert (group.protocol_type, group.protocol_data) == ("consumer", "")
     assert members(raw) == {
         leader.member_id: (None, b"", b"one"),
@@ -72,7 +72,7 @@ def test_a_pending_member_is_not_described(raw: RawWorld) -> None:
 
 @pytest.mark.design("001", "Describe")
 @pytest.mark.parametrize(("version", "error"), [(6, NOT_FOUND), (5, None)])
-def test_a_kip_848_group_described_as_classic_is_dead(
+def test_a_kip_848_group_classic_description_of_is_dead(
     raw: RawWorld, version: int, error: str | None
 ) -> None:
     modern, classic = raw.modern(), raw.classic()
@@ -82,4 +82,4 @@ def test_a_kip_848_group_described_as_classic_is_dead(
     assert state(raw, version) == (error, "Dead")
     assert modern.beat(-1).error is None
     assert state(raw, version) == (None, "PreparingRebalance"), "the group has become classic"
-    assert raw.described()[0] == NOT_FOUND
+    assert raw.error_and_state()[0] == NOT_FOUND

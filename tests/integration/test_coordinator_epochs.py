@@ -61,7 +61,7 @@ def unknown_member_of(group: RawWorld) -> dict[str, Any]:
 def test_required_fields_of_a_heartbeat_are_checked(raw: RawWorld, fields: dict[str, Any]) -> None:
     response = raw.modern().send_heartbeat(**{**unknown_member_of(raw), **fields})
     assert (response.error, response.member_id) == ("InvalidRequestError", None)
-    assert raw.described()[0] == "GroupIdNotFoundError", "no member has joined"
+    assert raw.error_and_state()[0] == "GroupIdNotFoundError", "no member has joined"
 
 
 @pytest.mark.design("001", "INVALID_REQUEST")
@@ -219,7 +219,7 @@ def test_members_of_either_protocol_can_be_removed_by_leave_group(raw: RawWorld)
     two = raw.classic("two")
     assert classic.leave(two) == [None, None]
     assert classic.leave(two) == ["UnknownMemberIdError"] * 2
-    assert raw.described()[0] is None
+    assert raw.error_and_state()[0] is None
 
 
 @pytest.mark.design("001", "Leaving and being removed")
@@ -230,7 +230,7 @@ def test_removing_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) 
     generation = classic.join().generation_id
     remover.member_id = modern.member_id
     assert remover.leave() == [None]
-    assert raw.described()[0] == "GroupIdNotFoundError"
+    assert raw.error_and_state()[0] == "GroupIdNotFoundError"
     assert raw.classic_members() == {classic.member_id}
     assert classic.join().generation_id > generation
 
@@ -241,23 +241,23 @@ def test_removing_the_last_kip_848_member_leaves_a_classic_group(raw: RawWorld) 
 @pytest.mark.design("001", "Describe")
 def test_a_described_group_goes_through_its_states(raw: RawWorld) -> None:
     first, second = raw.modern(), raw.modern()
-    assert raw.described() == ("GroupIdNotFoundError", "")
+    assert raw.error_and_state() == ("GroupIdNotFoundError", "")
     begun = join_empty_group(first)
-    assert raw.described() == (None, "Stable")
+    assert raw.error_and_state() == (None, "Stable")
     assert second.join().count == 0
-    before, epochs = raw.described(), raw.epochs()
+    before, epochs = raw.error_and_state(), raw.epochs()
     if epochs[0] > epochs[1]:  # not if the machine stood still
         assert before == (None, "Assigning")
     response = first.beat_until(begun.epoch, lambda a: a.assigned is not None)
-    assert raw.described() == (None, "Reconciling")
+    assert raw.error_and_state() == (None, "Reconciling")
     assert raw.epochs() == (begun.epoch + 1, begun.epoch + 1)
     assert raw.assigned_to(first) == 4, "including partitions to revoke"
     moved = first.beat_until(begun.epoch, lambda a: a.epoch > begun.epoch, response.assigned)
     assert raw.assigned_to(first) == 2
-    assert raw.described() == (None, "Reconciling"), "the other member has no response yet"
+    assert raw.error_and_state() == (None, "Reconciling"), "the other member has no response yet"
     assert second.beat_until(begun.epoch, lambda a: a.count, {}).epoch == moved.epoch
-    assert raw.described() == (None, "Stable")
+    assert raw.error_and_state() == (None, "Stable")
     for each in (first, second):
         assert each.beat(-1).error is None
-    assert raw.described() == (None, "Empty")
+    assert raw.error_and_state() == (None, "Empty")
     assert raw.epochs()[0] > moved.epoch, "a member that leaves raises the epoch"

@@ -1,4 +1,4 @@
-"""The Grafana dashboard names only metrics and labels that the collector exports."""
+"""Dashboard, alert rules and runbook name only metrics and labels that the collector exports."""
 
 from __future__ import annotations
 
@@ -18,11 +18,18 @@ from prometheus_client import CollectorRegistry
 
 from tandem_kafka.prometheus import ConsumerCollector
 
-DASHBOARD = Path(__file__).parents[2] / "dashboards" / "tandem-kafka.json"
+ROOT = Path(__file__).parents[2]
+DASHBOARD = ROOT / "dashboards" / "tandem-kafka.json"
+#: One expression a line, whose labels are in braces, or after `by`.
+ALERTS = ROOT / "dashboards" / "alerts.yml"
+RUNBOOK = ROOT / "docs" / "how-to" / "lag-grows.md"
+_LABELS = re.compile(r"\bby \(([\w, ]+)\)|\$labels\.(\w+)|[{,] ?(\w+)=")
+#: Prometheus adds it.
+_INSTANCE = "instance"
 _METRIC = re.compile(r"kafka_consumer_\w+")
 
 
-def test_every_metric_of_the_dashboard_is_exported(
+def test_every_metric_that_is_named_is_exported(
     kafka: RealKafka, topic: str, consume: Consume
 ) -> None:
     kafka.admin.produce(topic, [b"x"] * 10)
@@ -42,7 +49,11 @@ def test_every_metric_of_the_dashboard_is_exported(
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     panels = [target for panel in dashboard["panels"] for target in panel["targets"]]
     assert len(panels) >= len(dashboard["panels"]) > 10
-    wanted = {name for target in panels for name in _METRIC.findall(target["expr"])}
+    rules = ALERTS.read_text(encoding="utf-8").split("- alert: ")[1:]
+    expressions = RUNBOOK.read_text(encoding="utf-8").splitlines()
+    assert len(rules) > 5
+    texts = [*(target["expr"] for target in panels), *rules, *expressions]
+    wanted = {name for text in texts for name in _METRIC.findall(text)}
     with suppress(AssertionError):  # maxima appear with their first measurement
         poll_until(consumer, lambda: wanted <= labels().keys())
     exported = labels()
@@ -53,3 +64,11 @@ def test_every_metric_of_the_dashboard_is_exported(
         used = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         for name in names:
             assert used <= exported[name], target
+    for text in [*rules, *expressions]:
+        used = {
+            label
+            for found in _LABELS.findall(text)
+            for label in re.findall(r"\w+", " ".join(found))
+        }
+        for name in _METRIC.findall(text):
+            assert used <= exported[name] | {_INSTANCE}, text

@@ -21,7 +21,7 @@ def sessions(consumer: KafkaConsumer) -> list[FetchSession]:
     return [slot.session for slot in fetch._placement.slots.values() if slot.partitions]
 
 
-def named(message: Any) -> list[int]:
+def partition_numbers(message: Any) -> list[int]:
     return sorted(each.partition for topic in message.topics for each in topic.partitions)
 
 
@@ -52,7 +52,7 @@ def test_a_session_request_has_only_changed_partitions(
     assert {message.session_id for message in full} == {0}
     assert len({message.session_id for message in later}) == 2
     assert all(message.session_id != 0 for message in later)
-    assert [named(message) for message in later[-4:]] == [[]] * 4
+    assert [partition_numbers(message) for message in later[-4:]] == [[]] * 4
 
     before = sent.fetch_offsets()
     kafka.admin.produce(topic, [Record(b"x", partition=2)])

@@ -12,7 +12,7 @@ import pytest
 
 from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.connections import RealConnection
-from tests.integration.describing import described
+from tests.integration.describing import description_of
 from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember
 from tests.integration.polling import Consume, poll_until
 from tests.integration.raw_worlds import RawWorld
@@ -266,6 +266,6 @@ def test_the_rack_reaches_the_coordinator(
     poll_until(first, first.assignment)
     poll_until(first, lambda: (second.poll(50), second.assignment())[1])
     coordinator = RealConnection(kafka.bootstrap())
-    members = described(coordinator, group).members
+    members = description_of(coordinator, group).members
     coordinator.close()
     assert sorted(member.rack_id for member in members) == ["rack-1", "rack-2"]

@@ -205,12 +205,12 @@ def test_partitions_that_a_classic_member_still_owns_move_with_each_protocol_cha
 @pytest.mark.design("001", "Describe")
 def test_only_a_kip_848_group_is_described_as_one(raw: RawWorld, member: Make) -> None:
     nothing = "GroupIdNotFoundError", ""
-    assert raw.described() == nothing
+    assert raw.error_and_state() == nothing
     modern = raw.modern()
     assert modern.join().error is None
-    assert raw.described()[0] is None
+    assert raw.error_and_state()[0] is None
     assert modern.beat(-1).error is None
-    assert raw.described() == (None, "Empty")
+    assert raw.error_and_state() == (None, "Empty")
     alone_again = member()
     assert alone_again.join().error_code == 0
-    assert raw.described() == nothing
+    assert raw.error_and_state() == nothing

@@ -15,6 +15,7 @@ import trustme
 from joserfc.jwk import RSAKey
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.confluent import Consumer
 from tandem_kafka.errors import (
     KafkaError,
     SaslAuthenticationFailedError,
@@ -117,6 +118,33 @@ def test_a_token_endpoint_that_hangs_is_named(
     url = server.url.partition("?")[0]
     with pytest.raises(SaslAuthenticationFailedError, match=f"{url}: timed out after 1400 ms"):
         consumer.poll(20_000)
+
+
+def test_the_facade_of_confluent_kafka_asks_a_token_endpoint(
+    guarded: RealKafka, name: str, server: TokenServer
+) -> None:
+    authority = str(guarded.certificates.authority)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": guarded.bootstrap("SASL_SSL"),
+            "group.id": name,
+            "auto.offset.reset": "earliest",
+            "security.protocol": "sasl_ssl",
+            "ssl.ca.location": authority,
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": server.url,
+            "sasl.oauthbearer.client.id": CLIENT,
+            "sasl.oauthbearer.client.secret": SECRET,
+            "https.ca.location": authority,
+        }
+    )
+    consumer.subscribe([name])
+    message = consumer.poll(30.0)
+    consumer.close()
+    assert message is not None
+    assert message.value() == b"1"
+    assert len(server.requests) == 1
 
 
 def by_assertion(server: TokenServer, folder: Path) -> Options:

@@ -41,7 +41,7 @@ def new_topic(cluster: RealKafka, partitions: int = 1, **config: str) -> str:
     return cluster.admin.create_topic(name, partitions, replicas=3, config=config)
 
 
-def described(cluster: RealKafka, topic: str) -> Any:
+def first_partition(cluster: RealKafka, topic: str) -> Any:
     """Return partition 0 as a broker knows it; a lagging broker may not know it yet."""
     found: list[Any] = []
 
@@ -55,12 +55,12 @@ def described(cluster: RealKafka, topic: str) -> Any:
 
 
 def leader_of(cluster: RealKafka, topic: str) -> int:
-    leader: int = described(cluster, topic).leader
+    leader: int = first_partition(cluster, topic).leader
     return leader
 
 
 def in_sync(cluster: RealKafka, topic: str) -> set[int]:
-    return set(described(cluster, topic).isrs)
+    return set(first_partition(cluster, topic).isrs)
 
 
 def elect_preferred(cluster: RealKafka, topic: str, preferred: int) -> None:

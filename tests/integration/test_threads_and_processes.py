@@ -308,6 +308,30 @@ def test_the_interpreter_ends_with_an_unclosed_consumer(
     assert done.stderr.count("Traceback") == (ending == "raise")
 
 
+def test_a_close_at_the_very_end_does_not_wait(kafka: RealKafka, topic: str) -> None:
+    """Objects of modules are destroyed when the network thread does not run any more."""
+    program = f"""
+import time
+from tandem_kafka import KafkaConsumer
+
+class Owner:
+    def __init__(self):
+        self.consumer = KafkaConsumer({topic!r}, bootstrap_servers={kafka.bootstrap()!r})
+        self.consumer.poll(100)
+    def __del__(self):
+        begin = time.monotonic()
+        self.consumer.close()
+        print("closed", time.monotonic() - begin < 1, flush=True)
+
+owner = Owner()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout == "closed True\n", ran.stderr
+    assert "close() comes after the end of the interpreter" in ran.stderr
+
+
 @pytest.mark.behaviour(117)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_no_thread_outlives_close(topic: str, consume: Consume, protocol: str) -> None:

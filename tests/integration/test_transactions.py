@@ -10,6 +10,7 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
+from tandem_kafka.runtime.native import native_available
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
@@ -266,3 +267,40 @@ def test_large_transactions_between_plain_records(
     )
     consumer.assign(partitions_of(topic, 1))
     assert values_of(read_all(consumer, len(expected))) == expected
+
+
+@pytest.mark.behaviour(161)
+@pytest.mark.skipif(not native_available, reason="the native transport repeats fetches")
+def test_repeated_fetches_return_committed_records_only(
+    kafka: RealKafka, consume: Consume, topic: str, writer: Writer, other: Writer
+) -> None:
+    """In a steady stream, between which the last stable offset stands still and jumps."""
+    tp = TopicPartition(topic, 0)
+    consumer = reader(consume, topic)
+    everything = reader(consume, topic, committed=False)
+    buffer = consumer._core.engine.buffer
+    expected, read = [], []
+    for turn in range(40):
+        value = b"%d" % turn
+        other.begin()
+        with writer.transaction(aborted=turn % 3 == 0):
+            writer.write(b"w" + value)
+        other.write(b"o" + value)
+        kafka.admin.produce(topic, [b"p" + value])
+        with writer.transaction(aborted=turn % 3 == 1):
+            writer.write(b"v" + value)
+        before = [b"w" + value] if turn % 3 else []
+        read += values_of(read_all(consumer, len(before)))
+        if turn % 2:
+            other.commit()
+        else:
+            other.abort()
+        behind = [b"o" + value] if turn % 2 else []
+        behind += [b"p" + value] + ([b"v" + value] if turn % 3 != 1 else [])
+        expected += before + behind
+        read += values_of(read_all(consumer, len(behind)))
+        assert read == expected
+    read_all(everything, 40 * 4)
+    poll_until(everything, lambda: everything.position(tp) == consumer.end_offsets([tp])[tp])
+    assert poll_until(consumer, lambda: consumer.position(tp) == everything.position(tp)) == []
+    assert buffer.repeated[0] > 40

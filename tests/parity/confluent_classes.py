@@ -7,7 +7,7 @@ from typing import Any
 import confluent_kafka
 import confluent_kafka.admin
 
-from tests.parity.confluent_world import World, shown
+from tests.parity.confluent_world import World, comparable
 
 __all__ = ["PROGRAMS"]
 
@@ -21,7 +21,7 @@ def metadata_of_commits(world: World) -> Any:
         offsets = [world.api.TopicPartition(world.topic, 0, 1, **given)]
         found += consumer.commit(offsets=offsets, asynchronous=False)
         found += consumer.committed([world.tp()], timeout=10)
-    return shown(found)
+    return comparable(found)
 
 
 def classes_of_confluent_kafka(world: World) -> Any:
@@ -39,7 +39,7 @@ def classes_of_confluent_kafka(world: World) -> Any:
     group = confluent_kafka.ConsumerGroupTopicPartitions(world.group)
     (future,) = admin.list_consumer_group_offsets([group]).values()
     consumer.assign(future.result(30).topic_partitions)
-    again = shown(world.read(consumer, 1))
+    again = comparable(world.read(consumer, 1))
     producer = confluent_kafka.Producer({"bootstrap.servers": world.kafka.bootstrap()})
     producer.produce(world.topic, message.value(), headers=message.headers(), partition=1)
     topics = consumer.list_topics(timeout=10)
@@ -66,7 +66,7 @@ def offsets_in_a_transaction(world: World) -> Any:
         consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), 30
     )
     producer.commit_transaction(30)
-    return shown(consumer.committed([world.tp()], timeout=10))
+    return comparable(consumer.committed([world.tp()], timeout=10))
 
 
 PROGRAMS = (

@@ -18,7 +18,7 @@ own tests (2.15.0), with `Consumer` and `DeserializingConsumer` replaced:
 |---|---|---|
 | `tests/test_Consumer.py` | 18 of 19 | `test_basic_api`: `seek()` right after `assign()` works |
 | `tests/integration/consumer`, classic groups | 10 of 10 | none |
-| the same, `group.protocol=consumer` | 9 of 9 | none |
+| `tests/integration/consumer`, `group.protocol=consumer` | 9 of 9 | none |
 
 The broker must create topics automatically. `test_consumer_upgrade_downgrade` compares two members
 in the middle of a rebalance; it failed once in five runs."""
@@ -86,7 +86,7 @@ DIFFERENCES = (
         "create a new consumer; use `oauth_cb` for tokens that change",
     ),
     (
-        "texts of errors",
+        "error texts",
         "librdkafka's",
         "may differ",
         "compare the codes, which are the same",
@@ -129,9 +129,15 @@ DIFFERENCES = (
     ),
     (
         "OAUTHBEARER with `sasl.oauthbearer.method=oidc`",
-        "fetches the token itself",
-        "rejected; pass an `oauth_cb`",
-        "this package has no HTTP client",
+        "accepts any URL of a token endpoint",
+        "the URL must begin with `https://`, except for this machine",
+        "the request contains a secret",
+    ),
+    (
+        "a client id or secret with characters such as `+`, `/` or `=`",
+        "is sent to the token endpoint as it is",
+        "is percent-encoded",
+        "RFC 6749 requires it; if your endpoint does not decode it, choose a secret without them",
     ),
     (
         "`seek()` to `OFFSET_INVALID`",
@@ -207,9 +213,9 @@ clients may be in the same group, and committed offsets stay.
 
 | of `confluent_kafka` | of `tandem_kafka.confluent` |
 |---|---|
-| `Consumer`, with all its methods | the same |
-| `DeserializingConsumer` with deserializers of `schema_registry` | the same: [Schema registry](../how-to/schema-registry.md) |
-| `position()` and `consumer_group_metadata()` for `Producer.send_offsets_to_transaction()` | the same |
+| `Consumer` | `Consumer`, with all its methods |
+| `DeserializingConsumer` with deserializers of `schema_registry` | `DeserializingConsumer`, with these deserializers: [Schema registry](../how-to/schema-registry.md) |
+| `position()` and `consumer_group_metadata()` for `Producer.send_offsets_to_transaction()` | both methods, for this purpose |
 | `TopicPartition`, `Message`, `KafkaError`, `KafkaException`, `OFFSET_BEGINNING` and the other constants | `confluent_kafka`'s own; they can be imported from here too |
 
 Where a method takes partitions, it takes any objects with a topic and a partition. An offset, metadata and

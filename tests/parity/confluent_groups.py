@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.parity.confluent_world import World, outcome, shown
+from tests.parity.confluent_world import World, comparable, outcome
 
 __all__ = ["PROGRAMS"]
 
@@ -16,14 +16,14 @@ def callbacks_of_rebalances(world: World) -> Any:
 
     def note(what: str) -> Any:
         def noted(its: Any, partitions: list[Any]) -> None:
-            calls.append((what, its is consumer, shown(partitions)))
+            calls.append((what, its is consumer, comparable(partitions)))
 
         return noted
 
     world.produce(b"a")
     consumer = world.consumer()
     consumer.subscribe([world.topic], on_assign=note("assign"), on_revoke=note("revoke"))
-    found = shown(world.read(consumer, 1))
+    found = comparable(world.read(consumer, 1))
     consumer.close()
     return found, calls
 
@@ -39,7 +39,7 @@ def offsets_chosen_in_on_assign(world: World) -> Any:
 
     consumer = world.consumer()
     consumer.subscribe([world.topic], on_assign=begin)
-    return shown(world.read(consumer, 3)), len(consumer.assignment())
+    return comparable(world.read(consumer, 3)), len(consumer.assignment())
 
 
 def offsets_chosen_incrementally(world: World) -> Any:
@@ -56,7 +56,7 @@ def offsets_chosen_incrementally(world: World) -> Any:
 
     consumer = world.consumer(partition_assignment_strategy="cooperative-sticky")
     consumer.subscribe([world.topic], on_assign=begin, on_revoke=end)
-    return shown(world.read(consumer, 2)), len(consumer.assignment())
+    return comparable(world.read(consumer, 2)), len(consumer.assignment())
 
 
 def a_second_member(world: World) -> Any:
@@ -93,7 +93,7 @@ def a_commit_in_on_revoke(world: World) -> Any:
     world.read(consumer, 3)
     consumer.close()
     other = world.consumer(world.topic)
-    return shown(world.read(other, 1))
+    return comparable(world.read(other, 1))
 
 
 def a_callback_that_raises(world: World) -> Any:
@@ -106,14 +106,14 @@ def a_callback_that_raises(world: World) -> Any:
     consumer.subscribe([world.topic], on_assign=fail)
     raised = outcome(lambda: world.next(consumer))
     world.produce(b"a")  # confluent_kafka loses a message that comes in the same call
-    return raised, shown(world.read(consumer, 1))
+    return raised, comparable(world.read(consumer, 1))
 
 
 def a_pattern(world: World) -> Any:
     """A topic whose name begins with ^ is a regular expression."""
     world.produce(b"a")
     consumer = world.consumer(f"^{world.topic[:-1]}.$", topic_metadata_refresh_interval_ms=500)
-    return shown(world.read(consumer, 1))
+    return comparable(world.read(consumer, 1))
 
 
 def unsubscribed(world: World) -> Any:
@@ -121,7 +121,7 @@ def unsubscribed(world: World) -> Any:
     calls: list[Any] = []
     world.produce(b"a", b"b")
     consumer = world.consumer()
-    consumer.subscribe([world.topic], on_revoke=lambda _, ps: calls.append(shown(ps)))
+    consumer.subscribe([world.topic], on_revoke=lambda _, ps: calls.append(comparable(ps)))
     world.read(consumer, 1)
     consumer.unsubscribe()
     quiet = consumer.poll(0.5)
@@ -133,7 +133,7 @@ def the_new_protocol(world: World) -> Any:
     """group.protocol=consumer."""
     world.produce(b"a", b"b")
     consumer = world.consumer(world.topic, group_protocol="consumer", session_timeout_ms=None)
-    found = shown(world.read(consumer, 2))
+    found = comparable(world.read(consumer, 2))
     consumer.close()
     rejected = outcome(lambda: world.consumer(group_protocol="consumer", session_timeout_ms=6000))
     return found, rejected
@@ -195,7 +195,7 @@ def deserializers_of_confluent(world: World) -> Any:
         kind=world.api.DeserializingConsumer,
         value_deserializer=StringDeserializer("utf_8"),
     )
-    return shown(world.next(consumer))
+    return comparable(world.next(consumer))
 
 
 def ends_with_deserializers(world: World) -> Any:
@@ -215,7 +215,7 @@ def late_polls(world: World) -> Any:
     time.sleep(7.5)
     event = world.next(consumer)
     world.produce(b"a")
-    return event.error().name(), shown(world.read(consumer, 1))
+    return event.error().name(), comparable(world.read(consumer, 1))
 
 
 def the_callback_of_a_late_poll(world: World) -> Any:
@@ -259,7 +259,7 @@ def a_short_poll_interval(world: World) -> Any:
         session_timeout_ms=None,
         max_poll_interval_ms=6500,
     )
-    return shown(world.read(consumer, 1))
+    return comparable(world.read(consumer, 1))
 
 
 def topic_configuration(world: World) -> Any:
@@ -268,7 +268,7 @@ def topic_configuration(world: World) -> Any:
     consumer = world.consumer(
         world.topic, auto_offset_reset=None, default_topic_config={"auto.offset.reset": "smallest"}
     )
-    return shown(world.read(consumer, 1))
+    return comparable(world.read(consumer, 1))
 
 
 PROGRAMS = (

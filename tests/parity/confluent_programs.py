@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from tests.parity.confluent_world import World, outcome, shown
+from tests.parity.confluent_world import World, comparable, outcome
 
 __all__ = ["PROGRAMS"]
 
@@ -16,7 +16,7 @@ def the_loop_of_its_readme(world: World) -> Any:
     world.produce(b"a", b"b", b"c")
     consumer = world.consumer(world.topic)
     found = world.read(consumer, 3)
-    return shown(found), [m.value().decode() for m in found]
+    return comparable(found), [m.value().decode() for m in found]
 
 
 def what_a_message_says(world: World) -> Any:
@@ -27,7 +27,7 @@ def what_a_message_says(world: World) -> Any:
     kind, at_ms = first.timestamp()
     first.set_value("other")
     return (
-        shown([first, second]),
+        comparable([first, second]),
         (kind, at_ms > 1_600_000_000_000, first.headers(), first.latency(), first.leader_epoch()),
         (len(first), len(second), bool(second), first.value(), second.value(), first.error()),
     )
@@ -41,7 +41,7 @@ def ends_of_partitions(world: World) -> Any:
     quiet = consumer.poll(1.0)
     world.produce(b"c")
     found += [world.next(consumer) for _ in range(2)]
-    return sorted(map(str, shown(found))), quiet, consumer.poll(0.5)
+    return sorted(map(str, comparable(found))), quiet, consumer.poll(0.5)
 
 
 def lists_of_messages(world: World) -> Any:
@@ -51,7 +51,7 @@ def lists_of_messages(world: World) -> Any:
     consumer.assign([world.tp(0, 0)])
     first = world.read(consumer, 1)
     return (
-        shown(first + consumer.consume(4, 10) + consumer.consume(5, 2)),
+        comparable(first + consumer.consume(4, 10) + consumer.consume(5, 2)),
         consumer.consume(0, 0.1),
         consumer.consume(3, 0.1),
         outcome(lambda: consumer.consume(-1)),
@@ -70,7 +70,7 @@ def commits_and_what_they_return(world: World) -> Any:
     of_message = consumer.commit(message=first, asynchronous=False)
     committed = consumer.committed([world.tp()], timeout=10)
     of_offsets = consumer.commit(offsets=[world.tp(0, 3)], asynchronous=False)
-    return shown(
+    return comparable(
         (
             nothing,
             everything,
@@ -94,7 +94,7 @@ def seeks_without_an_offset(world: World) -> Any:
     found = world.read(consumer, 2)
     consumer.seek(world.tp())
     found += world.read(consumer, 1)
-    return shown(found), outcome(lambda: consumer.seek(world.tp(0, world.api.OFFSET_STORED)))
+    return comparable(found), outcome(lambda: consumer.seek(world.tp(0, world.api.OFFSET_STORED)))
 
 
 def callbacks_of_commits(world: World) -> Any:
@@ -105,7 +105,7 @@ def callbacks_of_commits(world: World) -> Any:
         world.topic,
         enable_auto_commit=False,
         on_commit=lambda error, partitions: calls.append(
-            (shown(error), [each for each in shown(partitions) if each[2] >= 0])
+            (comparable(error), [each for each in comparable(partitions) if each[2] >= 0])
         ),
     )
     world.read(consumer, 2)
@@ -127,7 +127,7 @@ def a_commit_by_the_interval(world: World) -> Any:
     world.poll_until(consumer, lambda: consumer.committed([tp], timeout=10)[0].offset == 4)
     consumer.close()
     other = world.consumer(world.topic)
-    return shown(world.read(other, 1))
+    return comparable(world.read(other, 1))
 
 
 def a_commit_by_close(world: World) -> Any:
@@ -137,7 +137,7 @@ def a_commit_by_close(world: World) -> Any:
     world.read(consumer, 6)
     consumer.close()
     other = world.consumer(world.topic)
-    return shown(world.read(other, 1))
+    return comparable(world.read(other, 1))
 
 
 def offsets_that_are_stored(world: World) -> Any:
@@ -153,7 +153,7 @@ def offsets_that_are_stored(world: World) -> Any:
     consumer.close()
     other = world.consumer(world.topic, enable_auto_commit=False)
     return (
-        shown((unassigned, nothing, stored, world.read(other, 1))),
+        comparable((unassigned, nothing, stored, world.read(other, 1))),
         outcome(lambda: other.store_offsets(offsets=[world.tp(0, 1)])),
         outcome(other.store_offsets),
     )
@@ -169,7 +169,7 @@ def nothing_stored_nothing_committed(world: World) -> Any:
     consumer.poll(0.5)
     consumer.close()
     other = world.consumer()
-    return shown(other.committed([world.tp()], timeout=10))
+    return comparable(other.committed([world.tp()], timeout=10))
 
 
 def positions(world: World) -> Any:
@@ -183,7 +183,7 @@ def positions(world: World) -> Any:
     consumer.seek(world.tp(0, 1))
     found.append(consumer.position([tp]))
     again = world.read(consumer, 1)
-    return shown((found, again, consumer.position([tp])))
+    return comparable((found, again, consumer.position([tp])))
 
 
 def seeks(world: World) -> Any:
@@ -199,7 +199,7 @@ def seeks(world: World) -> Any:
     consumer.seek(world.tp(0, api.OFFSET_END))
     found.append(world.next(consumer))
     return (
-        shown(found),
+        comparable(found),
         outcome(lambda: consumer.seek(world.tp(9, 1))),
         outcome(lambda: consumer.seek(world.tp(0, 1, "parity-never-seen"))),
     )
@@ -211,7 +211,7 @@ def a_commit_after_a_seek(world: World) -> Any:
     consumer = world.consumer(world.topic, enable_auto_commit=False)
     world.read(consumer, 3)
     consumer.seek(world.tp(0, 0))
-    return shown(outcome(lambda: consumer.commit(asynchronous=False)))
+    return comparable(outcome(lambda: consumer.commit(asynchronous=False)))
 
 
 def pauses(world: World) -> Any:
@@ -222,7 +222,7 @@ def pauses(world: World) -> Any:
     consumer.pause([world.tp(0), world.tp(9)])
     quiet = consumer.poll(0.5)
     consumer.resume([world.tp(0)])
-    return shown((found, quiet, world.read(consumer, 3)))
+    return comparable((found, quiet, world.read(consumer, 3)))
 
 
 def assigned_by_hand(world: World) -> Any:
@@ -237,7 +237,7 @@ def assigned_by_hand(world: World) -> Any:
     consumer.assign([world.tp(0, api.OFFSET_STORED)])
     found += [consumer.assignment(), world.read(consumer, 1)]
     consumer.unassign()
-    return shown((found, consumer.assignment(), consumer.poll(0.3)))
+    return comparable((found, consumer.assignment(), consumer.poll(0.3)))
 
 
 def one_partition_more_and_less(world: World) -> Any:
@@ -253,7 +253,9 @@ def one_partition_more_and_less(world: World) -> Any:
     twice = outcome(lambda: consumer.incremental_assign([world.tp(1, 0)]))
     consumer.incremental_unassign([world.tp(0)])
     stranger = outcome(lambda: consumer.incremental_unassign([world.tp(8)]))
-    return shown((found, both, twice, [each.partition for each in consumer.assignment()], stranger))
+    return comparable(
+        (found, both, twice, [each.partition for each in consumer.assignment()], stranger)
+    )
 
 
 def offsets_out_of_range(world: World) -> Any:
@@ -267,9 +269,9 @@ def offsets_out_of_range(world: World) -> Any:
     quiet = strict.poll(0.5)
     strict.assign([world.tp(0, 1)])
     return (
-        shown(world.read(lenient, 1)),
+        comparable(world.read(lenient, 1)),
         (event.error().name(), event.topic(), event.partition()),
-        shown((quiet, world.read(strict, 1))),
+        comparable((quiet, world.read(strict, 1))),
     )
 
 
@@ -305,7 +307,7 @@ def watermarks_and_times(world: World) -> Any:
     consumer.assign([world.tp(0, 0)])
     before = consumer.get_watermark_offsets(world.tp(1), cached=True)
     at_ms = world.read(consumer, 1)[0].timestamp()[1]
-    return shown(
+    return comparable(
         (
             consumer.get_watermark_offsets(world.tp(), timeout=10),
             consumer.get_watermark_offsets(world.tp(1), timeout=10),
@@ -331,7 +333,7 @@ def topics_of_the_cluster(world: World) -> Any:
         [each.port for each in cluster.brokers.values()],
         (str(topic), sorted(topic.partitions), topic.error),
         (partition.id, partition.leader, partition.replicas, partition.isrs, partition.error),
-        [(name, shown(each.error)) for name, each in missing.topics.items()],
+        [(name, comparable(each.error)) for name, each in missing.topics.items()],
         cluster.cluster_id == consumer.cluster_id(timeout=10),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka.testing.kafka.security import PASSWORD
-from tests.parity.confluent_world import World, shown
+from tests.parity.confluent_world import World, comparable
 
 __all__ = ["PROGRAMS"]
 
@@ -25,8 +25,8 @@ def a_login_over_tls(world: World) -> Any:
     """security.protocol=sasl_ssl, with names in lower case."""
     world.produce(b"a")
     consumer = world.consumer(world.topic, **_login(world, "SASL_SSL", PASSWORD))
-    found = shown(world.read(consumer, 1))
-    return found, shown(consumer.commit(asynchronous=False))
+    found = comparable(world.read(consumer, 1))
+    return found, comparable(consumer.commit(asynchronous=False))
 
 
 def a_client_certificate(world: World) -> Any:
@@ -41,7 +41,7 @@ def a_client_certificate(world: World) -> Any:
         ssl_key_location=str(world.kafka.certificates.client_key),
         ssl_endpoint_identification_algorithm="https",
     )
-    return shown(world.read(consumer, 1))
+    return comparable(world.read(consumer, 1))
 
 
 def nothing_verified(world: World) -> Any:
@@ -53,7 +53,7 @@ def nothing_verified(world: World) -> Any:
         security_protocol="ssl",
         enable_ssl_certificate_verification="false",
     )
-    return shown(world.read(consumer, 1))
+    return comparable(world.read(consumer, 1))
 
 
 def a_wrong_password(world: World) -> Any:
@@ -64,7 +64,7 @@ def a_wrong_password(world: World) -> Any:
     came = world.poll_until(
         consumer, lambda: any(error.name() == "_AUTHENTICATION" for error in errors)
     )
-    return shown(came)
+    return comparable(came)
 
 
 def no_broker_at_all(world: World) -> Any:

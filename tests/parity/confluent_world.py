@@ -9,7 +9,7 @@ from typing import Any
 from tandem_kafka.testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
-__all__ = ["PATIENCE_S", "World", "outcome", "shown"]
+__all__ = ["PATIENCE_S", "World", "comparable", "outcome"]
 
 
 class World(KafkaWorld):
@@ -101,12 +101,12 @@ def outcome(call: Callable[[], Any]) -> Any:
         return ("raised", type(error).__name__, code)
 
 
-def shown(value: Any) -> Any:  # noqa: PLR0911
+def comparable(value: Any) -> Any:  # noqa: PLR0911
     """Convert a value to a comparable form."""
     if isinstance(value, list | tuple):
-        return type(value)(shown(each) for each in value)
+        return type(value)(comparable(each) for each in value)
     if isinstance(value, dict):
-        return {key: shown(each) for key, each in value.items()}
+        return {key: comparable(each) for key, each in value.items()}
     kind = type(value).__name__
     if kind == "TopicPartition":
         error = None if value.error is None else value.error.name()

@@ -126,7 +126,7 @@ BEHAVIOUR = (
         "its thread and connections belong to the parent process",
     ),
     (
-        "`json.dumps()` of the records of a partition, without deserializers",
+        "`json.dumps()` of the records of a partition",
         "works, if the fields can be serialized",
         "raises `TypeError`; `json.dumps(list(records))` and single records work",
         (
@@ -152,7 +152,7 @@ BEHAVIOUR = (
     (
         "`metrics()` of a consumer that reads topics",
         "`fetch-size-avg` and others of the last topic replace the totals",
-        "each topic has a group of its own, `consumer-fetch-manager-metrics.topic-<name>`",
+        "each topic has a separate group, `consumer-fetch-manager-metrics.topic-<name>`",
         "both can be read",
     ),
     (
@@ -208,10 +208,11 @@ and the other names are kafka-python's own, and can be imported from `tandem_kaf
 producer: this package has none.
 
 If you cannot change the import, for example in a framework, call `install()` before the framework is
-imported. `kafka.KafkaConsumer` is this consumer then.
+imported. From then on, `kafka.KafkaConsumer` is this consumer.
 
 ```python
 import tandem_kafka
+from tandem_kafka import KafkaConsumer
 
 tandem_kafka.install()
 from kafka import KafkaConsumer as Installed
@@ -223,18 +224,53 @@ tandem_kafka.uninstall()
 Instrumentation for kafka-python (OpenTelemetry, Elastic APM, Datadog) patches `kafka.KafkaConsumer` only. Call
 `install()` before you activate it, or use [our own spans](../how-to/tracing.md).
 
-Names of kafka-python 2.x that 3.0 removed are not here, either. `NoBrokersAvailable` is `KafkaTimeoutError` now; it is
-raised by the constructor after `bootstrap_timeout_ms`.
-
 Other clients may be in the same group. Committed offsets stay, so you can switch back at any time.
+
+## From kafka-python 2.x
+
+This package depends on kafka-python 3.0 and installs it for the whole environment: **your producer and your admin client
+change, too**. Upgrade them first, and test. To keep 2.x for them, give the consumer an environment of its own. Uninstall
+`kafka-python-ng` before: it installs a package of the same name, `kafka`. Python 3.11 or newer is needed.
+
+Changes of the producer:
+
+| 2.x | 3.0 |
+|---|---|
+| `acks=1` by default | `acks="all"` by default: slower, and no acknowledged record is lost with a leader |
+| `enable_idempotence=False` by default | on by default. Brokers before 2.8 need the ACL `IdempotentWrite` on the cluster for it |
+| `acks=1`, `retries=0` or more than five requests in flight, set by you | work as before; idempotence is then off, with a warning |
+| functions as `key_serializer`, `value_serializer` | work, with a `DeprecationWarning`; a class has `serialize(topic, headers, data)` |
+| a function as `partitioner` | fails at the first `send()`: write a class with `partition(topic, key, serialized_key, value, serialized_value, cluster)` |
+| keys and their partitions | unchanged |
+| `api_version_auto_timeout_ms`, `buffer_memory` | raise `ValueError`; the first is `bootstrap_timeout_ms` |
+| a producer that is inherited by a fork | create it after the fork, as with the [consumer](../how-to/django-celery.md) |
+
+Changes of names and errors:
+
+| 2.x | 3.0, and this package |
+|---|---|
+| `kafka.errors.NoBrokersAvailable` | does not exist. The constructor raises `KafkaTimeoutError` after `bootstrap_timeout_ms` (30 seconds) |
+| `except RuntimeError` for a `KafkaError` | does not catch it: `KafkaError` is an `Exception` |
+| `kafka.sasl` | `kafka.net.sasl` |
+| `kafka.conn`, `kafka.client_async`, `BrokerConnection`, `KafkaClient` | do not exist |
+| `list_consumer_groups()`, `describe_consumer_groups()`, `delete_consumer_groups()`, `list_consumer_group_offsets()`, `perform_leader_election()` of the admin client | `list_groups()`, `describe_groups()`, `delete_groups()`, `list_group_offsets()`, `elect_leaders()`; responses are dictionaries |
+| `ConsumerRecord` before 2.1, by position | has `leader_epoch` as third field: use names |
+
+Changes of the consumer:
+
+| option | 2.x | here |
+|---|---|---|
+| `session_timeout_ms` | 10 seconds | 45 seconds: after a crash, partitions wait longer, unless you set it |
+| `request_timeout_ms` | 305 seconds | 30 seconds |
+| `api_version_auto_timeout_ms`, `legacy_iterator` | | accepted with a `DeprecationWarning` |
 
 ## Delete
 
 | workaround | why it is no longer needed |
 |---|---|
 | a large `session_timeout_ms` for slow handlers | heartbeats do not depend on your code; only `max_poll_interval_ms` limits it |
-| a thread that calls `poll()` to keep the membership | the same |
-| a small `max_poll_records` against expired sessions | the same |
+| a thread that calls `poll()` to keep the membership | heartbeats do not depend on your code |
+| a small `max_poll_records` against expired sessions | heartbeats do not depend on your code |
 | `commit_async()` in `on_partitions_revoked` because `commit()` fails there | listeners may call every method |
 | a restart of the process when the cluster was unreachable | the consumer reconnects, and starts from `bootstrap_servers` again if necessary |
 | parsing an error's text to find a bad record | `RecordDeserializationError` has `partition` and `offset` |
@@ -281,7 +317,7 @@ skipped. The other files in `consumer/` test kafka-python's own parts, such as `
 
 `tests/parity` runs the same programs with both consumers on a real Kafka, and compares all methods,
 parameters and options. A difference that is missing on this page fails a test. For the values that
-each option accepts, see [Options beside kafka-python](../reference/options-parity.md).
+each option accepts, see [Options compared with kafka-python](../reference/options-parity.md).
 """  # noqa: E501 - rows of tables
 
 

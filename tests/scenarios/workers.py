@@ -164,6 +164,14 @@ class Member:
         workload.admit = admitting  # type: ignore[method-assign]
         workload.restore = noting  # type: ignore[method-assign]
         workload.snapshots = checking  # type: ignore[method-assign]
+        commit_now = self.control._commits.commit_now
+
+        async def counting(partitions: Any, timeout_ms: float) -> KafkaError | None:
+            error = await commit_now(partitions, timeout_ms)
+            self._members.failed_commits += error is not None
+            return error
+
+        self.control._commits.commit_now = counting  # type: ignore[method-assign]
         self.handlers.parts = workload.parts
         listener = WorkersListener(self.control, self._members.listeners[self._consumer])
         run(self.control.begin(listener))
@@ -183,8 +191,7 @@ class Member:
 
     def end(self) -> None:
         """End the run: drain and commit."""
-        error = run(self.control.end(DRAIN_MS))
-        self._members.failed_commits += error is not None
+        run(self.control.end(DRAIN_MS))
 
 
 class WorkerInvariants(Invariants):
@@ -200,7 +207,7 @@ class WorkerMembers(Members):
     Attributes:
         records: What was handled and committed.
         failing_handlers: Share of the calls of handlers that fail.
-        failed_commits: How often the last commit of a run has failed.
+        failed_commits: How often partitions were given up, or a run ended, without a commit.
         expects_slow_handlers: Whether handlers may run longer than a drain.
     """
 
@@ -360,7 +367,8 @@ def _settle(members: WorkerMembers, within_ms: int, *, committed: bool) -> int:
 def _check_quiet(members: WorkerMembers, within_ms: int) -> None:
     """Check that without faults every record is handled once, also while members leave.
 
-    Memberships may still be lost: a connection that was cut during the faults may be noticed late.
+    Memberships and commits may still be lost: a connection that was cut, or whose attempt began,
+    during the faults may be noticed late.
     """
     began_ms = members.simulation.clock.now_ms()
     while members.any_busy():  # a handler of a lost partition cannot be stopped

@@ -10,7 +10,7 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.runtime.native import native
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
-from tests.simulation.standing import StandingSimulation
+from tests.simulation.repeating import RepeatingSimulation
 
 LAGGING = TopicPartition("orders", 0)
 RECORDS = 6_000
@@ -19,7 +19,7 @@ ROUND_TRIP_MS = 10
 NOTICED_MS = 10
 #: The same holds whether or not the transport repeats fetches.
 each_transport = pytest.mark.parametrize(
-    "simulated", [Simulation] + [StandingSimulation] * (native is not None)
+    "simulated", [Simulation] + [RepeatingSimulation] * (native is not None)
 )
 
 

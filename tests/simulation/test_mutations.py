@@ -206,7 +206,7 @@ def hands_out_paused_partitions(patch: Patch) -> None:
     def not_revoked(self: Any) -> bool:
         return not (self.pending_revocation or self.awaiting_callback or self.dropped)
 
-    patch.setattr(AssignedPartition, "returnable", property(not_revoked))
+    patch.setattr(AssignedPartition, "returnable", property(not_revoked, lambda *_: None))
 
 
 def forgets_pauses_of_kept_partitions(patch: Patch) -> None:

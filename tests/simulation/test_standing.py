@@ -18,11 +18,12 @@ from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.cluster.transactions import Transaction
 from tests.scenarios import run_seed
 from tests.scenarios.numbered_records import next_values
 from tests.scenarios.runner import silence
 from tests.simulation.ledger import topic
-from tests.simulation.standing import StandingSimulation, StandingTransport
+from tests.simulation.repeating import RepeatingSimulation, RepeatingTransport
 
 pytestmark = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
 
@@ -41,12 +42,14 @@ class Kind:
         brokers: The number of brokers.
         racks: Whether the consumer reads from a follower in its rack.
         events: What happens, and how likely it is beside nothing at all, which has 40.
+    committed: Whether the consumer reads committed records only.
     """
 
     partitions: Sequence[int]
     brokers: int
     racks: bool
     events: Mapping[str, int]
+    committed: bool = False
 
 
 KINDS = {
@@ -58,6 +61,22 @@ KINDS = {
         2,
         False,
         {"wake": 4, "seek": 4, "swap": 2, "limit": 4, "unlimit": 4, "truncate": 2, "recreate": 1},
+    ),
+    "full": Kind(
+        (3, 8, 60),
+        2,
+        True,
+        {"wake": 4, "seek": 4, "pause": 3, "resume": 6, "move": 1, "swap": 2, "flood": 8}
+        | {"begin": 4, "commit": 4, "abort": 3, "cut": 1, "sleep": 2, "limit": 1, "unlimit": 2},
+        committed=True,
+    ),
+    "transactions": Kind(
+        (3, 8, 60),
+        1,
+        False,
+        {"wake": 4, "seek": 4, "pause": 2, "resume": 4, "backlog": 1}
+        | {"begin": 8, "commit": 6, "abort": 6},
+        committed=True,
     ),
     "all": Kind(
         (3, 8, 120),
@@ -81,21 +100,55 @@ class Logs:
 
     Attributes:
         rewinds: Where a consumer may continue that has not noticed the loss of records yet.
+    open: The open transaction of a partition.
+    hidden: The offsets of markers and of the records of aborted transactions.
     """
 
     def __init__(
-        self, simulation: StandingSimulation, partitions: Sequence[TopicPartition]
+        self, simulation: RepeatingSimulation, partitions: Sequence[TopicPartition]
     ) -> None:
         self._simulation = simulation
         self._values: dict[TopicPartition, list[bytes]] = {tp: [] for tp in partitions}
         self._lost: set[tuple[TopicPartition, int, bytes]] = set()
         self._version = 0
         self.rewinds: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions}
+        self.open: dict[TopicPartition, tuple[Transaction, list[int]]] = {}
+        self.hidden: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions}
 
     def produce(self, tp: TopicPartition, count: int) -> None:
         values = next_values(self._simulation, tp, count, self._version)
-        self._simulation.cluster.produce(tp, *values)
-        self._values[tp] += values
+        self._append(tp, self._simulation.cluster.produce(tp, *values), values)
+
+    def _append(self, tp: TopicPartition, offset: int, values: Sequence[bytes]) -> None:
+        known = self._values[tp]
+        known += [b"marker"] * (offset - len(known))
+        known += values
+
+    def produce_in_transaction(self, tp: TopicPartition, count: int) -> None:
+        if tp not in self.open:
+            self.open[tp] = self._simulation.cluster.transaction(), []
+        transaction, offsets = self.open[tp]
+        values = next_values(self._simulation, tp, count, self._version)
+        offset = transaction.produce(tp, *values)
+        self._append(tp, offset, values)
+        offsets += range(offset, offset + count)
+
+    def end_transaction(self, tp: TopicPartition, *, committed: bool) -> None:
+        if tp not in self.open:
+            return
+        transaction, offsets = self.open.pop(tp)
+        self.hidden[tp].add(self._simulation.cluster.at(tp).log.end_offset)  # the marker
+        if committed:
+            transaction.commit()
+        else:
+            self.hidden[tp].update(offsets)
+            transaction.abort()
+
+    def next_visible(self, tp: TopicPartition, offset: int) -> int:
+        """The offset of the first record from `offset` on that the consumer may get."""
+        while offset in self.hidden[tp]:
+            offset += 1
+        return offset
 
     def truncate(self, tp: TopicPartition, offset: int) -> None:
         partition = self._simulation.cluster.at(tp)
@@ -119,6 +172,8 @@ class Logs:
     def check(self, tp: TopicPartition, offset: int, value: bytes | None, expected: int) -> None:
         """Check a record; lost ones may be returned until the consumer notices the loss."""
         rewinds = self.rewinds[tp]
+        expected = self.next_visible(tp, expected)
+        assert tp not in self.open or offset not in self.open[tp][1]
         assert offset == expected or offset in rewinds, f"{tp}: {offset}, {expected} was next"
         if [value] == self._values[tp][offset : offset + 1]:
             rewinds -= {each for each in rewinds if each <= offset}
@@ -137,7 +192,7 @@ class History:
         worst_ms: The longest wait of a partition with data at its leader.
     """
 
-    def __init__(self, simulation: StandingSimulation, kind: Kind) -> None:
+    def __init__(self, simulation: RepeatingSimulation, kind: Kind) -> None:
         self.simulation = simulation
         self.kind = kind
         self.random = random = Random(f"{simulation.seed}/history")
@@ -161,6 +216,8 @@ class History:
     def _consumer(self) -> KafkaConsumer:
         random = self.random
         fetched, buffered = random.choice([(2_000, 40_000), (2_000, 1 << 26), (1 << 20, 1 << 26)])
+        if "flood" in self.kind.events:
+            fetched, buffered = 2_000, random.choice([8_000, 20_000])
         self.options: dict[str, Any] = {
             "auto_offset_reset": "earliest",
             "fetch_max_wait_ms": random.choice([100, 500]),
@@ -168,14 +225,15 @@ class History:
             "max_partition_fetch_bytes": fetched,
             "fetch_buffer_max_bytes": buffered,
             "client_rack": "a" if self.kind.racks else "",
+            "isolation_level": "read_committed" if self.kind.committed else "read_uncommitted",
         }
         consumer = self.simulation.consumer(**self.options)
         consumer.assign(self.partitions)
         return consumer
 
-    def _standing_transport(self) -> StandingTransport:
+    def _standing_transport(self) -> RepeatingTransport:
         transport = self.consumer._core.engine.transport
-        assert isinstance(transport, StandingTransport)
+        assert isinstance(transport, RepeatingTransport)
         return transport
 
     @property
@@ -195,6 +253,7 @@ class History:
         self.consumer.resume(*self.consumer.assignment())
         for tp in self.partitions:
             self.unlimit(tp)
+            self.commit(tp)
         until_ms = self.now_ms + 60_000
         while any(self.unread(tp) for tp in self.partitions):
             assert self.now_ms < until_ms, "records do not arrive"
@@ -227,12 +286,40 @@ class History:
         self.consumer.pause(other)
         self.consumer.resume(other)
 
+    def flood(self, _: TopicPartition) -> None:
+        """Produce more than the buffer can hold, and take nothing for a while."""
+        for tp in self.busy:
+            for _ in range(20):
+                self.logs.produce(tp, 20)
+        self.simulation.sleep(self.random.choice([20, 100, 70_000]))
+
+    def cut(self, _: TopicPartition) -> None:
+        """Cut all connections to a broker."""
+        broker = self.random.choice(list(self.simulation.cluster.brokers.values()))
+        self.simulation.network.cut(broker.address)
+        self._changing(*self.partitions)
+
     def seek(self, tp: TopicPartition) -> None:
         known = min(self.expected[tp], *self.logs.rewinds[tp], self.end_of(tp))
         self.expected[tp] = self.random.randrange(known + 1)
         self.unread_since_seek.add(tp)
         self.consumer.seek(tp, self.expected[tp])
         self._changing(tp)
+
+    def begin(self, tp: TopicPartition) -> None:
+        """Write to a new or an open transaction."""
+        tp = self.random.choice([*self.busy, tp])
+        self.logs.produce_in_transaction(tp, self.random.randrange(1, 4))
+
+    def commit(self, tp: TopicPartition) -> None:
+        self._end_one(tp, committed=True)
+
+    def abort(self, tp: TopicPartition) -> None:
+        self._end_one(tp, committed=False)
+
+    def _end_one(self, tp: TopicPartition, *, committed: bool) -> None:
+        chosen = tp if tp in self.logs.open else self.random.choice([tp, *self.logs.open])
+        self.logs.end_transaction(chosen, committed=committed)
 
     def pause(self, tp: TopicPartition) -> None:
         self.consumer.pause(tp)
@@ -278,7 +365,10 @@ class History:
                 self.logs.check(tp, record.offset, record.value, self.expected[tp])
                 self.expected[tp] = record.offset + 1
                 self.unread_since_seek.discard(tp)
-            assert self.logs.rewinds[tp] or self.consumer.position(tp) == self.expected[tp]
+            at = self.consumer.position(tp)
+            assert self.logs.rewinds[tp] or at == self.expected[tp] or self.kind.committed
+            assert at is not None
+            assert at <= self.logs.next_visible(tp, self.expected[tp])
         self.look()
 
     # --- what must hold --------------------------------------------------------------------------
@@ -288,10 +378,15 @@ class History:
         return self.simulation.clock.now_ms()
 
     def end_of(self, tp: TopicPartition) -> int:
-        return self.simulation.cluster.at(tp).log.end_offset
+        """The end of what a fetch returns."""
+        log = self.simulation.cluster.at(tp).log
+        return log.last_stable_offset if self.kind.committed else log.end_offset
 
     def unread(self, tp: TopicPartition) -> bool:
         end = self.end_of(tp)
+        if self.kind.committed:
+            expected = self.logs.next_visible(tp, self.expected[tp])
+            return not expected == end == self.consumer.position(tp)
         return self.expected[tp] != end or any(each < end for each in self.logs.rewinds[tp])
 
     def _changing(self, *partitions: TopicPartition) -> None:
@@ -339,7 +434,7 @@ def history(kind: str, seed: int) -> Iterator[History]:
     chosen = KINDS[kind]
     racks = ["b", "a"] if chosen.racks else []
     name = f"standing {kind} {seed}"
-    with StandingSimulation(name, brokers=chosen.brokers, racks=racks) as simulation:
+    with RepeatingSimulation(name, brokers=chosen.brokers, racks=racks) as simulation:
         yield History(simulation, chosen)
 
 
@@ -348,7 +443,7 @@ def history(kind: str, seed: int) -> Iterator[History]:
 def test_records_arrive_once_in_order_and_soon(kind: str, seed: int) -> None:
     with history(kind, seed) as played:
         played.run()
-        assert played.repeated or kind in {"leases", "all"}
+        assert played.repeated
 
 
 @pytest.mark.parametrize("broken", ["StandingFetch", "repeat_fetches"])
@@ -358,7 +453,7 @@ def test_a_defect_of_an_order_ends_neither_the_thread_nor_the_fetch(
     def fail(*_: object, **__: object) -> None:
         raise OverflowError("no order can be made")
 
-    owner = native if broken == "StandingFetch" else StandingTransport
+    owner = native if broken == "StandingFetch" else RepeatingTransport
     with history("moves", 1) as played, silence():
         monkeypatch.setattr(owner, broken, fail)
         played.run()
@@ -371,8 +466,8 @@ def test_groups_keep_all_invariants(first: int, monkeypatch: pytest.MonkeyPatch)
     """Scenarios of groups under faults, whose members' transports repeat fetches."""
     transports = []
 
-    def environment(simulation: Simulation) -> tuple[Runtime, StandingTransport]:
-        runtime, transport = StandingSimulation._environment(simulation)
+    def environment(simulation: Simulation) -> tuple[Runtime, RepeatingTransport]:
+        runtime, transport = RepeatingSimulation._environment(simulation)
         transports.append(transport)
         return runtime, transport
 

@@ -11,7 +11,12 @@ import pytest
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, RecordFailedError
+from tandem_kafka.errors import (
+    ArgumentTypeError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    RecordFailedError,
+)
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
@@ -479,3 +484,34 @@ def test_an_executor_that_was_shut_down_ends_the_run() -> None:
             workers.run()
         assert workers.done == 0
         assert committed(simulation) is None
+
+
+@pytest.mark.parametrize("committed_before", [True, False])
+def test_a_last_commit_that_fails_is_an_error_only_if_there_is_something_new(
+    *, committed_before: bool
+) -> None:
+    with Simulation() as simulation:
+        filled(simulation, 10)
+        handled: list[int] = []
+        workers = simulated_workers(
+            simulation,
+            reader(simulation),
+            lambda record: handled.append(record.offset),
+            commit_interval_ms=100 if committed_before else 60_000,
+        )
+        stopped: list[int] = []
+
+        def over() -> bool:
+            if committed(simulation) == (10 if committed_before else None) and len(handled) == 10:
+                stopped.append(simulation.clock.now_ms())
+                if len(stopped) == 5:  # the response to the commit has arrived, too
+                    for node_id in simulation.cluster.brokers:
+                        simulation.cluster.stop(node_id)
+                    return True
+            return False
+
+        if committed_before:
+            workers.run(until=over)
+        else:
+            with pytest.raises(KafkaTimeoutError, match="commit"):
+                workers.run(until=over)

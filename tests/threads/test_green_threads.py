@@ -70,7 +70,7 @@ def is_inside(frame):
 first = gevent.spawn(inside)
 gevent.sleep(0)
 assert lock.acquire() is None
-assert lock.take_over(is_inside) == "another green thread"
+assert lock.take_over(is_inside).name == "another green thread"
 first.join()
 lock.acquire().release()
 gevent.spawn(interrupted).join()

@@ -97,7 +97,7 @@ def test_the_buffer_loses_nothing_and_counts_right(seed: int) -> None:
             assert buffer.held_bytes >= chunk.size_bytes
             assert reading.state(A).held_bytes >= chunk.size_bytes
             got.append(chunk.reader.next_offset)
-            buffer.count(chunk, buffer.counts_without(chunk))
+            buffer.count(chunk, buffer.counts(chunk, 0))
 
     lockstep.run(network=network, application=application)
     assert got == sorted(got)
@@ -265,7 +265,7 @@ def test_fetching_continues_after_an_error_only_once_it_was_taken(seed: int) -> 
             if chunk is None:
                 lockstep.pause()
         taken.append(True)
-        reading.buffer.count(chunk, reading.buffer.counts_without(chunk))
+        reading.buffer.count(chunk, reading.buffer.counts(chunk, 0))
 
     lockstep = Lockstep(seed, fetch_buffer, partition)
     lockstep.run(network=network, application=application)

@@ -6,6 +6,8 @@ import threading
 from types import FrameType, SimpleNamespace
 from typing import Any, Self
 
+import pytest
+
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import commits as commits_module
 from tandem_kafka.consumer import core as core_module
@@ -15,6 +17,7 @@ from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.errors import ConcurrentModificationError, ConsumerClosedError
 from tandem_kafka.runtime import callers, driver
 from tandem_kafka.runtime.callers import Threads, run
+from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.threads.lockstep import Lockstep, LockstepLock
@@ -36,6 +39,7 @@ class Consumer:
             loop=loop,
             queue=SimpleNamespace(add=self.sent.append),
             subscription=SubscriptionState(),
+            polls=Polls(),
         )
         config = Config.from_options({"group_id": "readers"})
         made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))
@@ -243,7 +247,7 @@ def test_a_caller_is_found_whose_stack_changes_during_the_search() -> None:
     with Returning() as thread:
         assert not lock.nobody_else(thread.search)
     with Returning() as thread:
-        assert lock.take_over(thread.search) == thread.name
+        assert lock.take_over(thread.search) == callers.OtherHolder(thread.name)
     assert lock.nobody_else(thread.search)
 
 
@@ -327,3 +331,8 @@ def test_commit_callbacks_run_once_and_in_order_on_any_thread(seed: int) -> None
     assert sorted(both.committed) == [10, 11, 12, 20, 21, 22]
     assert [n for n in both.committed if n < 20] == [10, 11, 12]
     assert [n for n in both.committed if n >= 20] == [20, 21, 22]
+
+
+def test_a_guarded_function_has_the_variable_in_which_its_lock_is_found() -> None:
+    with pytest.raises(TypeError, match="needs a local variable named core"):
+        guarded(lambda: None)

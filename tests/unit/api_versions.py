@@ -13,6 +13,7 @@ from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     ConsumerGroupHeartbeatRequest,
     FindCoordinatorRequest,
+    GetTelemetrySubscriptionsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -21,6 +22,7 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
+    PushTelemetryRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     SyncGroupRequest,
@@ -45,7 +47,11 @@ _SENT: Final[dict[Any, int]] = {
     OffsetForLeaderEpochRequest: 3,
     SaslAuthenticateRequest: 0,
     ConsumerGroupHeartbeatRequest: 0,
+    GetTelemetrySubscriptionsRequest: 0,
+    PushTelemetryRequest: 0,
 }
+#: A broker offers these only with a metrics reporter, whatever its release.
+_WITH_REPORTER: Final = {GetTelemetrySubscriptionsRequest, PushTelemetryRequest}
 
 
 def table() -> str:
@@ -66,8 +72,8 @@ def table() -> str:
 def _used(request: Any, lowest: int, name: str) -> str:
     release = RELEASES[name]
     offered = release.versions.get(request.API_KEY)
-    if request in {SaslHandshakeRequest, SaslAuthenticateRequest}:
-        return ""  # simulated brokers have no SASL
+    if request in _WITH_REPORTER:
+        return ""
     if offered is None or request.API_KEY in release.not_enabled:
         return "-"
     version = min(request.max_version, offered[1])

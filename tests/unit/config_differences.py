@@ -275,7 +275,7 @@ OURS: Final = (
         ("`'USE_ALL_DNS_IPS'`",),
     ),
     Difference(
-        "Any number is accepted as a time, and a whole number of any type as a count.",
+        "Times accept any number, and counts accept any integral value.",
         (*_COUNTS, "connections_max_idle_ms"),
         ("`Decimal(60_000)`",),
     ),

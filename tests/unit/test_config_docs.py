@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import ssl
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -45,7 +46,7 @@ def test_the_page_names_every_option_and_shows_no_object():
 
 
 def test_the_typed_options_are_the_options():
-    typed, kept = get_type_hints(ConsumerOptions), get_type_hints(Config)
+    typed, kept = get_type_hints(ConsumerOptions), get_type_hints(Config, None, {"ssl": ssl})
     names = [spec.name for spec in dataclasses.fields(Config)]
     assert set(typed) == set(names)
     times = {name for name in names if typed[name] is float and kept[name] is int}

@@ -6,20 +6,44 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import NoneType
+from typing import get_type_hints
 
 import pytest
 
 import tandem_kafka
+from tandem_kafka.testing.served import ServedKafka
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tandem_kafka"
-ONLY_VALUES = {PACKAGE / "errors.py", PACKAGE / "types.py"}
+
+#: What a consumer does not import, with everything below it.
+NEVER = {
+    *("asyncio", "crc32c", "decimal", "difflib", "email", "http", "importlib.metadata", "ssl"),
+    *("kafka.admin", "kafka.consumer.group", "kafka.net.manager", "kafka.producer"),
+    *("kafka.protocol.admin.acl", "kafka.protocol.broker_version_data", "kafka.record"),
+    *("tandem_kafka.config.typed", "tandem_kafka.consumer.weak_provider"),
+    *("tandem_kafka.network.authentication", "tandem_kafka.network.channel"),
+    *("tandem_kafka.network.native_tls", "tandem_kafka.network.oidc"),
+    *("tandem_kafka.network.proxies", "tandem_kafka.network.selector"),
+    *("tandem_kafka.network.tls_fallback", "tandem_kafka.records.python"),
+    *("tandem_kafka.records.segments", "tandem_kafka.request_managers.telemetry.otlp"),
+    *("tandem_kafka.wire.assignment_messages", "tandem_kafka.wire.telemetry_messages"),
+}
+GROUP = {"kafka.protocol.consumer.group", "tandem_kafka.request_managers.commit_manager"}
+CLASSIC = {"tandem_kafka.request_managers.membership.classic", "tandem_kafka.assignors.strategies"}
+KIP848 = {"tandem_kafka.request_managers.membership.kip848", "tandem_kafka.wire.heartbeat_messages"}
 
 
 @pytest.mark.parametrize("name", tandem_kafka.__all__)
 def test_every_name_can_be_imported(name: str) -> None:
     assert getattr(tandem_kafka, name) is not None
     assert name in dir(tandem_kafka)
+
+
+def test_type_hints_of_the_constructor_can_be_read() -> None:
+    """Tools for dependency injection ask for them."""
+    assert get_type_hints(tandem_kafka.KafkaConsumer.__init__)["return"] is NoneType
 
 
 def test_other_names_cannot_be_imported() -> None:
@@ -31,12 +55,51 @@ def test_unused_modules_are_not_imported() -> None:
     """Spark starts processes for a query that only need the source."""
     code = (
         "import sys, tandem_kafka.errors, tandem_kafka.types\n"
-        "print(sorted({'asyncio', 'kafka', 'ssl', 'pyarrow'} & set(sys.modules)))"
+        "print(sorted({'asyncio', 'kafka.admin', 'ssl', 'pyarrow'} & set(sys.modules)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, text=True
     )
     assert result.stdout.strip() == "[]"
+
+
+READS_ONE_RECORD = """
+import sys
+from tandem_kafka import KafkaConsumer, TopicPartition
+address, options, never = eval(sys.argv[1])
+consumer = KafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest", **options)
+if options:
+    consumer.subscribe(["orders"])
+else:
+    consumer.assign([TopicPartition("orders", 0)])
+while not consumer.poll(1000):
+    pass
+consumer.close()
+below = tuple(f"{name}." for name in never)
+ran = [name for name, module in sys.modules.items() if type(module).__name__ != "_LazyModule"]
+print([name for name in ran if name in never or name.startswith(below)])
+"""
+
+
+@pytest.mark.skipif(not tandem_kafka.native_available, reason="Python code for all of it")
+@pytest.mark.parametrize(
+    ("options", "never"),
+    [
+        ({}, NEVER | GROUP | CLASSIC | KIP848),
+        ({"group_id": "readers"}, NEVER | KIP848),
+        ({"group_id": "readers", "group_protocol": "consumer"}, NEVER | CLASSIC),
+    ],
+    ids=["no group", "classic", "KIP-848"],
+)
+def test_a_consumer_imports_only_what_it_uses(options: dict[str, str], never: set[str]) -> None:
+    """From the import to the end of `close()`, with a record in between."""
+    with ServedKafka() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", b"0")
+        given = repr((kafka.bootstrap, options, never))
+        command = [sys.executable, "-c", READS_ONE_RECORD, given]
+        ran = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+    assert (ran.stdout.strip(), ran.stderr) == ("[]", "")
 
 
 @pytest.mark.parametrize(
@@ -96,16 +159,12 @@ def _imports_kafka_python(statements: list[ast.stmt]) -> bool:
 
 
 def _imports_without_warnings(module: Path) -> bool:
-    """Whether `kafka_python` is imported first: by the module, or by a package around it.
-
-    Modules that need only kafka-python's errors and structs import `kafka_values`.
-    """
+    """Whether `kafka_python` is imported first: by the module, or by a package around it."""
     packages = [
         folder / "__init__.py" for folder in module.parents if folder.is_relative_to(PACKAGE)
     ]
-    first = "kafka_values" if module in ONLY_VALUES else "kafka_python"
     return any(
-        f"import tandem_kafka.runtime.{first}" in source.read_text(encoding="utf-8")
+        "tandem_kafka.runtime.kafka_python" in source.read_text(encoding="utf-8")
         for source in (module, *packages)
     )
 

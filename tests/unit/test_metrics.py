@@ -12,7 +12,7 @@ from kafka.metrics import MetricConfig
 from kafka.metrics import stats as theirs
 
 from tandem_kafka.config import Config
-from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics
+from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics, ReaderMeasurements
 from tandem_kafka.metrics import statistics as ours
 from tandem_kafka.metrics.statistics import Batch
 from tandem_kafka.network.meter import NetworkMeter
@@ -179,3 +179,12 @@ def test_every_value_is_a_finite_number() -> None:
     assert groups is not None
     assert groups["consumer-metrics"]["time-between-poll-max"] == 0
     assert all(isfinite(value) for group in groups.values() for value in group.values())
+
+
+def test_without_metrics_no_measurement_of_poll_is_kept() -> None:
+    measured = ReaderMeasurements(ConsumerMetrics())
+    for number in range(1, 1_000):
+        measured.note_poll((number, 0))
+        measured.note_records(("orders", number, None))
+    assert not measured._polls
+    assert not measured._records

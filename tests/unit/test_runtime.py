@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tandem_kafka.runtime import MonotonicClock, Runtime, ThreadDriver
-from tandem_kafka.runtime.callers import OwnerLock
+from tandem_kafka.runtime.callers import OtherHolder, OwnerLock
 from tandem_kafka.runtime.native import native_available
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ def test_the_lock_is_reentrant_but_rejects_other_threads() -> None:
         seen.extend(on_another_thread(lambda: [lock.acquire(), lock.take_over(is_within)]))
 
     within(lock, lambda: within(lock, intrude))
-    assert seen == [None, "MainThread"]
+    assert seen == [None, OtherHolder("MainThread")]
     assert on_another_thread(lock.acquire) is not None, "both have left"
 
 
@@ -199,7 +199,7 @@ def test_a_lock_abandoned_by_an_interrupt_is_taken_over() -> None:
 
     def enter() -> tuple[object, object]:
         refused, held = lock.acquire(), lock.take_over(is_within)
-        assert not isinstance(held, str)
+        assert not isinstance(held, OtherHolder)
         within(lock, lambda: None)
         held.release()
         return refused, held
@@ -233,12 +233,12 @@ def test_an_owner_that_returns_keeps_its_lock(monkeypatch: pytest.MonkeyPatch) -
         return new_lock()
 
     monkeypatch.setattr(threading, "RLock", meanwhile)
-    assert lock.take_over(is_within) == "owner"
+    assert lock.take_over(is_within) == OtherHolder("owner")
     monkeypatch.undo()
     may_leave.set()
     owner.join()
     held = lock.take_over(is_within)
-    assert not isinstance(held, str)
+    assert not isinstance(held, OtherHolder)
 
 
 def test_the_runtime_of_production() -> None:

@@ -1,4 +1,4 @@
-"""docs/reference/versions.md agrees with the code, pyproject.toml and the broker of the tests."""
+"""The pages about versions and limits agree with the code and the files of the project."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.unit.messages import ROOT
 pytestmark = pytest.mark.sources
 
 PAGE: Final = (ROOT / "docs" / "reference" / "versions.md").read_text(encoding="utf-8")
+LIMITS: Final = (ROOT / "docs" / "numbers" / "limits.md").read_text(encoding="utf-8")
+WORKFLOW: Final = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -33,7 +35,44 @@ def test_the_packages_are_those_of_the_project():
     assert f"| Python | {PROJECT['requires-python']} " in PAGE
 
 
+def test_every_extra_for_users_is_in_the_installation():
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    of_the_project = {"audit", "bench", "docs", "lint", "pipeline", "release", "spark-test", "test"}
+    extras = PROJECT["optional-dependencies"].keys() - of_the_project
+    assert [name for name in extras if f"[{name}]" not in page] == []
+
+
 def test_the_broker_and_the_compiler_are_named():
     assert f"| {KAFKA_VERSION} |" in PAGE
     manifest = tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text(encoding="utf-8"))
     assert f"| Rust | {manifest['package']['rust-version']} or newer |" in PAGE
+
+
+def _kips(text: str) -> set[str]:
+    return set(re.findall(r"KIP-\d+", text))
+
+
+def test_a_kip_is_supported_or_not():
+    supported = set(re.findall(r"^\| (KIP-\d+) \|", PAGE, re.MULTILINE))
+    missing = _kips(PAGE.split("\nNot supported:")[1])
+    assert missing
+    assert not supported & missing
+    assert _kips(LIMITS.split("## Not included\n")[1].split("\n## ")[0]) - supported == missing
+    described = _kips((ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8"))
+    assert described <= supported
+
+
+def test_the_versions_of_python_are_those_that_ci_tests():
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    (matrix,) = re.findall(r"^ +python: \[(.+)\]$", WORKFLOW, re.MULTILINE)
+    tested = re.findall(r"[\d.]+", matrix)
+    assert tested[0] == oldest
+    section = LIMITS.split("## Tested with\n")[1].split("\n## ")[0]
+    assert re.findall(r"CPython (\d[\d.]*\d)", section) == tested
+    images = [
+        found
+        for path in (*(ROOT / "docs").rglob("*.md"), ROOT / "examples/container/Dockerfile")
+        for found in re.findall(r"FROM python:([\d.]+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(images) > 1
+    assert set(images) <= set(tested)

@@ -37,7 +37,7 @@ def emit(name: str, **fields: object) -> None:
     os.write(1, (json.dumps(event) + "\n").encode())
 
 
-def named(partitions: Sequence[TopicPartition]) -> list[dict[str, object]]:
+def for_events(partitions: Sequence[TopicPartition]) -> list[dict[str, object]]:
     """Return partitions as they are written in events."""
     return [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(partitions)]
 
@@ -47,11 +47,11 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         """Write the new partitions."""
-        emit("partitions_assigned", partitions=named(assigned))
+        emit("partitions_assigned", partitions=for_events(assigned))
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         """Write the revoked partitions."""
-        emit("partitions_revoked", partitions=named(revoked))
+        emit("partitions_revoked", partitions=for_events(revoked))
 
 
 class VerifiableConsumer:

@@ -255,13 +255,13 @@ def truncation(kafka: RealKafka, protocol: str) -> str:
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     kafka.admin.create_topic(topic, replicas=2, config=config)
 
-    def described() -> list[PartitionMetadata]:
+    def with_leaders() -> list[PartitionMetadata]:
         """Return nothing while a broker does not know the topic or its leader."""
         known = kafka.admin.client.list_topics(topic, timeout=60.0).topics[topic].partitions
         return [each for each in known.values() if each.leader >= 0]
 
-    wait_until(described, "a leader")
-    (before,) = described()
+    wait_until(with_leaders, "a leader")
+    (before,) = with_leaders()
     leader = before.leader
     (follower,) = {*before.replicas} - {leader}
     kept, lost, new = 500, 100, 300
@@ -276,7 +276,7 @@ def truncation(kafka: RealKafka, protocol: str) -> str:
             kafka.kill(leader)
             kafka.start_again(follower)
             led = "an unclean election"
-            wait_until(lambda: any(each.leader == follower for each in described()), led)
+            wait_until(lambda: any(each.leader == follower for each in with_leaders()), led)
             kafka.admin.produce(topic, [b"new"] * new)
             wait_until(lambda: group.consumed == kept + lost + new, "the new ones are read")
             group.end()

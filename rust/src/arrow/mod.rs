@@ -6,7 +6,7 @@ mod payload;
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{ArrowError, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use pyo3::types::PyTuple;
 
 use crate::records::{Piece, Records};
 
-pub use crate::arrow::capsule::ArrowBatch;
+pub use crate::arrow::capsule::{ArrowArray, ArrowType, MOST_DEEP, array_of, data_type_of};
 
 /// The records of one partition, independent of Python objects.
 pub struct Part {
@@ -45,7 +45,7 @@ pub fn to_arrow(
     sequences: Vec<PyRef<'_, Records>>,
     columns: &Bound<'_, PyTuple>,
     binary_view: bool,
-) -> PyResult<ArrowBatch> {
+) -> PyResult<ArrowArray> {
     let columns: Vec<String> = columns.extract()?;
     let parts = sequences
         .iter()
@@ -57,7 +57,7 @@ pub fn to_arrow(
         .collect::<PyResult<Vec<Part>>>()?;
     let batch = py.detach(|| build(&parts, &columns, binary_view));
     let batch = batch.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(ArrowBatch::new(batch.into()))
+    Ok(ArrowArray::new(Arc::new(StructArray::from(batch))))
 }
 
 fn build(parts: &[Part], columns: &[String], view: bool) -> Result<RecordBatch, ArrowError> {

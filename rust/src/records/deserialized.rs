@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::batches::Columns;
+use crate::records::maker::{Replaced, headers_of, key_of, value_of};
+use crate::records::sequence::Records;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
-
-use crate::batches::Columns;
-use crate::records::maker::{Maker, headers_of, key_of, value_of};
-use crate::records::sequence::Records;
 
 /// A deserializer of the user; a full one also receives topic and headers.
 pub type Function<'py> = Option<(Bound<'py, PyAny>, bool)>;
@@ -17,65 +15,75 @@ pub type Function<'py> = Option<(Bound<'py, PyAny>, bool)>;
 /// The exception of a deserializer, and its subject: "key" or "value".
 pub type Failure = (&'static str, Py<PyAny>);
 
-/// Deserialize records one by one, and append each to `done`.
+/// Deserialize records one by one.
 ///
-/// Returns None, or the failure of a deserializer. It concerns the record after the last of `done`.
-/// A `BaseException` such as an interrupt is raised.
+/// Returns the deserialized records, and None or the failure of a deserializer. It concerns the
+/// record after them. A `BaseException` such as an interrupt is raised.
+///
+/// The records themselves are made when someone looks at them, and released by a loop, as any
+/// others. With a whole batch of them alive, the garbage collector would run three times as often.
 #[pyfunction]
 pub fn deserialize<'py>(
     records: &Bound<'py, Records>,
     key: Function<'py>,
     value: Function<'py>,
-    done: &Bound<'py, PyList>,
-) -> PyResult<Option<Failure>> {
+) -> PyResult<(Records, Option<Failure>)> {
     let py = records.py();
     let rows = records.get().fresh_rows(py)?;
-    let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
     let topic = rows.owner.topic.bind(py).as_any();
+    let mut done = Vec::with_capacity(rows.len());
     for piece in &rows.pieces {
         for row in piece.start..piece.stop {
             match parts_of(py, &piece.columns, row, topic, [&key, &value])? {
-                Ok(parts) => done.append(maker.make_with(py, &piece.columns, row, parts)?)?,
-                Err(failure) => return Ok(Some(failure)),
+                Ok(parts) => done.push(parts),
+                Err(failure) => {
+                    let rows = rows.part(0, done.len());
+                    return Ok((Records::deserialized(Arc::new(rows), done), Some(failure)));
+                }
             }
         }
     }
-    Ok(None)
+    Ok((Records::deserialized(rows, done), None))
 }
 
-/// The key, the value and the headers of a record.
+/// The key, the value and the headers of a record, where they are not as received.
 pub fn parts_of<'py>(
     py: Python<'py>,
     columns: &Columns,
     row: usize,
     topic: &Bound<'py, PyAny>,
     functions: [&Function<'py>; 2],
-) -> PyResult<Result<[Py<PyAny>; 3], Failure>> {
-    let headers = headers_of(py, columns, row)?.into_bound(py);
-    let key = match call(functions[0], topic, &headers, key_of(py, columns, row)) {
-        Ok(key) => key,
-        Err(error) => return failed(py, "key", error),
-    };
-    let value = match call(functions[1], topic, &headers, value_of(py, columns, row)) {
-        Ok(value) => value,
-        Err(error) => return failed(py, "value", error),
-    };
-    Ok(Ok([key, value, headers.unbind()]))
+) -> PyResult<Result<Replaced, Failure>> {
+    let full = functions.into_iter().flatten().any(|(_, full)| *full);
+    let headers = if full { Some(headers_of(py, columns, row)?) } else { None };
+    let mut replaced = Replaced { headers, ..Replaced::default() };
+    if let Some(function) = functions[0] {
+        match call(function, topic, &replaced.headers, key_of(py, columns, row)) {
+            Ok(key) => replaced.key = Some(key),
+            Err(error) => return failed(py, "key", error),
+        }
+    }
+    if let Some(function) = functions[1] {
+        match call(function, topic, &replaced.headers, value_of(py, columns, row)) {
+            Ok(value) => replaced.value = Some(value),
+            Err(error) => return failed(py, "value", error),
+        }
+    }
+    Ok(Ok(replaced))
 }
 
 fn call<'py>(
-    function: &Function<'py>,
+    (function, full): &(Bound<'py, PyAny>, bool),
     topic: &Bound<'py, PyAny>,
-    headers: &Bound<'py, PyAny>,
+    headers: &Option<Py<PyAny>>,
     data: Py<PyAny>,
 ) -> PyResult<Py<PyAny>> {
-    let Some((function, full)) = function else { return Ok(data) };
     let end = std::ptr::null_mut::<ffi::PyObject>();
     // SAFETY: all arguments are alive, and the last one is null. The call returns a new reference, or
     // null with an exception. Unlike other ways to call an object, it needs no tuple.
     unsafe {
         let (call, function) = (ffi::PyObject_CallFunctionObjArgs, function.as_ptr());
-        let made = if *full {
+        let made = if *full && let Some(headers) = headers {
             call(function, topic.as_ptr(), headers.as_ptr(), data.as_ptr(), end)
         } else {
             call(function, data.as_ptr(), end)

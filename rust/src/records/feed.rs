@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::records::deserialized::{Function, parts_of};
-use crate::records::maker::{Maker, ReturnedRecord};
+use crate::records::maker::{Maker, Replaced, ReturnedRecord};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::sequence::Records;
 use crate::records::under_gil::UnderGil;
@@ -99,16 +99,11 @@ impl RowSource {
         let record = match &self.deserializers {
             Some(deserializers) => {
                 let topic = rows.owner.topic.bind(py).as_any();
-                match parts_of(
-                    py,
-                    columns,
-                    row,
-                    topic,
-                    [&deserializers.key(py), &deserializers.value(py)],
-                )? {
-                    Ok(parts) => self.maker.make_with(py, columns, row, parts)?,
+                let functions = [&deserializers.key(py), &deserializers.value(py)];
+                match parts_of(py, columns, row, topic, functions)? {
+                    Ok(parts) => self.maker.make(py, columns, row, parts)?,
                     Err((origin, error)) => {
-                        let received = self.maker.make(py, columns, row)?;
+                        let received = self.maker.make(py, columns, row, Replaced::default())?;
                         let error = deserializers.error_of.call1(py, (origin, error, received))?;
                         return Err(PyErr::from_value(error.into_bound(py)));
                     }
@@ -116,7 +111,8 @@ impl RowSource {
             }
             None => {
                 let oldest = std::mem::replace(&mut self.before, self.last.take());
-                let (given, _) = self.maker.next_record(py, oldest, columns, row, 0)?;
+                let (given, _) =
+                    self.maker.next_record(py, oldest, columns, row, 0, Replaced::default())?;
                 let record = given.record.clone_ref(py);
                 self.last = Some(given);
                 record
@@ -157,6 +153,9 @@ impl Feed {
     ) -> PyResult<Self> {
         let py = records.py();
         let (source, row_source) = match records.cast::<Records>() {
+            Ok(records) if records.get().is_deserialized(py) => {
+                (Source::List(records.get().list(py)?.unbind()), None)
+            }
             Ok(records) => {
                 let rows = records.get().fresh_rows(py)?;
                 let maker = Maker::new(py, Arc::clone(&rows.owner))?;

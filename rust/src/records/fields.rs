@@ -55,17 +55,22 @@ impl Tuples {
         }
     }
 
-    /// Replaces an item.
+    /// Replaces an item, and returns the old one.
     ///
     /// # Safety
     ///
-    /// The tuple was created here and has such an item, and only the caller references it. Dropping
-    /// the old item runs no Python code.
-    pub unsafe fn replace(&self, py: Python<'_>, tuple: &Py<PyAny>, index: usize, item: Py<PyAny>) {
+    /// The tuple was created here and has such an item, and only the caller references it.
+    pub unsafe fn replace(
+        &self,
+        py: Python<'_>,
+        tuple: &Py<PyAny>,
+        index: usize,
+        item: Py<PyAny>,
+    ) -> Py<PyAny> {
         // SAFETY: guaranteed by the caller. The tuple owns the old item, and takes the new one.
         unsafe {
             let old = std::mem::replace(&mut *self.place(tuple, index), item.into_ptr());
-            drop(Bound::from_owned_ptr(py, old));
+            Bound::from_owned_ptr(py, old).unbind()
         }
     }
 

@@ -42,6 +42,26 @@ struct Common {
     timestamp: (i64, Py<PyAny>),
 }
 
+/// What replaces the key, the value and the headers of a row.
+#[derive(Default)]
+pub struct Replaced {
+    pub key: Option<Py<PyAny>>,
+    pub value: Option<Py<PyAny>>,
+    pub headers: Option<Py<PyAny>>,
+}
+
+impl Replaced {
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        let clone = |each: &Option<Py<PyAny>>| each.as_ref().map(|each| each.clone_ref(py));
+        Replaced { key: clone(&self.key), value: clone(&self.value), headers: clone(&self.headers) }
+    }
+
+    /// Whether the garbage collector must know a record with this key and value.
+    fn tracked(&self) -> bool {
+        [&self.key, &self.value].into_iter().flatten().any(may_hold)
+    }
+}
+
 /// A returned record, which a loop may have released since.
 pub struct ReturnedRecord {
     pub record: Py<PyAny>,
@@ -50,6 +70,7 @@ pub struct ReturnedRecord {
     number: u32,
     /// True if the record has no headers.
     plain: bool,
+    tracked: bool,
     timestamp: i64,
     key_length: i32,
     value_length: i32,
@@ -99,9 +120,11 @@ impl Maker {
         py: Python<'_>,
         columns: &Arc<Columns>,
         row: usize,
+        replaced: Replaced,
     ) -> PyResult<Py<PyAny>> {
-        let (key, value) = (key_of(py, columns, row), value_of(py, columns, row));
-        let headers = headers_of(py, columns, row)?;
+        let key = replaced.key.unwrap_or_else(|| key_of(py, columns, row));
+        let value = replaced.value.unwrap_or_else(|| value_of(py, columns, row));
+        let headers = replaced.headers.map_or_else(|| headers_of(py, columns, row), Ok)?;
         self.make_with(py, columns, row, [key, value, headers])
     }
 
@@ -150,24 +173,28 @@ impl Maker {
         columns: &Arc<Columns>,
         row: usize,
         index: usize,
+        replaced: Replaced,
     ) -> PyResult<(ReturnedRecord, Option<ReturnedRecord>)> {
         self.enter(py, columns)?;
+        let tracked = replaced.tracked();
+        let plain = columns.rows[row].headers_at == 0 && replaced.headers.is_none();
         let fields = &columns.rows[row];
         let (oldest, unreleased) = match oldest {
             Some(oldest) if self.is_free(py, &oldest) => (Some(oldest), None),
             held => (None, held),
         };
         let record = match oldest {
-            Some(oldest) if fields.headers_at == 0 && oldest.number == self.number => {
-                self.renew(py, oldest, columns, row)?
+            Some(oldest) if plain && oldest.number == self.number && oldest.tracked == tracked => {
+                self.renew(py, oldest, columns, row, replaced)?
             }
-            _ => self.make(py, columns, row)?,
+            _ => self.make(py, columns, row, replaced)?,
         };
         let returned = ReturnedRecord {
             record,
             index,
             number: self.number,
-            plain: fields.headers_at == 0,
+            plain,
+            tracked,
             timestamp: fields.timestamp,
             key_length: fields.key.length,
             value_length: fields.value.length,
@@ -182,17 +209,19 @@ impl Maker {
         oldest: ReturnedRecord,
         columns: &Arc<Columns>,
         row: usize,
+        replaced: Replaced,
     ) -> PyResult<Py<PyAny>> {
         let (fields, record) = (&columns.rows[row], oldest.record);
         let offset = int(py, columns.offset(row))?;
         let timestamp = (fields.timestamp != oldest.timestamp)
             .then(|| self.timestamp(py, fields.timestamp))
             .transpose()?;
-        let key =
-            (fields.key.length >= 0 || oldest.key_length >= 0).then(|| key_of(py, columns, row));
+        let key = replaced.key.or_else(|| {
+            (fields.key.length >= 0 || oldest.key_length >= 0).then(|| key_of(py, columns, row))
+        });
         let key_size =
             (fields.key.length != oldest.key_length).then(|| size(py, fields.key)).transpose()?;
-        let value = value_of(py, columns, row);
+        let value = replaced.value.unwrap_or_else(|| value_of(py, columns, row));
         let value_size = (fields.value.length != oldest.value_length)
             .then(|| size(py, fields.value))
             .transpose()?;
@@ -204,13 +233,11 @@ impl Maker {
             (VALUE, Some(value)),
             (VALUE_SIZE, value_size),
         ];
-        for (index, item) in changed {
-            if let Some(item) = item {
-                // SAFETY: `make_with` has created it, nothing else references it, and these items
-                // are numbers and bytes.
-                unsafe { self.tuples.replace(py, &record, index, item) };
-            }
-        }
+        // Dropped at the end: the destructor of a deserialized object may run any code.
+        let _before = changed.map(|(index, item)| {
+            // SAFETY: `make_with` has created it, and nothing else references it.
+            item.map(|item| unsafe { self.tuples.replace(py, &record, index, item) })
+        });
         Ok(record)
     }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple, PyType};
 
-use crate::records::maker::{Maker, ReturnedRecord};
+use crate::records::maker::{Maker, Replaced, ReturnedRecord};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::under_gil::UnderGil;
 
@@ -31,8 +31,26 @@ enum State {
 
 struct Lazy {
     rows: Arc<Rows>,
+    /// For each row what the user's deserializers have returned; None if there are none.
+    replaced: Option<Vec<Replaced>>,
     /// Records that are still referenced, by index.
     kept: Vec<Option<Py<PyAny>>>,
+    /// What the newest iterator has returned last; None before the first one.
+    returned: Option<Arc<UnderGil<Returned>>>,
+}
+
+/// The last two records that an iterator has returned: a loop may still hold them.
+#[derive(Default)]
+struct Returned {
+    last: Option<ReturnedRecord>,
+    before: Option<ReturnedRecord>,
+}
+
+impl Returned {
+    fn record(&self, py: Python<'_>, index: usize) -> Option<Py<PyAny>> {
+        let mut found = [&self.last, &self.before].into_iter().flatten();
+        found.find(|each| each.index == index).map(|each| each.record.clone_ref(py))
+    }
 }
 
 /// The element at an index.
@@ -46,8 +64,35 @@ static ADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 impl Records {
     pub fn new(rows: Rows) -> Self {
-        let lazy = Lazy { rows: Arc::new(rows), kept: Vec::new() };
+        Records::lazy(Arc::new(rows), None)
+    }
+
+    /// Records with what deserializers have returned for each row.
+    pub fn deserialized(rows: Arc<Rows>, replaced: Vec<Replaced>) -> Self {
+        Records::lazy(rows, Some(replaced))
+    }
+
+    fn lazy(rows: Arc<Rows>, replaced: Option<Vec<Replaced>>) -> Self {
+        let lazy = Lazy { rows, replaced, kept: Vec::new(), returned: None };
         Records { state: UnderGil::new(State::Lazy(lazy)) }
+    }
+
+    /// Whether the rows alone are not the records.
+    pub fn is_deserialized(&self, py: Python<'_>) -> bool {
+        self.state.with(py, |state| match state {
+            State::Lazy(lazy) => lazy.replaced.is_some(),
+            State::Filled(_) => false,
+        })
+    }
+
+    /// What replaces the fields of a row.
+    fn replaced(&self, py: Python<'_>, index: usize) -> Replaced {
+        self.state.with(py, |state| match state {
+            State::Lazy(Lazy { replaced: Some(replaced), .. }) => {
+                replaced.get(index).map(|each| each.clone_ref(py)).unwrap_or_default()
+            }
+            _ => Replaced::default(),
+        })
     }
 
     /// The rows; None after the list was created.
@@ -58,10 +103,29 @@ impl Records {
         })
     }
 
-    /// Takes the rows of records that were never returned to the user.
-    pub fn fresh_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
+    /// The rows, also of deserialized records.
+    fn unused_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
         let used = || PyValueError::new_err("these records were already converted to a list");
         self.rows(py).ok_or_else(used)
+    }
+
+    /// Takes the rows of records that were never returned to the user.
+    pub fn fresh_rows(&self, py: Python<'_>) -> PyResult<Arc<Rows>> {
+        if self.is_deserialized(py) {
+            return Err(PyValueError::new_err("these records were already deserialized"));
+        }
+        self.unused_rows(py)
+    }
+
+    /// Where a new iterator keeps what it returns.
+    fn begin_iteration(&self, py: Python<'_>) -> Arc<UnderGil<Returned>> {
+        let returned = Arc::new(UnderGil::new(Returned::default()));
+        // Dropped at the end: with it, the records of an older iterator.
+        let _before = self.state.with(py, |state| match state {
+            State::Lazy(lazy) => lazy.returned.replace(Arc::clone(&returned)),
+            State::Filled(_) => None,
+        });
+        returned
     }
 
     fn made(&self, py: Python<'_>) -> Option<Py<PyList>> {
@@ -77,7 +141,11 @@ impl Records {
             State::Lazy(lazy) if index >= lazy.rows.len() => Ok(Entry::Nothing),
             State::Lazy(lazy) => Ok(match lazy.kept.get(index) {
                 Some(Some(record)) => Entry::Made(record.clone_ref(py)),
-                _ => Entry::Row,
+                _ => lazy
+                    .returned
+                    .as_ref()
+                    .and_then(|returned| returned.with(py, |returned| returned.record(py, index)))
+                    .map_or(Entry::Row, Entry::Made),
             }),
             State::Filled(list) => Err(list.clone_ref(py)),
         });
@@ -88,20 +156,27 @@ impl Records {
         }
     }
 
-    /// Remembers a referenced record, so that later accesses return the same object.
+    /// Remembers a referenced record, so that later accesses return the same object. One that is
+    /// remembered already stays.
     pub fn keep(&self, py: Python<'_>, index: usize, record: Py<PyAny>) {
-        self.state.with(py, |state| {
-            if let State::Lazy(lazy) = state {
+        let superfluous = self.state.with(py, |state| match state {
+            State::Lazy(lazy) => {
                 if lazy.kept.is_empty() {
                     lazy.kept.resize_with(lazy.rows.len(), || None);
                 }
-                lazy.kept[index] = Some(record);
+                match lazy.kept.get_mut(index) {
+                    Some(place @ None) => place.replace(record),
+                    _ => Some(record),
+                }
             }
+            State::Filled(_) => Some(record),
         });
+        // Dropped here: a header that the user has added may have a destructor, which runs any code.
+        drop(superfluous);
     }
 
     /// The list itself.
-    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    pub fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let Some(rows) = self.rows(py) else {
             return self.made(py).map(|list| list.into_bound(py)).ok_or_else(|| {
                 PyValueError::new_err("there are neither rows nor a list") // unreachable
@@ -111,9 +186,10 @@ impl Records {
         let mut records = Vec::with_capacity(rows.len());
         for piece in &rows.pieces {
             for row in piece.start..piece.stop {
-                records.push(match self.entry(py, records.len())? {
+                let index = records.len();
+                records.push(match self.entry(py, index)? {
                     Entry::Made(record) => record,
-                    _ => maker.make(py, &piece.columns, row)?,
+                    _ => maker.make(py, &piece.columns, row, self.replaced(py, index))?,
                 });
             }
         }
@@ -136,7 +212,8 @@ impl Records {
             (Entry::Row, Some(rows)) => {
                 let Some((piece, row)) = rows.find(index) else { return Err(out_of_range()) };
                 let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
-                let record = maker.make(py, &rows.pieces[piece].columns, row)?;
+                let replaced = self.replaced(py, index);
+                let record = maker.make(py, &rows.pieces[piece].columns, row, replaced)?;
                 self.keep(py, index, record.clone_ref(py));
                 Ok(record.into_bound(py))
             }
@@ -163,11 +240,17 @@ impl Records {
         let Some(first) = parts.first() else {
             return Err(PyValueError::new_err("there are no sequences to join"));
         };
-        let mut whole = Rows::clone(&*first.fresh_rows(py)?);
-        for part in &parts[1..] {
-            part.fresh_rows(py)?.pieces.iter().for_each(|piece| whole.push(piece.clone()));
+        let deserialized = first.is_deserialized(py);
+        let mut whole = Rows::empty(Arc::clone(&first.unused_rows(py)?.owner));
+        let mut replaced = Vec::new();
+        for part in &parts {
+            let rows = part.unused_rows(py)?;
+            if deserialized {
+                replaced.extend((0..rows.len()).map(|index| part.replaced(py, index)));
+            }
+            rows.pieces.iter().for_each(|piece| whole.push(piece.clone()));
         }
-        Ok(Records::new(whole))
+        Ok(Records::lazy(Arc::new(whole), deserialized.then_some(replaced)))
     }
 
     /// The records from `start` up to `stop`, as rows.
@@ -304,7 +387,14 @@ impl Records {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.state.for_traversal() {
-            State::Lazy(lazy) => lazy.kept.iter().flatten().try_for_each(|each| visit.call(each)),
+            State::Lazy(lazy) => {
+                let replaced = lazy.replaced.iter().flatten();
+                replaced
+                    .flat_map(|each| [&each.key, &each.value, &each.headers])
+                    .chain(&lazy.kept)
+                    .flatten()
+                    .try_for_each(|each| visit.call(each))
+            }
             State::Filled(list) => visit.call(list),
         }
     }
@@ -337,8 +427,7 @@ pub struct RecordIterator {
     rows: Option<(Arc<Rows>, Maker)>,
     cursor: Cursor,
     index: usize,
-    last: Option<ReturnedRecord>,
-    before: Option<ReturnedRecord>,
+    returned: Arc<UnderGil<Returned>>,
 }
 
 impl RecordIterator {
@@ -356,8 +445,7 @@ impl RecordIterator {
             rows,
             cursor: Cursor::default(),
             index: 0,
-            last: None,
-            before: None,
+            returned: records.get().begin_iteration(py),
         })
     }
 
@@ -365,11 +453,15 @@ impl RecordIterator {
     fn make(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let Some((rows, maker)) = &mut self.rows else { return Ok(None) };
         let Some((columns, row)) = self.cursor.peek(rows) else { return Ok(None) };
-        let oldest = std::mem::replace(&mut self.before, self.last.take());
-        let (given, held) = maker.next_record(py, oldest, columns, row, self.index)?;
+        let Some(records) = &self.records else { return Ok(None) };
+        let replaced = records.get().replaced(py, self.index);
+        let oldest = self
+            .returned
+            .with(py, |returned| std::mem::replace(&mut returned.before, returned.last.take()));
+        let (given, held) = maker.next_record(py, oldest, columns, row, self.index, replaced)?;
         let record = given.record.clone_ref(py);
-        self.last = Some(given);
-        if let (Some(held), Some(records)) = (held, &self.records) {
+        self.returned.with(py, |returned| returned.last = Some(given));
+        if let Some(held) = held {
             records.get().keep(py, held.index, held.record);
         }
         Ok(Some(record))
@@ -377,7 +469,8 @@ impl RecordIterator {
 
     /// Ends the iteration.
     fn finish(&mut self, py: Python<'_>) {
-        let given = [self.before.take(), self.last.take()];
+        let given =
+            self.returned.with(py, |returned| [returned.before.take(), returned.last.take()]);
         if let (Some((_, maker)), Some(records)) = (self.rows.take(), self.records.take()) {
             for given in given.into_iter().flatten() {
                 if !maker.is_free(py, &given) {
@@ -390,10 +483,8 @@ impl RecordIterator {
 
 impl Drop for RecordIterator {
     fn drop(&mut self) {
-        if self.last.is_some() {
-            // SAFETY: Python objects are dropped under the GIL.
-            self.finish(unsafe { Python::assume_attached() });
-        }
+        // SAFETY: Python objects are dropped under the GIL.
+        self.finish(unsafe { Python::assume_attached() });
     }
 }
 

@@ -1,25 +1,55 @@
-//! Wakes the threads of the application, from any thread, with or without the GIL.
+//! Wakes the threads and tasks of the application, from any thread, with or without the GIL.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// A count, and the number of threads that wait for it to change.
+use crate::standing::alarm::Alarm;
+
+/// A count, and what waits for it to change: a number of threads, and the tasks of an event loop.
 #[derive(Default)]
 pub struct Count {
     value: AtomicU32,
     waiting: AtomicU32,
+    /// True if a task waits. The next ring resets it.
+    armed: AtomicBool,
+    /// Wakes the event loop.
+    alarm: Mutex<Option<Alarm>>,
 }
 
 impl Count {
-    /// Changes the count, and wakes all waiting threads.
-    pub fn ring(&self) {
+    /// Changes the count, and wakes all waiting threads and tasks. Returns whether any waited.
+    pub fn ring(&self) -> bool {
         self.value.fetch_add(1, SeqCst);
-        if self.waiting.load(SeqCst) > 0 {
+        let threads = self.waiting.load(SeqCst) > 0;
+        if threads {
             system::wake(&self.value);
         }
+        // Invariant: a task arms the bell before it checks its condition. It therefore either sees a
+        // change made before this call, or is armed here.
+        let tasks = self.armed.load(SeqCst) && self.armed.swap(false, SeqCst);
+        if tasks {
+            // Invariant: this waits for nobody, because a fork may copy a locked lock. Another
+            // ring that holds it makes the file readable, and `quiet` comes before the tasks
+            // check their conditions.
+            self.with_alarm(Alarm::ring);
+        }
+        threads || tasks
+    }
+
+    fn with_alarm(&self, work: impl FnOnce(&Alarm)) {
+        if let Ok(alarm) = self.alarm.try_lock()
+            && let Some(alarm) = &*alarm
+        {
+            work(alarm);
+        }
+    }
+
+    fn set_alarm(&self, alarm: Option<Alarm>) {
+        *self.alarm.lock().unwrap_or_else(PoisonError::into_inner) = alarm;
     }
 
     fn wait(&self, seen: u32, timeout: Duration) {
@@ -32,7 +62,7 @@ impl Count {
 }
 
 /// A count that threads wait for. A thread reads it before it checks its condition, so that it
-/// misses no change.
+/// misses no change. Tasks of one event loop can wait as well: the loop watches a file descriptor.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Bell(pub Arc<Count>);
 
@@ -43,12 +73,40 @@ impl Bell {
         Bell(Arc::default())
     }
 
-    /// Wakes the waiting threads; callable from any thread and from a signal handler. Returns
-    /// whether any thread waits.
+    /// Wakes the waiting threads and tasks; callable from any thread and from a signal handler.
+    /// Returns whether any waited.
     fn ring(&self) -> bool {
-        let waiting = self.0.waiting.load(SeqCst) > 0;
-        self.0.ring();
-        waiting
+        self.0.ring()
+    }
+
+    /// Returns a file descriptor that becomes readable when the bell rings after `arm`. Raises an
+    /// OSError if this system has none.
+    fn open_alarm(&self) -> io::Result<i32> {
+        let alarm = Alarm::new()?;
+        let descriptor = alarm.descriptor();
+        self.0.set_alarm(Some(alarm));
+        Ok(descriptor)
+    }
+
+    /// Closes the file descriptor.
+    fn close_alarm(&self) {
+        self.0.armed.store(false, SeqCst);
+        self.0.set_alarm(None);
+    }
+
+    /// Before a task checks its condition: the next ring makes the file descriptor readable.
+    fn arm(&self) {
+        self.0.armed.store(true, SeqCst);
+    }
+
+    /// No task waits any more.
+    fn disarm(&self) {
+        self.0.armed.store(false, SeqCst);
+    }
+
+    /// Makes the file descriptor unreadable again; the conditions must be checked afterwards.
+    fn quiet(&self) {
+        self.0.with_alarm(Alarm::quiet);
     }
 
     /// The number of waiting threads.

@@ -12,26 +12,26 @@ use crate::fetch::decode_frame;
 use crate::options::DecodeOptions;
 use crate::standing::bell::Bell;
 use crate::standing::counts::{Counts, Sizes};
-use crate::standing::order::{LATE, Order, Standing, Target};
+use crate::standing::order::{LATE, Order, SharedOrder, Target};
 use crate::standing::progress::FetchProgress;
 use crate::standing::queue::{ChunkQueue, Origin};
 use crate::standing::request::{self, Template};
 
 /// The order for one connection.
 #[pyclass(frozen, module = "tandem_kafka._native")]
-pub struct StandingFetch(pub Arc<Standing>);
+pub struct StandingFetch(pub Arc<SharedOrder>);
 
 type Triple = (u64, u64, u64);
+/// A partition as `end` returns it.
+type Moved = (usize, i64, i32, Option<i32>);
 
 #[pymethods]
 impl StandingFetch {
-    /// `targets` has a tuple for each partition of the session: its state, its base, the topic, the
-    /// topic id, the partition, the leader epoch, the offset and the size of the request in
-    /// flight, the offset at which to stop, and the credit in bytes.
+    /// `targets` has a `GrantedTarget` of fetching/standing.py for each partition of the session.
     #[new]
     #[pyo3(signature = (
         *, queue, bell, version, correlation_id, client_id, max_wait_ms, min_bytes, max_bytes,
-        session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms
+        read_committed, session_id, session_epoch, rack, targets, smallest_bytes, largest_bytes, room, lasts_ms, reports
     ))]
     #[allow(clippy::too_many_arguments)] // all by name
     fn new(
@@ -43,6 +43,7 @@ impl StandingFetch {
         max_wait_ms: i32,
         min_bytes: i32,
         max_bytes: i32,
+        read_committed: bool,
         session_id: i32,
         session_epoch: i32,
         rack: String,
@@ -51,8 +52,13 @@ impl StandingFetch {
         largest_bytes: i32,
         room: i64,
         lasts_ms: u64,
+        reports: bool,
     ) -> Self {
         let now = Instant::now();
+        let targets: Vec<Target> = targets.into_iter().map(Target::from).collect();
+        let by_number = targets.iter().enumerate().map(|(index, target)| (target.partition, index));
+        let mut numbers: Vec<(i32, usize)> = by_number.collect();
+        numbers.sort_unstable();
         let mut order = Order {
             template: Template {
                 version,
@@ -61,18 +67,22 @@ impl StandingFetch {
                 max_wait_ms,
                 min_bytes,
                 max_bytes,
-                isolation_level: 0,
+                read_committed,
                 session_id,
                 rack,
             },
             session_epoch,
-            targets: targets.into_iter().map(Target::from).collect(),
+            targets,
+            numbers,
             order_of_moves: Vec::new(),
             largest_bytes,
             smallest_bytes,
             response_bytes: i64::from(max_bytes),
             room,
             expected: 0,
+            held: None,
+            reports,
+            took: Duration::ZERO,
             until: now + Duration::from_millis(lasts_ms),
             late: Duration::from_millis(max_wait_ms.max(0) as u64) + LATE,
             sent: now,
@@ -82,7 +92,7 @@ impl StandingFetch {
         };
         order.expected = order.expected_bytes();
         queue.shared.reserve(order.expected);
-        StandingFetch(Arc::new(Standing {
+        StandingFetch(Arc::new(SharedOrder {
             order: Mutex::new(order),
             queue: Arc::clone(&queue.shared),
             bell: Arc::clone(&bell.0),
@@ -91,23 +101,25 @@ impl StandingFetch {
 
     /// Ends the order. Returns the session epoch of the fetch in flight, and for each partition
     /// that was moved, in the order of their last requests: its index, offset and size, and
-    /// whether its size was adjusted.
-    fn end(&self) -> (i32, Vec<(usize, i64, i32, bool)>) {
+    /// its next size if it was adjusted. If the next request is held, nothing is in flight: these are
+    /// those of the last one, and the response to it follows (`hand_over`).
+    fn end(&self) -> (i32, Vec<Moved>) {
         let mut order = self.0.order();
         self.0.end(&mut order);
         let moves = order.order_of_moves.iter().map(|&index| {
             let target = &order.targets[index];
-            (index, target.offset, target.max_bytes, target.resized)
+            let (offset, max_bytes) = target.requested;
+            (index, offset, max_bytes, target.resized.then_some(target.max_bytes))
         });
         (order.session_epoch, moves.collect())
     }
 
-    /// Takes a response frame as the transport does, and returns the next request; None if Python
-    /// must handle it. For tests, which may say how long the response took.
+    /// Takes a response frame as the transport does, and returns the next request, which is empty if
+    /// it is held; None if Python must handle it. For tests, which may say how long the response took.
     #[pyo3(signature = (frame, took_ms=None))]
     fn respond(&self, py: Python<'_>, frame: &[u8], took_ms: Option<u64>) -> Option<Py<PyBytes>> {
         let options = DecodeOptions {
-            read_committed: false,
+            read_committed: self.0.order().template.read_committed,
             check_crcs: true,
             max_decompressed_batch_bytes: 1 << 30,
             max_record_headers: 1 << 20,
@@ -121,13 +133,30 @@ impl StandingFetch {
         let response = decode_frame(&frame, &[], version).ok()?;
         let absorbed = self.0.absorb(response, frame.len() + 4, &options, now).ok()?;
         self.0.deliver(absorbed.fetched, &options, &Budget::new(1 << 20));
-        Some(PyBytes::new(py, &absorbed.frame).unbind())
+        Some(PyBytes::new(py, &absorbed.frame.unwrap_or_default()).unbind())
     }
 
-    /// The number of repetitions, and how many ms ago the last one was sent.
-    fn progress(&self) -> (u64, u64) {
+    /// Returns the held request as the transport does, `held_ms` after the response, once there is
+    /// room for it. For tests.
+    fn resume(&self, py: Python<'_>, held_ms: u64) -> Option<Py<PyBytes>> {
+        let now = self.0.held_since()? + Duration::from_millis(held_ms);
+        let room = self.0.queue.released() > self.0.enough();
+        self.0.resume(room, now).map(|frame| PyBytes::new(py, &frame).unbind())
+    }
+
+    /// Returns the response for Python if the order has ended while its request was held, and the
+    /// size to count for it. For tests.
+    fn hand_over(&self, py: Python<'_>) -> Option<(Py<PyBytes>, usize)> {
+        let (frame, size) = self.0.hand_over()?;
+        Some((PyBytes::new(py, &frame).unbind(), size))
+    }
+
+    /// The number of repetitions, and how many ms ago the last one was sent. If the next one is held:
+    /// how many ms ago the last response arrived, and how long it took.
+    fn progress(&self) -> (u64, u64, Option<u64>) {
         let order = self.0.order();
-        (order.repeats, order.sent.elapsed().as_millis() as u64)
+        let took = order.held.as_ref().map(|held| held.took.as_millis() as u64);
+        (order.repeats, order.sent.elapsed().as_millis() as u64, took)
     }
 
     /// Returns and resets what was measured, each as number, sum and maximum: the sizes of responses
@@ -169,7 +198,7 @@ pub struct GrantedTarget<'py> {
     #[pyo3(item(8))]
     stop_at: i64,
     #[pyo3(item(9))]
-    credit: i64,
+    limit: i64,
     #[pyo3(item(10))]
     progress: PyRef<'py, FetchProgress>,
 }
@@ -191,7 +220,8 @@ impl From<GrantedTarget<'_>> for Target {
             offset: granted.offset,
             max_bytes: granted.max_bytes,
             stop_at: granted.stop_at,
-            credit: granted.credit,
+            limit: granted.limit,
+            requested: (granted.offset, granted.max_bytes),
             resized: false,
         }
     }

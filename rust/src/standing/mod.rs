@@ -1,9 +1,10 @@
 //! Standing fetches: the transport repeats a fetch by itself while nothing changes.
 //!
 //! `order` decides what a response means and what is fetched next, `request` encodes it, `queue`
-//! holds what the application has not taken yet, and `bell` wakes the application. `bindings` has what
-//! Python calls.
+//! holds what the application has not taken yet, and `bell` wakes the application; `alarm` is for
+//! event loops. `bindings` has what Python calls.
 
+mod alarm;
 mod bell;
 mod bindings;
 mod counts;
@@ -14,6 +15,6 @@ mod request;
 
 pub use crate::standing::bell::Bell;
 pub use crate::standing::bindings::StandingFetch;
-pub use crate::standing::order::{Absorbed, Standing};
+pub use crate::standing::order::{Absorbed, SharedOrder};
 pub use crate::standing::progress::FetchProgress;
-pub use crate::standing::queue::ChunkQueue;
+pub use crate::standing::queue::{ChunkQueue, Shared};

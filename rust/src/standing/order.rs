@@ -38,12 +38,14 @@ pub struct Target {
     pub topic_id: [u8; 16],
     pub partition: i32,
     pub leader_epoch: i32,
-    /// Of the request in flight.
+    /// Of the request in flight, or of the next one if that is held.
     pub offset: i64,
     pub max_bytes: i32,
+    /// Both as the broker knows them, from the last request.
+    pub requested: (i64, i32),
     pub stop_at: i64,
-    /// How many more bytes may be buffered.
-    pub credit: i64,
+    /// How many bytes may be buffered.
+    pub limit: i64,
     /// Whether `max_bytes` was adjusted.
     pub resized: bool,
 }
@@ -52,6 +54,8 @@ pub struct Order {
     pub template: Template,
     pub session_epoch: i32,
     pub targets: Vec<Target>,
+    /// The numbers of the partitions, sorted, with the indices of their targets.
+    pub numbers: Vec<(i32, usize)>,
     /// The partitions that were moved, by their last requests.
     pub order_of_moves: Vec<usize>,
     pub largest_bytes: i32,
@@ -62,19 +66,35 @@ pub struct Order {
     pub room: i64,
     /// The expected size of the response in flight, which the queue counts as reserved.
     pub expected: i64,
+    pub held: Option<Held>,
+    /// Whether Python logs each repetition.
+    pub reports: bool,
     pub until: Instant,
     /// A response that takes longer is late.
     pub late: Duration,
+    /// When the last request was sent; if the next one is held, when the last response arrived.
     pub sent: Instant,
     pub repeats: u64,
+    /// How long the response before the last repetition took.
+    pub took: Duration,
     pub ended: bool,
     pub counts: Counts,
 }
 
+/// A response that was taken while the buffer was full, so that the next request is held.
+pub struct Held {
+    /// The partitions that the response has moved.
+    moved: Vec<usize>,
+    /// Its size.
+    received: usize,
+    pub took: Duration,
+    handed_over: bool,
+}
+
 /// What follows from a response that was accepted.
 pub struct Absorbed {
-    /// The next request.
-    pub frame: Vec<u8>,
+    /// The next request; None if it is held.
+    pub frame: Option<Vec<u8>>,
     /// Data for `deliver`.
     pub fetched: Vec<Fetched>,
     /// Much data: it is decoded after the next request is sent. A few records are not delayed.
@@ -90,18 +110,20 @@ struct Step {
 }
 
 /// The order for one connection. Only the network thread uses it, except for `counts`.
-pub struct Standing {
+pub struct SharedOrder {
     pub order: Mutex<Order>,
     pub queue: Arc<Shared>,
     pub bell: Arc<Count>,
 }
 
-impl Standing {
+impl SharedOrder {
     pub fn order(&self) -> MutexGuard<'_, Order> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a response of `bytes` with its length prefix, or returns it for Python and ends.
+    ///
+    /// With a full buffer, the order holds its next request (`resume`).
     #[allow(clippy::result_large_err)] // a response is moved once
     pub fn absorb(
         &self,
@@ -111,26 +133,115 @@ impl Standing {
         now: Instant,
     ) -> Result<Absorbed, Response> {
         let mut order = self.order();
-        match order.check(&response, now) {
-            Some(steps) if order.has_room(&steps, &response, &self.queue) => {
-                let absorbed = order.apply(response, &steps, bytes, options, now);
-                self.queue.count(bytes, absorbed.frame.len());
-                let expected = order.expected_bytes();
-                self.queue.reserve(expected - order.expected);
-                order.expected = expected;
-                Ok(absorbed)
-            }
-            _ => {
-                self.end(&mut order);
-                Err(response)
-            }
+        let Some(steps) = order.check(&response, now) else {
+            self.end(&mut order);
+            return Err(response);
+        };
+        let full = order.is_full(&steps, &self.queue);
+        if !full && order.exceeds_limit(&steps) {
+            self.end(&mut order);
+            return Err(response);
         }
+        let took = now - order.sent;
+        let (fetched, moved, total) = order.take(response, &steps, options, now);
+        let held = Held { moved, received: bytes, took, handed_over: false };
+        let mut frame = None;
+        if full {
+            order.held = Some(held);
+            self.expect(&mut order, 0);
+        } else {
+            frame = Some(self.send(&mut order, &held, now));
+        }
+        Ok(Absorbed { frame, fetched, send_first: total >= FEW_BYTES })
     }
 
+    /// Returns the next request after a response; both are counted now.
+    fn send(&self, order: &mut Order, after: &Held, now: Instant) -> Vec<u8> {
+        let frame = order.next_request(&after.moved);
+        order.counts.received.add(after.received as u64);
+        order.counts.latencies_ms.add(after.took.as_millis() as u64);
+        order.counts.sent.add(frame.len() as u64);
+        order.repeats += 1;
+        order.sent = now;
+        order.took = after.took;
+        self.queue.count(after.received, frame.len());
+        let expected = order.expected_bytes();
+        self.expect(order, expected);
+        frame
+    }
+
+    fn expect(&self, order: &mut Order, bytes: i64) {
+        self.queue.reserve(bytes - order.expected);
+        order.expected = bytes;
+    }
+
+    /// Ends the order, because Python decides from here on.
     pub fn end(&self, order: &mut Order) {
         order.ended = true;
-        self.queue.reserve(-order.expected);
-        order.expected = 0;
+        self.expect(order, 0);
+    }
+
+    /// Since when the next request is held; None if there is none, or Python has taken over.
+    pub fn held_since(&self) -> Option<Instant> {
+        let order = self.order();
+        order.held.as_ref().filter(|held| !held.handed_over).map(|_| order.sent)
+    }
+
+    pub fn version(&self) -> i16 {
+        self.order().template.version
+    }
+
+    /// How long the last response took if Python logs each repetition.
+    pub fn report(&self) -> Option<Duration> {
+        let order = self.order();
+        order.reports.then_some(order.took)
+    }
+
+    /// When a held order ends in any case.
+    pub fn until(&self) -> Instant {
+        self.order().until
+    }
+
+    /// The released bytes beyond which the next request need not be held any longer.
+    pub fn enough(&self) -> i64 {
+        self.queue.enough_for(self.order().room)
+    }
+
+    /// Returns the held request if it can be sent now, because the buffer has room. The order ends
+    /// if its time is over, or a partition holds more than its share.
+    pub fn resume(&self, room: bool, now: Instant) -> Option<Vec<u8>> {
+        let mut order = self.order();
+        let held = order.held.take()?;
+        let over = |index: &usize| {
+            let target = &order.targets[*index];
+            target.progress.held() >= target.limit
+        };
+        let ends = now >= order.until || (room && held.moved.iter().any(over));
+        if ends && !order.ended {
+            self.end(&mut order);
+        }
+        if order.ended || !room {
+            order.held = Some(held);
+            return None;
+        }
+        Some(self.send(&mut order, &held, now))
+    }
+
+    /// Returns a response for Python, once, if the order has ended while it held its request; and
+    /// the size of the response that Python has not counted.
+    ///
+    /// Invariant: it has no data, which is in the queue already, and it stands for the response to
+    /// the last request. The session thus continues with the epoch after that, and nothing is in
+    /// flight.
+    pub fn hand_over(&self) -> Option<(Vec<u8>, usize)> {
+        let mut order = self.order();
+        if !order.ended {
+            return None;
+        }
+        let held = order.held.as_mut().filter(|held| !held.handed_over)?;
+        held.handed_over = true;
+        let received = held.received;
+        Some((request::empty_response(&order.template), received))
     }
 
     /// Decodes and queues data, and wakes the application.
@@ -138,18 +249,17 @@ impl Standing {
         if fetched.is_empty() {
             return;
         }
-        // Invariant: what is decoded ahead fits into the buffer, too; the reader decodes the rest.
+        // Invariant: what is decoded ahead fits into the buffer, too, or is no more than what was
+        // received; the reader decodes the rest.
         let size: usize = fetched.iter().map(|each| each.size).sum();
         let left = self.order().room - self.queue.held() - size as i64;
-        let mut ahead = AHEAD_BYTES.min(usize::try_from(left).unwrap_or(0));
+        let mut ahead = AHEAD_BYTES.min(usize::try_from(left).unwrap_or(0).max(size));
         for mut each in fetched {
             each.size += each.batches.decode_ahead(options, &mut ahead, budget);
             {
-                let mut order = self.order();
-                let size = each.size as i64;
-                let target = &mut order.targets[each.index];
-                target.credit -= size;
-                target.progress.buffered_bytes.fetch_add(size, SeqCst);
+                let order = self.order();
+                let progress = &order.targets[each.index].progress;
+                progress.buffered_bytes.fetch_add(each.size as i64, SeqCst);
             }
             self.queue.push(each);
         }
@@ -162,9 +272,10 @@ impl Order {
     ///
     /// Invariant: usual is what Python would only queue. The session is the same, nothing is late,
     /// throttled, unknown or named twice, and nothing hints at a leader, replica or truncation.
-    /// Each partition begins with the batch of its offset, in format v2, and has room.
+    /// Each partition begins with the batch of its offset, in format v2.
     fn check(&self, response: &Response, now: Instant) -> Option<Vec<Step>> {
         let usual = !self.ended
+            && self.held.is_none()
             && now < self.until
             && now - self.sent < self.late
             && response.error_code == 0
@@ -176,37 +287,38 @@ impl Order {
         }
         let mut steps: Vec<Step> = Vec::with_capacity(response.partitions.len());
         for partition in &response.partitions {
-            let step = self.check_partition(partition)?;
-            if steps.iter().any(|known| known.index == step.index) {
-                return None;
-            }
-            steps.push(step);
+            steps.push(self.check_partition(partition)?);
+        }
+        if sorted(steps.iter().map(|step| step.index)).windows(2).any(|two| two[0] == two[1]) {
+            return None;
         }
         let empty = steps.iter().all(|step| step.end_offset.is_none());
         if empty && now - self.sent < EMPTY_PAUSE { None } else { Some(steps) }
     }
 
-    /// Tells whether the buffer has room for this response and the next one.
+    /// Tells whether the buffer has no room for another response after this one.
     ///
     /// Invariant: one counter holds what all fetches in flight may bring, of orders and of Python,
     /// and is read before the next one is sent. A response in flight arrives in any case, so the
     /// buffer may exceed its limit by one response per slot.
-    fn has_room(&self, steps: &[Step], response: &Response, queue: &Shared) -> bool {
+    fn is_full(&self, steps: &[Step], queue: &Shared) -> bool {
         let received: usize = steps.iter().map(|step| step.bytes).sum();
-        if received == 0 {
-            return true;
-        }
-        let next = steps.iter().zip(&response.partitions).map(|(step, partition)| {
-            let behind = step.end_offset.is_some_and(|end| end != partition.high_watermark);
-            if behind { i64::from(self.targets[step.index].max_bytes) } else { 0 }
-        });
-        let next = next.sum::<i64>().min(self.response_bytes);
-        queue.held() + received as i64 + next + queue.reserved() - self.expected < self.room
+        received > 0
+            && queue.held() + received as i64 + queue.reserved() - self.expected >= self.room
+    }
+
+    /// Tells whether a partition of this response may not be fetched further.
+    fn exceeds_limit(&self, steps: &[Step]) -> bool {
+        steps.iter().any(|step| {
+            let target = &self.targets[step.index];
+            step.bytes > 0 && target.progress.held() + step.bytes as i64 >= target.limit
+        })
     }
 
     /// The most that the next response may bring for partitions that are behind.
     pub fn expected_bytes(&self) -> i64 {
-        let behind = self.targets.iter().filter(|target| target.is_behind());
+        let committed = self.template.read_committed;
+        let behind = self.targets.iter().filter(|target| target.is_behind(committed));
         behind.map(|target| i64::from(target.max_bytes)).sum::<i64>().min(self.response_bytes)
     }
 
@@ -229,34 +341,32 @@ impl Order {
             && batches.is_plain()
             && batches.check_beginning(target.offset).is_none()
             && end_offset > target.offset
-            && end_offset < target.stop_at
-            && (bytes as i64) < target.credit;
+            && end_offset < target.stop_at;
         usual.then_some(Step { index, end_offset: Some(end_offset), bytes })
     }
 
-    /// Few partitions have a standing fetch, so a search is fast.
     fn index_of(&self, partition: &Partition) -> Option<usize> {
-        self.targets.iter().position(|target| {
-            target.partition == partition.partition
-                && match &partition.topic {
-                    Topic::Name(name) => **name == target.topic,
-                    Topic::Id(id) => *id == target.topic_id,
-                }
-        })
+        let first = self.numbers.partition_point(|(number, _)| *number < partition.partition);
+        self.numbers[first..]
+            .iter()
+            .take_while(|(number, _)| *number == partition.partition)
+            .map(|(_, index)| *index)
+            .find(|index| match &partition.topic {
+                Topic::Name(name) => **name == self.targets[*index].topic,
+                Topic::Id(id) => *id == self.targets[*index].topic_id,
+            })
     }
 
-    fn apply(
+    /// Takes the data of a response, and moves its partitions. Returns the data, the partitions
+    /// and the bytes.
+    fn take(
         &mut self,
         response: Response,
         steps: &[Step],
-        bytes: usize,
         options: &DecodeOptions,
         now: Instant,
-    ) -> Absorbed {
+    ) -> (Vec<Fetched>, Vec<usize>, usize) {
         let took = now - self.sent;
-        self.counts.received.add(bytes as u64);
-        self.counts.latencies_ms.add(took.as_millis() as u64);
-        self.repeats += 1;
         let mut fetched = Vec::new();
         let mut total = 0;
         let mut moved = Vec::new();
@@ -287,17 +397,20 @@ impl Order {
         if !steps.is_empty() {
             self.counts.records.add(total as u64);
         }
-        let frame = self.next_request(&moved);
-        self.counts.sent.add(frame.len() as u64);
         self.sent = now;
-        self.order_of_moves.retain(|index| !moved.contains(index));
-        self.order_of_moves.extend(moved);
-        Absorbed { frame, fetched, send_first: total >= FEW_BYTES }
+        let again = sorted(moved.iter().copied());
+        self.order_of_moves.retain(|index| again.binary_search(index).is_err());
+        self.order_of_moves.extend(&moved);
+        (fetched, moved, total)
     }
 
     fn next_request(&mut self, moved: &[usize]) -> Vec<u8> {
         self.session_epoch =
             if self.session_epoch == MAX_EPOCH { 1 } else { self.session_epoch + 1 };
+        for &index in moved {
+            let target = &mut self.targets[index];
+            target.requested = (target.offset, target.max_bytes);
+        }
         let wanted: Vec<Wanted<'_>> = moved
             .iter()
             .map(|&index| {
@@ -316,6 +429,12 @@ impl Order {
     }
 }
 
+fn sorted(indices: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut sorted: Vec<usize> = indices.collect();
+    sorted.sort_unstable();
+    sorted
+}
+
 impl Target {
     /// True unless Python has moved the partition since, by a seek for example. Invariant: an order
     /// moves `read_ahead` only from its own offset.
@@ -323,9 +442,11 @@ impl Target {
         self.progress.read_ahead.load(SeqCst) == self.offset
     }
 
-    /// True unless the end of the log was reached.
-    fn is_behind(&self) -> bool {
-        self.progress.high_watermark.load(SeqCst) != self.offset
+    /// True unless the end of what a fetch returns was reached.
+    fn is_behind(&self, read_committed: bool) -> bool {
+        let Progress { high_watermark, last_stable_offset, .. } = &*self.progress;
+        let end = if read_committed { last_stable_offset } else { high_watermark };
+        end.load(SeqCst) != self.offset
     }
 
     fn observe(&self, partition: &Partition) {

@@ -6,13 +6,22 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// The numbers. Writer: the network thread, in Python or in a standing fetch.
+/// The numbers. Writer, unless noted: the network thread, in Python or in a standing fetch.
 pub struct Progress {
     pub high_watermark: AtomicI64,
     pub last_stable_offset: AtomicI64,
     pub log_start_offset: AtomicI64,
     pub read_ahead: AtomicI64,
     pub buffered_bytes: AtomicI64,
+    /// Writer: the application thread.
+    pub released_bytes: AtomicI64,
+}
+
+impl Progress {
+    /// The bytes that have been fetched but not released.
+    pub fn held(&self) -> i64 {
+        self.buffered_bytes.load(SeqCst) - self.released_bytes.load(SeqCst)
+    }
 }
 
 /// The base class of `AssignedPartition`; `PythonFetchProgress` is the other implementation.
@@ -31,6 +40,7 @@ impl FetchProgress {
             log_start_offset: unknown(),
             read_ahead: unknown(),
             buffered_bytes: AtomicI64::new(0),
+            released_bytes: AtomicI64::new(0),
         }))
     }
 
@@ -82,5 +92,15 @@ impl FetchProgress {
     #[setter]
     fn set_buffered_bytes(&self, value: i64) {
         self.0.buffered_bytes.store(value, SeqCst);
+    }
+
+    #[getter]
+    fn released_bytes(&self) -> i64 {
+        self.0.released_bytes.load(SeqCst)
+    }
+
+    #[setter]
+    fn set_released_bytes(&self, value: i64) {
+        self.0.released_bytes.store(value, SeqCst);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -10,6 +10,7 @@ use pyo3::types::PyString;
 use crate::batches::Batches;
 use crate::options::DecodeOptions;
 use crate::records::RecordReader;
+use crate::transport::Wake;
 
 /// Memory of a chunk besides its records; CHUNK_BYTES in shared/fetch_buffer.py.
 pub const CHUNK_BYTES: usize = 1_024;
@@ -58,6 +59,18 @@ pub struct Shared {
     released_bytes: AtomicI64,
     /// What all fetches in flight may bring, of orders and of Python.
     reserved_bytes: AtomicI64,
+    /// More released bytes than this wake the network thread, where an order waits for room.
+    enough: Enough,
+    wake: OnceLock<Arc<Wake>>,
+}
+
+/// No number of bytes is enough while no order waits.
+struct Enough(AtomicI64);
+
+impl Default for Enough {
+    fn default() -> Self {
+        Enough(AtomicI64::new(i64::MAX))
+    }
 }
 
 impl Shared {
@@ -67,6 +80,30 @@ impl Shared {
 
     pub fn reserved(&self) -> i64 {
         self.reserved_bytes.load(SeqCst)
+    }
+
+    /// Has `wake` called when an order that waits for room may go on.
+    pub fn wake_by(&self, wake: &Arc<Wake>) {
+        self.wake.get_or_init(|| Arc::clone(wake));
+    }
+
+    /// Asks to be woken when more than this is released, and returns what is released now.
+    ///
+    /// Invariant: written before the released bytes are read, as `set_released_bytes` does it the
+    /// other way round. One of the two threads therefore sees the other's number.
+    pub fn wait_for(&self, enough: i64) -> i64 {
+        self.enough.0.store(enough, SeqCst);
+        self.released_bytes.load(SeqCst)
+    }
+
+    pub fn released(&self) -> i64 {
+        self.released_bytes.load(SeqCst)
+    }
+
+    /// The released bytes beyond which fetches in flight and one more find room: the rule of
+    /// `FetchManager._has_room`.
+    pub fn enough_for(&self, room: i64) -> i64 {
+        self.added_bytes.load(SeqCst) + self.reserved() - room
     }
 
     /// The bytes that were added and not released.
@@ -135,6 +172,11 @@ impl ChunkQueue {
     #[setter]
     fn set_released_bytes(&self, bytes: i64) {
         self.shared.released_bytes.store(bytes, SeqCst);
+        if bytes > self.shared.enough.0.load(SeqCst)
+            && let Some(wake) = self.shared.wake.get()
+        {
+            wake.nudge();
+        }
     }
 
     /// The bytes that all fetches in flight may bring.

@@ -1,4 +1,7 @@
-//! Encodes a fetch of a session: the counterpart of wire/fetch_request.py, from version 7 on.
+//! Encodes a fetch of a session: the counterpart of wire/fetch_request.py, from version 7 on. And
+//! the response that ends an order whose next fetch was not sent.
+
+use std::collections::HashMap;
 
 /// The first versions with these fields.
 const LEADER_EPOCHS: i16 = 9;
@@ -22,7 +25,7 @@ pub struct Template {
     pub max_wait_ms: i32,
     pub min_bytes: i32,
     pub max_bytes: i32,
-    pub isolation_level: i8,
+    pub read_committed: bool,
     pub session_id: i32,
     pub rack: String,
 }
@@ -57,6 +60,19 @@ pub fn frame(template: &Template, session_epoch: i32, wanted: &[Wanted<'_>]) -> 
     out.bytes
 }
 
+/// Returns a response to the last request, without data and without its length prefix.
+pub fn empty_response(template: &Template) -> Vec<u8> {
+    let mut out = Writer { bytes: Vec::new(), flexible: template.version >= FLEXIBLE };
+    out.int32(template.correlation_id);
+    out.tags();
+    out.int32(0); // not throttled
+    out.int16(0); // no error
+    out.int32(template.session_id);
+    out.count(0); // no topics
+    out.tags();
+    out.bytes
+}
+
 fn body(out: &mut Writer, template: &Template, session_epoch: i32, wanted: &[Wanted<'_>]) {
     let version = template.version;
     if version < REPLICA_IN_A_TAG {
@@ -65,15 +81,14 @@ fn body(out: &mut Writer, template: &Template, session_epoch: i32, wanted: &[Wan
     out.int32(template.max_wait_ms);
     out.int32(template.min_bytes);
     out.int32(template.max_bytes);
-    out.bytes.push(template.isolation_level as u8);
+    out.bytes.push(u8::from(template.read_committed));
     out.int32(template.session_id);
     out.int32(session_epoch);
     let mut topics: Vec<(&Wanted<'_>, Vec<&Wanted<'_>>)> = Vec::new();
+    let mut known: HashMap<(&str, &[u8; 16]), usize> = HashMap::new();
     for each in wanted {
-        let known = topics
-            .iter_mut()
-            .find(|(first, _)| (first.topic, first.topic_id) == (each.topic, each.topic_id));
-        match known {
+        let index = *known.entry((each.topic, each.topic_id)).or_insert(topics.len());
+        match topics.get_mut(index) {
             Some((_, partitions)) => partitions.push(each),
             None => topics.push((each, vec![each])),
         }

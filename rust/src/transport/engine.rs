@@ -159,22 +159,22 @@ impl Engine {
         self.channels.values_mut().filter(|channel| channel.is_open()).for_each(Channel::flush);
     }
 
-    /// Sends and receives until an event occurs, `wake` is called, or the timeout expires. Returns
-    /// whether `wake` was called.
+    /// Sends and receives until an event occurs, `wake` or `nudge` is called, or the timeout
+    /// expires. Returns whether `wake` was called.
     pub fn poll(&mut self, timeout: Duration, wake: &Wake) -> io::Result<(Vec<Event>, bool)> {
         let deadline = Instant::now() + timeout;
         self.pool.drop_if_unused();
         let mut out = std::mem::take(&mut self.undelivered);
         wake.begin();
         let outcome = loop {
-            let at_once = !out.is_empty() || !self.ready.is_empty() || wake.is_woken();
+            let at_once = !out.is_empty() || !self.ready.is_empty() || wake.ends_wait();
             let remaining = deadline.saturating_duration_since(Instant::now());
             if let Err(error) =
                 self.turn(if at_once { Duration::ZERO } else { remaining }, &mut out)
             {
                 break Err(error);
             }
-            if !out.is_empty() || wake.is_woken() || Instant::now() >= deadline {
+            if !out.is_empty() || wake.ends_wait() || Instant::now() >= deadline {
                 break Ok(());
             }
         };

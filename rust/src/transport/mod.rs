@@ -15,3 +15,5 @@ pub mod socket;
 pub mod tls;
 pub mod wake;
 pub mod watchdog;
+
+pub use crate::transport::wake::Wake;

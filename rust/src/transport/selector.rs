@@ -1,7 +1,7 @@
 //! The Python bindings of the transport.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyOSError;
@@ -19,10 +19,11 @@ use super::tls::config::TlsConfig;
 use super::wake::Wake;
 use super::watchdog::Shared;
 use crate::batches::Budget;
+use crate::buffer::Buffer;
 use crate::fetch::{Received, decode_frame};
 use crate::frame::Frame;
 use crate::options::DecodeOptions;
-use crate::standing::{Absorbed, Standing, StandingFetch};
+use crate::standing::{Absorbed, Shared as QueueShared, SharedOrder, StandingFetch};
 
 /// The first item of a tuple from `poll`.
 const OPENED: u8 = 0;
@@ -32,6 +33,9 @@ const TLS_FAILED: u8 = 3;
 const INVALID_FRAME: u8 = 4;
 const KEPT_ALIVE: u8 = 5;
 const TLS_UNSUPPORTED: u8 = 6;
+const REPEATED: u8 = 7;
+
+const LENGTH_PREFIX: usize = 4;
 
 /// After a wait for the GIL of this length, poll again: responses may have arrived that would
 /// otherwise seem overdue.
@@ -43,17 +47,21 @@ enum Outcome {
     Frame(usize, Frame),
     KeptAlive(usize, Frame),
     Closed(usize, Failure),
+    /// An order has repeated a fetch, after a response that took so long.
+    Repeated(usize, Duration),
 }
 
 /// Connections by number, and their frames. Only the network thread calls methods, except `wakeup`.
 #[pyclass(frozen, module = "tandem_kafka._native")]
 pub struct Selector {
     shared: Arc<Shared>,
-    wake: Wake,
+    wake: Arc<Wake>,
     options: DecodeOptions,
     ahead: Arc<Budget>,
     /// The standing fetches, by connection.
-    orders: Mutex<HashMap<usize, Arc<Standing>>>,
+    orders: Mutex<HashMap<usize, Arc<SharedOrder>>>,
+    /// The queue of all orders.
+    queue: OnceLock<Arc<QueueShared>>,
 }
 
 impl Selector {
@@ -68,7 +76,13 @@ impl Selector {
     fn poll_detached(&self, timeout: Duration) -> std::io::Result<Vec<Outcome>> {
         let deadline = Instant::now() + timeout;
         loop {
-            let remaining = deadline.saturating_duration_since(Instant::now());
+            let (mut outcomes, until) = self.resume();
+            let end = if outcomes.is_empty() {
+                until.map_or(deadline, |at| at.min(deadline))
+            } else {
+                Instant::now()
+            };
+            let remaining = end.saturating_duration_since(Instant::now());
             let (events, woken) = {
                 let engine = self.shared.engine.lock();
                 let mut engine = engine.unwrap_or_else(PoisonError::into_inner);
@@ -77,12 +91,56 @@ impl Selector {
                     None => (Vec::new(), true),
                 }
             };
-            let outcomes: Vec<_> = events.into_iter().filter_map(|event| self.act(event)).collect();
+            outcomes.extend(events.into_iter().filter_map(|event| self.act(event)));
             self.shared.touch();
             if !outcomes.is_empty() || woken || Instant::now() >= deadline {
                 return Ok(outcomes);
             }
         }
+    }
+
+    /// Sends the fetches that orders hold, the oldest first, as far as the buffer has room. Returns
+    /// responses for Python on behalf of those that have ended, and when the first other one ends.
+    fn resume(&self) -> (Vec<Outcome>, Option<Instant>) {
+        let mut outcomes = Vec::new();
+        let Some(queue) = self.queue.get() else { return (outcomes, None) };
+        self.wake.take_nudge();
+        loop {
+            let mut held = self.held();
+            let now = Instant::now();
+            held.sort_by_key(|(since, ..)| *since);
+            let enough = held.first().map_or(i64::MAX, |(.., standing)| standing.enough());
+            let mut room = queue.wait_for(enough) > enough;
+            let mut until = None;
+            let mut changed = false;
+            for (_, connection, standing) in held {
+                if let Some(frame) = standing.resume(room, now) {
+                    self.send_now(connection, frame);
+                    outcomes
+                        .extend(standing.report().map(|took| Outcome::Repeated(connection, took)));
+                    (room, changed) = (false, true); // there is less room for the others
+                } else if let Some((frame, size)) = standing.hand_over() {
+                    self.orders().remove(&connection);
+                    outcomes.push(handed_over(connection, frame, size, standing.version()));
+                    changed = true;
+                } else {
+                    let at = standing.until();
+                    until = Some(until.map_or(at, |known: Instant| known.min(at)));
+                }
+            }
+            if !changed {
+                return (outcomes, until);
+            }
+        }
+    }
+
+    /// The orders that hold a fetch: since when, their connections and themselves.
+    fn held(&self) -> Vec<(Instant, usize, Arc<SharedOrder>)> {
+        let orders = self.orders();
+        orders
+            .iter()
+            .filter_map(|(&number, each)| Some((each.held_since()?, number, Arc::clone(each))))
+            .collect()
     }
 
     /// Decodes an event; None if a standing fetch has taken it.
@@ -95,7 +153,10 @@ impl Selector {
                 Some(Kind::Beat { .. }) => {
                     Some(Outcome::KeptAlive(connection, Frame::plain(frame)))
                 }
-                _ => Some(Outcome::Frame(connection, Frame::plain(frame))),
+                _ => {
+                    self.orders().remove(&connection); // Python expects no second response
+                    Some(Outcome::Frame(connection, Frame::plain(frame)))
+                }
             },
         }
     }
@@ -106,15 +167,14 @@ impl Selector {
         let mut decoded = decode_frame(&bytes, &blocks, version);
         drop(blocks);
         if let Some(standing) = self.standing_on(connection) {
-            let size = bytes.len() + block_bytes + 4;
+            let size = bytes.len() + block_bytes + LENGTH_PREFIX;
             decoded = match decoded {
                 Err(problem) => Err(problem),
                 Ok(response) => {
                     match standing.absorb(response, size, &self.options, Instant::now()) {
                         Err(response) => Ok(response),
                         Ok(absorbed) => {
-                            self.repeat(connection, &standing, absorbed);
-                            return None;
+                            return self.repeat(connection, &standing, absorbed);
                         }
                     }
                 }
@@ -127,15 +187,22 @@ impl Selector {
         Some(Outcome::Frame(connection, Frame::fetch(bytes, block_bytes, decoded)))
     }
 
-    fn repeat(&self, connection: usize, standing: &Arc<Standing>, absorbed: Absorbed) {
-        let Absorbed { frame, fetched, send_first } = absorbed;
-        if !send_first {
-            standing.deliver(fetched, &self.options, &self.ahead);
+    fn repeat(
+        &self,
+        connection: usize,
+        standing: &Arc<SharedOrder>,
+        absorbed: Absorbed,
+    ) -> Option<Outcome> {
+        let Absorbed { mut frame, fetched, send_first } = absorbed;
+        let report = if frame.is_some() { standing.report() } else { None };
+        if send_first && let Some(frame) = frame.take() {
             self.send_now(connection, frame);
-            return;
         }
-        self.send_now(connection, frame);
         standing.deliver(fetched, &self.options, &self.ahead);
+        if let Some(frame) = frame {
+            self.send_now(connection, frame);
+        }
+        report.map(|took| Outcome::Repeated(connection, took))
     }
 
     fn send_now(&self, connection: usize, frame: Vec<u8>) {
@@ -146,13 +213,21 @@ impl Selector {
         }
     }
 
-    fn orders(&self) -> MutexGuard<'_, HashMap<usize, Arc<Standing>>> {
+    fn orders(&self) -> MutexGuard<'_, HashMap<usize, Arc<SharedOrder>>> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn standing_on(&self, connection: usize) -> Option<Arc<Standing>> {
+    fn standing_on(&self, connection: usize) -> Option<Arc<SharedOrder>> {
         self.orders().get(&connection).cloned()
     }
+}
+
+/// The response that ends an order which held its next fetch.
+fn handed_over(connection: usize, frame: Vec<u8>, size: usize, version: i16) -> Outcome {
+    let elsewhere = size.saturating_sub(frame.len() + LENGTH_PREFIX);
+    let bytes = Arc::new(Buffer::new(frame));
+    let decoded = decode_frame(&bytes, &[], version);
+    Outcome::Frame(connection, Frame::fetch(bytes, elsewhere, decoded))
 }
 
 fn tuple<'py>(py: Python<'py>, outcomes: Outcome) -> PyResult<Bound<'py, PyTuple>> {
@@ -162,6 +237,9 @@ fn tuple<'py>(py: Python<'py>, outcomes: Outcome) -> PyResult<Bound<'py, PyTuple
         Outcome::Frame(connection, frame) => (FRAME, connection, Bound::new(py, frame)?.into_any()),
         Outcome::KeptAlive(connection, frame) => {
             (KEPT_ALIVE, connection, Bound::new(py, frame)?.into_any())
+        }
+        Outcome::Repeated(connection, took) => {
+            (REPEATED, connection, (took.as_millis() as u64).into_pyobject(py)?.into_any())
         }
         Outcome::Closed(connection, Failure::Lost(why)) => (LOST, connection, text(&why)),
         Outcome::Closed(connection, Failure::Tls(why)) => (TLS_FAILED, connection, text(&why)),
@@ -201,7 +279,7 @@ impl Selector {
             socket: SocketOptions { send_buffer_bytes, receive_buffer_bytes, more: socket_options },
             tls: tls.map(|tls| Arc::clone(&tls.get().0)),
         })?;
-        let wake = Wake::new(engine.waker());
+        let wake = Arc::new(Wake::new(engine.waker()));
         let options = DecodeOptions {
             read_committed,
             check_crcs,
@@ -210,7 +288,7 @@ impl Selector {
         };
         let ahead = Budget::new(decode_ahead_bytes);
         let (shared, orders) = (Arc::new(Shared::new(engine)), Mutex::default());
-        Ok(Selector { shared, wake, options, ahead, orders })
+        Ok(Selector { shared, wake, options, ahead, orders, queue: OnceLock::new() })
     }
 
     /// The number of system polls.
@@ -267,6 +345,7 @@ impl Selector {
 
     /// Repeats the last fetch of a connection with this order, until it ends.
     fn repeat_fetches(&self, connection: usize, standing: &StandingFetch) {
+        self.queue.get_or_init(|| Arc::clone(&standing.0.queue)).wake_by(&self.wake);
         self.orders().insert(connection, Arc::clone(&standing.0));
     }
 

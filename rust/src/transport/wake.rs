@@ -1,4 +1,4 @@
-//! Ending a poll from another thread or a signal handler.
+//! Ending a wait for sockets from another thread or a signal handler.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,6 +11,7 @@ pub const TOKEN: Token = Token(0);
 /// Only the first of several calls makes a system call, and only during a poll.
 pub struct Wake {
     woken: AtomicBool,
+    nudged: AtomicBool,
     polling: AtomicBool,
     /// The engine owns the waker, so a closed engine leaves no file descriptor open.
     waker: Weak<Waker>,
@@ -18,11 +19,25 @@ pub struct Wake {
 
 impl Wake {
     pub fn new(waker: Weak<Waker>) -> Self {
-        Wake { woken: AtomicBool::new(false), polling: AtomicBool::new(false), waker }
+        Wake {
+            woken: AtomicBool::new(false),
+            nudged: AtomicBool::new(false),
+            polling: AtomicBool::new(false),
+            waker,
+        }
     }
 
     pub fn wake(&self) {
-        if !self.woken.swap(true, SeqCst)
+        self.raise(&self.woken);
+    }
+
+    /// Ends the wait, but not the poll of Python: an order that waits for room may go on.
+    pub fn nudge(&self) {
+        self.raise(&self.nudged);
+    }
+
+    fn raise(&self, flag: &AtomicBool) {
+        if !flag.swap(true, SeqCst)
             && self.polling.load(SeqCst)
             && let Some(waker) = self.waker.upgrade()
         {
@@ -30,19 +45,45 @@ impl Wake {
         }
     }
 
-    /// Must precede the first call of `is_woken`. A concurrent `wake` then either sees the flag and
-    /// wakes the poll, or is early enough for `is_woken`.
+    /// Forgets a nudge; the caller then looks for orders that may go on.
+    pub fn take_nudge(&self) {
+        self.nudged.store(false, SeqCst);
+    }
+
+    pub fn ends_wait(&self) -> bool {
+        self.woken.load(SeqCst) || self.nudged.load(SeqCst)
+    }
+
+    /// Must precede the first call of `ends_wait`. A concurrent `wake` then either sees the flag
+    /// and wakes the poll, or is early enough for `ends_wait`.
     pub fn begin(&self) {
         self.polling.store(true, SeqCst);
     }
 
-    pub fn is_woken(&self) -> bool {
-        self.woken.load(SeqCst)
-    }
-
-    /// Resets the flags, because the poll returns; returns whether `wake` was called.
+    /// Ends what `begin` began; returns whether `wake` was called.
     pub fn end(&self) -> bool {
         self.polling.store(false, SeqCst);
         self.woken.swap(false, SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nudge_ends_the_wait_but_not_the_poll_of_python() {
+        let wake = Wake::new(Weak::new());
+        wake.nudge();
+        wake.begin();
+        assert!(wake.ends_wait());
+        assert!(!wake.end());
+        assert!(wake.ends_wait(), "until an order has been looked for");
+        wake.take_nudge();
+        assert!(!wake.ends_wait());
+        wake.wake();
+        assert!(wake.ends_wait());
+        assert!(wake.end());
+        assert!(!wake.ends_wait());
     }
 }

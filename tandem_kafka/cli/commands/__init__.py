@@ -1,4 +1,5 @@
 """The commands, one a module; `tandem_kafka.cli.program` has the table.
 
-A command has its flags and its output. What several commands do is in `cli` and `cli.records`.
+A command has its flags and its output. Code that several commands share is in `cli` and
+`cli.records`.
 """

@@ -12,14 +12,15 @@ import click
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.cli.output import console, counted
+from tandem_kafka.cli.records.decoding import decoded
 from tandem_kafka.cli.records.filters import Filters, filtered
 from tandem_kafka.cli.records.printing import Printer, printed
 from tandem_kafka.cli.records.selection import Selection, selected
 
 if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.cli.records.reading import SpanReader
-    from tandem_kafka.cli.records.span import Span
+    from tandem_kafka.reads.reader import SpanReader
+    from tandem_kafka.reads.span import Span
 
 
 @click.command()
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--to", type=click.Choice(["jsonl", "parquet", "arrow"]), help="The form of FILE.")
 @printed
 @filtered
+@decoded
 @flags.connected
 def command(
     connection: Connection,
@@ -37,17 +39,19 @@ def command(
     printer: Printer,
     filters: Filters,
 ) -> None:
-    """Write the records of a topic: its beginning to its present end, or a range.
+    """Write the records of a topic, from its beginning to its present end, or a range.
 
     FILE has its name only once it is complete. `.jsonl`, `.parquet` and `.arrow` choose the form.
     """
     from tandem_kafka.cli.records import files
     from tandem_kafka.cli.records.jsonlines import as_json
-    from tandem_kafka.cli.records.reading import SpanReader
+    from tandem_kafka.reads.reader import SpanReader
 
     form = files.form_of(to, output)
     if form is not None and printer.chosen:
         raise CommandError("choose one of --to and a form for text (-f, --json, --hex)", usage=True)
+    if form in {"parquet", "arrow"} and filters.decode is not None:
+        raise CommandError(f"-s decodes to JSON text, which {form} does not have", usage=True)
     with connection.reader(uncommitted=selection.uncommitted) as consumer:
         span = selection.span(connection, consumer)
         reader = SpanReader(consumer, span, connection.environment.clock)

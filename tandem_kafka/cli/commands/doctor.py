@@ -10,7 +10,7 @@ import click
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import FAILED, OK
 from tandem_kafka.cli.output import console, json_line
-from tandem_kafka.cli.times import duration_ms
+from tandem_kafka.reads.times import duration_ms
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -10,12 +9,12 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import USAGE
+from tandem_kafka.cli.records.decoding import decoded
 from tandem_kafka.cli.records.filters import Filters, compiled, filtered
 from tandem_kafka.cli.records.printing import Printer, printed
 from tandem_kafka.cli.records.selection import Selection, selected
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable
 
     from tandem_kafka.cli.connection import Connection
@@ -40,9 +39,14 @@ _NOTHING_MATCHED: Final = 1
 @click.option("-m", "--max", "most", type=click.IntRange(1), help="Stop after N matches.")
 @printed
 @filtered
+@decoded
 @flags.connected
 def command(
-    connection: Connection, selection: Selection, printer: Printer, filters: Filters, **given: Any
+    connection: Connection,
+    selection: Selection,
+    printer: Printer,
+    filters: Filters,
+    **given: Any,
 ) -> int:
     """Find the records of a topic whose value matches PATTERN.
 
@@ -51,14 +55,14 @@ def command(
     click.get_current_context().meta["failed"] = USAGE
     matches = _condition(given)
     with connection.reader(uncommitted=selection.uncommitted) as consumer:
-        from tandem_kafka.cli.records.reading import SpanReader
+        from tandem_kafka.reads.reader import SpanReader
 
         span = selection.span(connection, consumer)
         reader = SpanReader(consumer, span, connection.environment.clock)
         found = 0
         for batch in reader.batches():
             left = None if given["most"] is None else given["most"] - found
-            chosen = islice((each for each in batch if _fits(each, filters, matches)), left)
+            chosen = islice(filter(matches, filters.chosen(batch)), left)
             found += sum(1 for _ in chosen) if given["count"] else printer.print(chosen)
             if found == given["most"]:
                 break
@@ -67,35 +71,17 @@ def command(
     return _MATCHED if found else _NOTHING_MATCHED
 
 
-def _fits(record: Record, filters: Filters, matches: Callable[[Record], bool]) -> bool:
-    return matches(record) and filters.accept(record.key, record.value, record.headers)
-
-
 def _condition(given: dict[str, Any]) -> Callable[[Record], bool]:
     pattern = compiled(
         given["pattern"], "PATTERN", ignore_case=given["ignore_case"], fixed=given["fixed"]
     )
-    searched = _keys if given["in_key"] else _headers if given["in_headers"] else _values
-
     inverted: bool = given["invert"]
 
-    def matches(record: Record) -> bool:
-        return _any(pattern, searched(record)) is not inverted
+    def found(content: bytes | None) -> bool:
+        return content is not None and pattern.search(content) is not None
 
-    return matches
-
-
-def _any(pattern: re.Pattern[bytes], contents: Iterator[bytes | None]) -> bool:
-    return any(each is not None and pattern.search(each) for each in contents)
-
-
-def _keys(record: Record) -> Iterator[bytes | None]:
-    yield record.key
-
-
-def _values(record: Record) -> Iterator[bytes | None]:
-    yield record.value
-
-
-def _headers(record: Record) -> Iterator[bytes | None]:
-    return (content for _, content in record.headers)
+    if given["in_key"]:
+        return lambda record: found(record.key) is not inverted
+    if given["in_headers"]:
+        return lambda record: any(found(each) for _, each in record.headers) is not inverted
+    return lambda record: found(record.value) is not inverted

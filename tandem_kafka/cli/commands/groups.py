@@ -67,7 +67,7 @@ def found_group(administration: Administration, group_id: str) -> ListedGroup:
     """Return the group with a name.
 
     Raises:
-        CommandError: No coordinator has the group.
+        CommandError: No coordinator has the group, or its members are no consumers.
     """
     from difflib import get_close_matches
 
@@ -76,7 +76,10 @@ def found_group(administration: Administration, group_id: str) -> ListedGroup:
         near = get_close_matches(group_id, groups, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`tandem-kafka groups` lists the groups"
         raise CommandError(f"the group {group_id!r} does not exist; {hint}")
-    return groups[group_id]
+    found = groups[group_id]
+    if found.protocol not in {"classic", "consumer"}:
+        raise CommandError(f"{group_id!r} is a {found.protocol} group, which has no consumers")
+    return found
 
 
 def _group_rows(
@@ -99,8 +102,8 @@ def _show_one(group: Group, *, as_json: bool) -> None:
     if as_json:
         print(json_line(_as_json(group)))
         return
-    members = counted(len(group.members), "member")
-    facts = [group.state, members, f"protocol {group.protocol}"]
+    count = counted(len(group.members), "member")
+    facts = [group.state, count, f"protocol {group.protocol}"]
     if group.assignor:
         facts.append(f"assignor {group.assignor}")
     if group.epoch is not None:
@@ -109,7 +112,8 @@ def _show_one(group: Group, *, as_json: bool) -> None:
         facts.append(f"assignment of epoch {group.assignment_epoch}")
     print(visible(f"{group.group_id}: {', '.join(facts)}"))  # members name the assignor
     if group.members:
-        print_table(table(_MEMBERS, map(_member_row, group.members)))
+        members = sorted(group.members, key=lambda each: (each.client_id, each.member_id))
+        print_table(table(_MEMBERS, map(_member_row, members)))
 
 
 def _member_row(member: Member) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import click
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.commands.groups import found_group
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Column, console, json_line, on_terminal, show, table
-from tandem_kafka.cli.times import duration_ms, shown_time
+from tandem_kafka.cli.output import Colours, Column, console, json_line, on_terminal, show, table
+from tandem_kafka.cli.times import shown_time
+from tandem_kafka.reads.times import duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +29,13 @@ _COLUMNS: Final = (
     Column("committed", number=True),
     Column("end", number=True),
     Column("lag", number=True),
-    Column("client", "owner"),
+    Column("client", "owner", of_member=True),
 )
-_WATCHED: Final = (*_COLUMNS, Column("rate", "records/s", number=True), Column("trend", "lag"))
+_WATCHED: Final = (
+    *_COLUMNS,
+    Column("rate", "records/s", number=True),
+    Column("trend", "lag", of_member=True),
+)
 
 
 @click.command()
@@ -137,14 +142,26 @@ def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json
 def _looks(
     connection: Connection, source: _Source, interval_ms: int
 ) -> Iterator[tuple[list[Lag], History]]:
-    """Look up the lag at every interval, without end."""
-    from tandem_kafka.cli.lags import History
+    """Look up the lag at every interval, without end.
 
-    history, environment = History(), connection.environment
+    Raises:
+        CommandError: There is none.
+        KafkaError: The first look fails, or one fails for good: a coordinator that moves does not.
+    """
+    from tandem_kafka.cli.lags import History
+    from tandem_kafka.errors import KafkaError
+
+    history, environment, first = History(), connection.environment, True
     while True:
-        lags = source.lags()
-        history.add(environment.clock.now_ms(), lags)
-        yield lags, history
+        try:
+            lags = source.lags()
+        except KafkaError as error:
+            if first or not error.retriable:
+                raise
+        else:
+            first = False
+            history.add(environment.clock.now_ms(), lags)
+            yield lags, history
         environment.sleep_ms(interval_ms)
 
 
@@ -157,13 +174,18 @@ def _watch_on_terminal(
 
     from tandem_kafka.cli.lags import total_of
 
+    colours = Colours()
     with Live(console=console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
         for lags, history in looks:
             time = shown_time(clock.wall_ms())[11:19]
             head = Text(
                 f"{group_id}  {time} UTC  total {total_of(lags):,}  {history.total_trend()}"
             )
-            live.update(Group(head, table(_WATCHED, _watched_rows(lags, history))), refresh=True)
+            rows = (
+                {**row, "style": colours.of(row["client"]) if row["client"] else ""}
+                for row in _watched_rows(lags, history)
+            )
+            live.update(Group(head, table(_WATCHED, rows)), refresh=True)
 
 
 def _watched_rows(lags: list[Lag], history: History) -> Iterator[dict[str, Any]]:

@@ -167,14 +167,14 @@ def _new_offsets(
     chosen: Sequence[TopicPartition],
     to: str,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    from tandem_kafka.cli.records.span import starts_at
+    from tandem_kafka.cli.records.selection import bounds_of
     from tandem_kafka.types import UNKNOWN_EPOCH, OffsetAndMetadata
 
     administration, consumer = clients
     kind, _, other = to.partition(":")
     if kind != "group":
         now_ms = connection.environment.clock.wall_ms()
-        found = starts_at(consumer, chosen, to, now_ms, flag="--to")
+        found = bounds_of(consumer, chosen, now_ms).at("--to", to)
         return {tp: OffsetAndMetadata(at, "", UNKNOWN_EPOCH) for tp, at in found.items()}
     committed = administration.committed(other)
     copied = {tp: committed[tp] for tp in chosen if tp in committed}

@@ -29,7 +29,8 @@ def command(
 
     Columns: topic, partition, record_offset, timestamp, timestamp_type, leader_epoch, headers, key
     and value as text (NULL if they are not UTF-8), key_bytes and value_bytes. Everything in the
-    range is read before the query runs. Example: SELECT key, count(*) FROM orders GROUP BY key
+    range is read before the query runs; what does not fit into memory goes to temporary files.
+    Example: SELECT key, count(*) FROM orders GROUP BY key
     """
     for name in ("duckdb", "pyarrow"):
         if find_spec(name) is None:
@@ -43,22 +44,11 @@ def command(
                 span = each.span(connection, consumer)
                 prepared.load(each.topic, consumer, span, connection.environment.clock)
         names, rows = prepared.result()
-    columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
-    show(columns, (_row(names, row) for row in rows), as_json=as_json)
+        columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
+        show(columns, (_row(names, row) for row in rows), as_json=as_json)
 
 
 def _row(names: dict[str, type], values: tuple[Any, ...]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in zip(names, values, strict=True)}
+    from tandem_kafka.cli.records.jsonlines import json_value
 
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON has."""
-    from tandem_kafka.cli.records.jsonlines import json_bytes
-
-    if isinstance(value, bytes):
-        return json_bytes(value)
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return value
+    return {name: json_value(value) for name, value in zip(names, values, strict=True)}

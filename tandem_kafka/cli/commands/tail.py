@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.records.decoding import decoded
 from tandem_kafka.cli.records.filters import Filters, filtered
 from tandem_kafka.cli.records.printing import Printer, printed
 from tandem_kafka.cli.records.selection import Selection, selected
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tandem_kafka.types import ConsumerRecord, TopicPartition
 
     Record: TypeAlias = ConsumerRecord[Any, Any]
+    Show: TypeAlias = Callable[[Sequence[Record]], None]
 
 
 _LINES: Final = 10
@@ -30,6 +32,7 @@ _LINES: Final = 10
 @click.option("-F", "--follow", is_flag=True, help="Go on with records that arrive, until Ctrl-C.")
 @printed
 @filtered
+@decoded
 @flags.connected
 def command(
     connection: Connection,
@@ -49,58 +52,52 @@ def command(
     if lines is not None and (selection.start or selection.until):
         raise CommandError("choose one of -n and a range (-o, --from, --until)", usage=True)
     with connection.reader(uncommitted=selection.uncommitted) as consumer:
+
+        def show(records: Sequence[Record]) -> None:
+            printer.print(filters.chosen(records))
+
         if selection.start or selection.until:
-            ends = _print_range(connection, consumer, selection, (printer, filters))
+            ends = _show_range(connection, consumer, selection, show)
         else:
-            ends = _print_last(connection, consumer, selection, (lines, printer, filters))
+            ends = _show_last(connection, consumer, selection, (lines, show))
         if follow:
             for batch in _arriving(connection, consumer, ends):
-                printer.print(_accepted(batch, filters))
+                show(batch)
 
 
-def _print_range(
-    connection: Connection,
-    consumer: KafkaConsumer,
-    selection: Selection,
-    shown: tuple[Printer, Filters],
+def _show_range(
+    connection: Connection, consumer: KafkaConsumer, selection: Selection, show: Show
 ) -> dict[TopicPartition, int]:
-    """Print a range; returns where each partition ended."""
-    from tandem_kafka.cli.records.reading import SpanReader
+    """Show a range; returns where each partition ended."""
+    from tandem_kafka.reads.reader import SpanReader
 
-    printer, filters = shown
     span = selection.span(connection, consumer)
     for batch in SpanReader(consumer, span, connection.environment.clock).batches():
-        printer.print(_accepted(batch, filters))
+        show(batch)
     return {tp: max(first, span.end[tp]) for tp, first in span.first.items()}
 
 
-def _print_last(
+def _show_last(
     connection: Connection,
     consumer: KafkaConsumer,
     selection: Selection,
-    shown: tuple[int | None, Printer, Filters],
+    shown: tuple[int | None, Show],
 ) -> dict[TopicPartition, int]:
-    """Print the last records; returns where each partition ended."""
+    """Show the last records; returns where each partition ended."""
     from tandem_kafka.cli.records.last import last_records
 
-    lines, printer, filters = shown
+    lines, show = shown
     count = _LINES if lines is None else lines
     partitions = selection.partitions(consumer)
     records, ends = last_records(consumer, partitions, count, connection.environment.clock)
-    printer.print(_accepted(records, filters))
+    show(records)
     return ends
 
 
 def _arriving(
     connection: Connection, consumer: KafkaConsumer, ends: dict[TopicPartition, int]
 ) -> Iterator[list[Record]]:
-    from tandem_kafka.cli.records.reading import SpanReader
-    from tandem_kafka.cli.records.span import Span
+    from tandem_kafka.reads.reader import SpanReader
+    from tandem_kafka.reads.span import Span
 
     return SpanReader(consumer, Span(ends, ends), connection.environment.clock).follow()
-
-
-def _accepted(records: Iterable[Record], filters: Filters) -> Iterator[Record]:
-    if not filters:
-        return iter(records)
-    return (each for each in records if filters.accept(each.key, each.value, each.headers))

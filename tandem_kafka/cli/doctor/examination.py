@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is examined beside the connection.
+    """What is examined in addition to the connection.
 
     Attributes:
         topic: A topic, or None.

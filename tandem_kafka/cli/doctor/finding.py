@@ -67,7 +67,7 @@ def passed(step: Step, target: str, seen: str) -> Finding:
 
 
 def warned(step: Step, target: str, seen: str, advice: str) -> Finding:
-    """Return the finding of a step that may be a problem."""
+    """Return the finding of a step that shows a possible problem."""
     return Finding(step, target, Verdict.WARNING, seen, advice)
 
 

@@ -12,7 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.cli.records.filters import Filters
 from tandem_kafka.cli.records.formats import Formatter
-from tandem_kafka.cli.records.reading import SpanReader
+from tandem_kafka.cli.records.printing import write
+from tandem_kafka.reads.reader import SpanReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,10 +84,7 @@ def write_lines(
     count = 0
     with _opened(output) as stream:
         for batch in reader.batches():
-            for record in batch:
-                if filters.accept(record.key, record.value, record.headers):
-                    stream.write(formatter(record))
-                    count += 1
+            count += write(filters.chosen(batch), formatter, stream)
             advance()
     return count
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 from tandem_kafka.cli.failures import CommandError
+
+if TYPE_CHECKING:
+    from tandem_kafka.types import ConsumerRecord
+
+    Record: TypeAlias = ConsumerRecord[Any, Any]
 
 Pattern: TypeAlias = re.Pattern[bytes]
 
@@ -49,15 +54,25 @@ class Filters:
         key: Found in the key.
         value: Found in the value.
         headers: Names of headers, each with a pattern that is found in its value.
+        decode: Decodes records first.
     """
 
     key: Pattern | None = None
     value: Pattern | None = None
     headers: Sequence[tuple[str, Pattern]] = ()
+    decode: Callable[[Sequence[Record]], Sequence[Record]] | None = None
 
     def __bool__(self) -> bool:
         """Whether there is a condition."""
         return bool(self.key or self.value or self.headers)
+
+    def chosen(self, records: Sequence[Record]) -> Iterable[Record]:
+        """Return the records that fulfil all conditions, decoded."""
+        if self.decode is not None:
+            records = self.decode(records)
+        if not self:
+            return records
+        return (each for each in records if self.accept(each.key, each.value, each.headers))
 
     def accept(
         self, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]

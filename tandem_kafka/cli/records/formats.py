@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from tandem_kafka.cli.failures import CommandError
@@ -13,8 +13,10 @@ from tandem_kafka.cli.times import shown_time
 from tandem_kafka.types import ConsumerRecord
 
 Record: TypeAlias = ConsumerRecord[Any, Any]
-#: Returns a record in the form in which it is written, with the end of the line.
-Formatter: TypeAlias = Callable[[Record], bytes]
+#: Returns records in the form in which they are written, each with the end of its line.
+Formatter: TypeAlias = Callable[[Sequence[Record]], bytes]
+#: One field of each record.
+Column: TypeAlias = Callable[[Sequence[Record]], Iterable[object]]
 
 #: A letter in place of a percent sign, an escape, or text.
 _TOKEN: Final = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)|([^%\\]+)", re.DOTALL)
@@ -33,20 +35,22 @@ def _headers(record: Record) -> bytes:
     )
 
 
-_FIELDS: Final[dict[str, Formatter]] = {
-    "s": lambda record: record.value or b"",
-    "v": lambda record: record.value or b"",
-    "S": lambda record: b"%d" % _size(record.value),
-    "R": lambda record: _size(record.value).to_bytes(4, "big", signed=True),
-    "k": lambda record: record.key or b"",
-    "K": lambda record: b"%d" % _size(record.key),
-    "t": lambda record: record.topic.encode(),
-    "p": lambda record: b"%d" % record.partition,
-    "o": lambda record: b"%d" % record.offset,
-    "T": lambda record: b"%d" % record.timestamp,
-    "D": lambda record: shown_time(record.timestamp).encode(),
-    "h": _headers,
-    "%": lambda _: b"%",
+#: Bytes and numbers. A whole column is several times faster than a call for each record.
+_BYTES: Final[dict[str, Column]] = {
+    "s": lambda records: [record.value or b"" for record in records],
+    "v": lambda records: [record.value or b"" for record in records],
+    "R": lambda records: [_size(each.value).to_bytes(4, "big", signed=True) for each in records],
+    "k": lambda records: [record.key or b"" for record in records],
+    "t": lambda records: [record.topic.encode() for record in records],
+    "D": lambda records: [shown_time(record.timestamp).encode() for record in records],
+    "h": lambda records: map(_headers, records),
+}
+_NUMBERS: Final[dict[str, Column]] = {
+    "S": lambda records: [_size(record.value) for record in records],
+    "K": lambda records: [_size(record.key) for record in records],
+    "p": lambda records: [record.partition for record in records],
+    "o": lambda records: [record.offset for record in records],
+    "T": lambda records: [record.timestamp for record in records],
 }
 
 
@@ -60,32 +64,47 @@ def by_format(text: str, *, safe: bool = False) -> Formatter:
     Raises:
         CommandError: It has an unknown field or escape.
     """
-    parts: list[bytes | Formatter] = []
-    for found in _TOKEN.finditer(text):
-        field, code, escape, plain = found.groups()
-        if plain is not None:
-            parts.append(plain.encode())
-        elif code is not None:
-            parts.append(bytes([int(code, 16)]))
-        elif field in _FIELDS:
-            parts.append(_safe(_FIELDS[field]) if safe else _FIELDS[field])
-        elif escape in _ESCAPED:
-            parts.append(_ESCAPED[escape])
-        else:
-            raise CommandError(
-                f"-f: {found[0]!r} is unknown; allowed are %{' %'.join(_FIELDS)}, \\n \\r \\t and "
-                "\\xNN",
-                usage=True,
-            )
-    return lambda record: b"".join(
-        part if isinstance(part, bytes) else part(record) for part in parts
+    parts = [_part(found) for found in _TOKEN.finditer(text)]
+    template = b"".join(part for part, _ in parts)
+    columns = [column for _, column in parts if column is not None]
+    if safe:
+        columns = [_safe(column) for column in columns]
+    if not columns:
+        return lambda records: (template % ()) * len(records)
+    return lambda records: b"".join(
+        map(template.__mod__, zip(*(column(records) for column in columns), strict=True))
     )
 
 
-def _safe(formatter: Formatter) -> Formatter:
-    def shown(record: Record) -> bytes:
-        text = formatter(record).decode("utf-8", "backslashreplace")
-        return visible(text, keep="\t\n").encode()
+def _part(found: re.Match[str]) -> tuple[bytes, Column | None]:
+    """Return a part of the template for `%`, and the column that it takes."""
+    field, code, escape, plain = found.groups()
+    if field in _BYTES:
+        return b"%b", _BYTES[field]
+    if field in _NUMBERS:
+        return b"%d", _NUMBERS[field]
+    if plain is not None:
+        return plain.encode(), None
+    if field == "%":
+        return b"%%", None
+    if code is not None:
+        return bytes([int(code, 16)]).replace(b"%", b"%%"), None
+    if escape in _ESCAPED:
+        return _ESCAPED[escape], None
+    allowed = " %".join([*_BYTES, *_NUMBERS, "%"])
+    raise CommandError(
+        f"-f: {found[0]!r} is unknown; allowed are %{allowed}, \\n \\r \\t and \\xNN", usage=True
+    )
+
+
+def _safe(column: Column) -> Column:
+    def shown(records: Sequence[Record]) -> Iterator[object]:
+        for content in column(records):
+            if isinstance(content, bytes):
+                text = content.decode("utf-8", "backslashreplace")
+                yield visible(text, keep="\t\n").encode()
+            else:
+                yield content
 
     return shown
 
@@ -95,22 +114,22 @@ def printable(content: bytes | None) -> str:
     return "-" if content is None else visible(content.decode("utf-8", "backslashreplace"))
 
 
-def _line(record: Record) -> bytes:
+def _line(record: Record) -> str:
     key = printable(record.key)
     value = "(tombstone)" if record.value is None else printable(record.value)
     place = f"{record.partition}:{record.offset}"
-    return f"{shown_time(record.timestamp)} {place} {key} {value}\n".encode()
+    return f"{shown_time(record.timestamp)} {place} {key} {value}\n"
 
 
-def _coloured_line(record: Record) -> bytes:
+def _coloured_line(record: Record) -> str:
     key = printable(record.key)
     value = "\x1b[2m(tombstone)\x1b[0m" if record.value is None else printable(record.value)
     place = f"\x1b[36m{record.partition}:{record.offset}\x1b[0m"
     time = f"\x1b[2m{shown_time(record.timestamp)}\x1b[0m"
-    return f"{time} {place} \x1b[32m{key}\x1b[0m {value}\n".encode()
+    return f"{time} {place} \x1b[32m{key}\x1b[0m {value}\n"
 
 
-def dumped(record: Record) -> bytes:
+def dumped(record: Record) -> str:
     """Return the key, headers and value in hexadecimal, with their text beside it."""
     lines = [
         f"{record.topic} {record.partition}:{record.offset} {shown_time(record.timestamp)}",
@@ -118,7 +137,7 @@ def dumped(record: Record) -> bytes:
     ]
     for name, content in record.headers:
         lines += _dump(f"header {printable(name.encode())}", content)
-    return "\n".join([*lines, *_dump("value", record.value), ""]).encode()
+    return "\n".join([*lines, *_dump("value", record.value), ""])
 
 
 def _dump(title: str, content: bytes | None) -> list[str]:
@@ -144,6 +163,5 @@ def chosen(text: str | None, *, json: bool, hexadecimal: bool, colours: bool) ->
         return by_format(text, safe=on_terminal())
     if json:
         return as_json
-    if hexadecimal:
-        return dumped
-    return _coloured_line if colours else _line
+    line = dumped if hexadecimal else _coloured_line if colours else _line
+    return lambda records: "".join(map(line, records)).encode()

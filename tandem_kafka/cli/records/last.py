@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tandem_kafka.cli.records.reading import SpanReader
-from tandem_kafka.cli.records.span import Span
+from tandem_kafka.reads.reader import SpanReader
+from tandem_kafka.reads.span import Span
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -29,11 +30,17 @@ _FLAGS: Final = (
 )  # fmt: skip
 
 
+#: Records that are formatted together.
+_AT_ONCE: Final = 500
+#: Records with more bytes are formatted one by one, as their text takes memory several times.
+_LARGE: Final = 1 << 20
+
+
 class Printer:
     """Writes bytes to stdout, and flushes after each batch.
 
     Attributes:
-        formatter: The form of a record.
+        formatter: The form of records.
         chosen: Whether a flag has chosen the form.
     """
 
@@ -47,13 +54,24 @@ class Printer:
         Raises:
             BrokenPipeError: Nothing reads stdout any more.
         """
-        count = 0
         stream = sys.stdout.buffer
-        for record in records:
-            stream.write(self.formatter(record))
-            count += 1
+        count = write(records, self.formatter, stream)
         stream.flush()
         return count
+
+
+def write(records: Iterable[Record], formatter: Formatter, stream: IO[bytes]) -> int:
+    """Write records; returns how many."""
+    count = 0
+    remaining = iter(records)
+    while some := [*islice(remaining, _AT_ONCE)]:
+        if sum(each.serialized_value_size for each in some) > _LARGE:
+            for each in some:
+                stream.write(formatter((each,)))
+        else:
+            stream.write(formatter(some))
+        count += len(some)
+    return count
 
 
 def printed(command: Callable[..., Any]) -> Callable[..., Any]:

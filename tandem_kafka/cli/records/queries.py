@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
 
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.records.reading import SpanReader
-from tandem_kafka.cli.records.span import Span
+from tandem_kafka.reads.reader import SpanReader
+from tandem_kafka.reads.span import Span
 from tandem_kafka.runtime import Clock
 
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
 
+#: What DuckDB may use; it writes the rest to the disk.
+_MEMORY: Final = "256MB"
+#: Rows of a result that are taken at once.
+_ROWS: Final = 1_000
 _DDL: Final = """
     CREATE TABLE {table} (
         topic VARCHAR, "partition" INTEGER, "offset" BIGINT, "timestamp" TIMESTAMP,
@@ -41,7 +47,7 @@ _VIEW: Final = """
 
 
 class Query:
-    """A query; as a context manager, it closes its database.
+    """A query; as a context manager, it deletes its database.
 
     Args:
         text: The query.
@@ -55,7 +61,11 @@ class Query:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._database = duckdb.connect()
+        self._folder = TemporaryDirectory(prefix="tandem-kafka-")
+        # Blocks instead of the whole topic stay in memory; they are written when it is full.
+        self._database = duckdb.connect(
+            config={"memory_limit": _MEMORY, "temp_directory": self._folder.name}
+        )
         self._database.execute("SET enable_progress_bar = false")
         self.tables = self._named_tables()
         if not self.tables:
@@ -78,6 +88,7 @@ class Query:
 
     def __exit__(self, *exception: object) -> None:
         self._database.close()
+        self._folder.cleanup()
 
     def load(self, topic: str, consumer: KafkaConsumer, span: Span, clock: Clock) -> None:
         """Read a topic into its table.
@@ -101,7 +112,7 @@ class Query:
         try:
             done = self._database.execute(self._text)
             names = [each[0] for each in done.description or ()]
-            rows = done.fetchall()
+            first = done.fetchone()
         except duckdb.Error as error:
             raise _explained(error) from None
         repeated = Counter(names)
@@ -109,8 +120,22 @@ class Query:
             name if repeated[name] == 1 else f"{name}_{number}"
             for number, name in enumerate(names, 1)
         ]
-        first = rows[0] if rows else [""] * len(names)
-        return {name: type(each) for name, each in zip(names, first, strict=True)}, iter(rows)
+        if first is None:
+            return dict.fromkeys(names, str), iter(())
+        kinds = {name: type(each) for name, each in zip(names, first, strict=True)}
+        return kinds, chain([first], _rows(done))
+
+
+def _rows(done: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    """Yield the other rows of a result, which is never whole in memory."""
+    while True:
+        try:
+            rows = done.fetchmany(_ROWS)
+        except duckdb.Error as error:
+            raise _explained(error) from None
+        if not rows:
+            return
+        yield from rows
 
 
 def _collect(node: Any, tables: set[str], local: set[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from tandem_kafka.cli.failures import CommandError
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.cli.records.span import Span
+    from tandem_kafka.reads.span import Bounds, Span
     from tandem_kafka.types import TopicPartition
 
 
@@ -42,7 +42,7 @@ class Selection:
     Attributes:
         topic: Its name.
         numbers: The partitions; empty for all.
-        start: Where to begin, as for `Bounds`; None without a flag.
+        start: Where to begin, as for `Bounds.at()`; None without a flag.
         until: The time to end at, as it was written.
         uncommitted: Whether to read records of aborted and open transactions.
     """
@@ -69,11 +69,21 @@ class Selection:
         Raises:
             CommandError: The topic or a partition does not exist, or a flag is invalid.
         """
-        from tandem_kafka.cli.records.span import Bounds, find_span
+        from tandem_kafka.reads.span import Span
 
-        bounds = Bounds(self.start or "beginning", self.until)
         now_ms = connection.environment.clock.wall_ms()
-        return find_span(consumer, self.partitions(consumer), bounds, now_ms)
+        bounds = bounds_of(consumer, self.partitions(consumer), now_ms)
+        return Span(
+            bounds.at("-o", self.start or "beginning"),
+            bounds.at("--until", f"s@{self.until}" if self.until else "end"),
+        )
+
+
+def bounds_of(consumer: KafkaConsumer, partitions: Sequence[TopicPartition], now_ms: int) -> Bounds:
+    """Return bounds that tell the user on stderr what does not exist."""
+    from tandem_kafka.reads.span import Bounds
+
+    return Bounds(consumer, partitions, now_ms, lambda line: click.echo(line, err=True))
 
 
 def ranged(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -102,7 +102,7 @@ def _text(value: object) -> str:
 
 
 def _properties(path: Path) -> Iterator[Property]:
-    """Parse a file of Java, or one of librdkafka and kcat: `key=value` without escapes."""
+    """Parse properties of Java, or of librdkafka and kcat, which have no escapes."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".properties":
         for number, line in _logical_lines(text):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem_kafka.cli.settings.files import default_file, read_file
-from tandem_kafka.cli.settings.names import Property, finished, options_from
+from tandem_kafka.cli.settings.names import Property, options_from, with_ssl_context
 from tandem_kafka.errors import KafkaConfigurationError
 
 BROKERS: Final = "TANDEM_KAFKA_BROKERS"
@@ -62,7 +62,7 @@ def resolved(flags: Flags, environment: Mapping[str, str]) -> dict[str, Any]:
             f"no brokers are given: use -b HOST:PORT, set {BROKERS}, or name a cluster with "
             f"--cluster and describe it in {default_file(environment)}"
         )
-    return finished(options)
+    return with_ssl_context(options)
 
 
 def _of_file(flags: Flags, environment: Mapping[str, str]) -> list[Property]:

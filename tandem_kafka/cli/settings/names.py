@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from tandem_kafka.config import Config
 from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, typed_value
-from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES, REJECTED, ssl_context_of
+from tandem_kafka.config.librdkafka import (
+    IGNORED,
+    PROPERTIES,
+    REJECTED,
+    needs_ssl_context,
+    ssl_context_of,
+)
 from tandem_kafka.errors import KafkaConfigurationError
 
 #: The commands set these themselves.
@@ -72,7 +78,7 @@ class Property(NamedTuple):
 def options_from(properties: Iterable[Property]) -> dict[str, Any]:
     """Return the options that settings from one source stand for.
 
-    The names `ssl.ca.pem` and `enable.ssl.certificate.verification` are kept for `finished`.
+    The names `ssl.ca.pem` and `enable.ssl.certificate.verification` are for `with_ssl_context`.
 
     Raises:
         KafkaConfigurationError: A name is unknown or unsupported, or a value is not allowed.
@@ -121,8 +127,8 @@ def _option(name: str, value: str) -> dict[str, Any]:
         return {name: value}
     if name in _UNSUPPORTED:
         raise KafkaConfigurationError(f"{name} cannot be used: {_UNSUPPORTED[name]}")
-    if name == "ssl.endpoint.identification.algorithm":
-        return {"ssl_check_hostname": value.lower() not in {"", "none"}}
+    if name in _SPECIAL:
+        return _SPECIAL[name](value)
     option = name.replace(".", "_")
     if option in _FIELDS:
         return {option: _typed(name, option, value)}
@@ -141,12 +147,31 @@ def _option(name: str, value: str) -> dict[str, Any]:
     return {known.option: typed * _FACTORS[name] if name in _FACTORS else typed}
 
 
+def _check_of_names(value: str) -> dict[str, Any]:
+    return {"ssl_check_hostname": value.lower() not in {"", "none"}}
+
+
+def _source_of_tokens(value: str) -> dict[str, Any]:
+    if value.strip().lower() != "oidc":
+        raise KafkaConfigurationError(
+            "sasl.oauthbearer.method must be oidc, because a command has no oauth_cb"
+        )
+    return {}  # the URL of the endpoint is enough
+
+
+#: Settings that no option has under their name.
+_SPECIAL: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
+    "ssl.endpoint.identification.algorithm": _check_of_names,
+    "sasl.oauthbearer.method": _source_of_tokens,
+}
+
+
 def _typed(name: str, option: str, value: str) -> Any:
     declared, default = _FIELDS[option].type, getattr(_DEFAULT, option)
     return typed_value(name, value.strip(), declared, default)
 
 
-def finished(options: Mapping[str, Any]) -> dict[str, Any]:
+def with_ssl_context(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merged options, with an SSL context if they need one.
 
     Raises:
@@ -162,6 +187,6 @@ def finished(options: Mapping[str, Any]) -> dict[str, Any]:
             )
         values["enable.ssl.certificate.verification"] = text == "true"
     protocol = str(left.get("security_protocol", "PLAINTEXT")).upper()
-    if values and protocol.endswith("SSL"):
+    if protocol.endswith("SSL") and needs_ssl_context(left, values):
         left["ssl_context"] = ssl_context_of(left, values)
     return left

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
@@ -58,7 +59,7 @@ class TokenEndpoint:
 
     Args:
         url: The URL; https, except for this machine.
-        cafile: File with trusted authorities; None for those of the system.
+        cafile: File or folder with trusted authorities; None for those of the system.
         setup_timeout_ms: The limit of a connection that waits for the token.
         clock: The clock.
 
@@ -78,8 +79,12 @@ class TokenEndpoint:
         """Return a new context, so that a changed file is used."""
         if self._url.scheme == "http":
             return None
+        path = self._cafile
+        folder = path is not None and Path(path).is_dir()
         try:
-            context = ssl.create_default_context(cafile=self._cafile)
+            context = ssl.create_default_context(
+                cafile=None if folder else path, capath=path if folder else None
+            )
         except (OSError, ssl.SSLError) as error:
             raise KafkaConfigurationError(
                 f"sasl_oauthbearer_cafile: cannot use {self._cafile}: {error}"

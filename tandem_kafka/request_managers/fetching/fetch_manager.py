@@ -27,7 +27,7 @@ from tandem_kafka.request_managers.fetching.response_handler import (
 )
 from tandem_kafka.request_managers.fetching.session import FetchTarget, SessionRequest
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
-from tandem_kafka.request_managers.fetching.standing import StandingOrders
+from tandem_kafka.request_managers.fetching.standing import StandingFetches
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.partition import AssignedPartition
@@ -70,7 +70,7 @@ class FetchManager(RequestManager):
         self._metadata = metadata
         self._handler = FetchResponseHandler(context, metadata, positions)
         self._placement = FetchPlacement(context, metadata, self._follow)
-        self._orders = StandingOrders(context, self._handler.sizing, self._take_over)
+        self._orders = StandingFetches(context, self._handler.sizing, self._take_over)
         #: The versions for which all orders were made.
         self._order_versions: tuple[int, int, int] | None = None
         #: Partitions that may have read-ahead data in the buffer.
@@ -320,7 +320,7 @@ class FetchManager(RequestManager):
             held_ms=wait_ms,
         )
         if self._orders.allowed(slot):
-            request.standing = partial(self._stand, slot, wait_ms)
+            request.make_standing_fetch = partial(self._stand, slot, wait_ms)
         return request
 
     def _stand(self, slot: FetchSlot, wait_ms: int, sent: SentRequest) -> StandingFetch | None:

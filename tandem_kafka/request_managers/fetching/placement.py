@@ -38,9 +38,9 @@ _BUSY: Final = _PURPOSES[:2]
 _QUIET: Final = 2
 _BYPASS: Final = 3
 #: A slot with fewer partitions moves none to the quiet slot.
-_MANY: Final = 50
+MANY: Final = 50
 #: How long a partition has no new data before it counts as quiet.
-_QUIET_AFTER_MS: Final = 1_000
+QUIET_AFTER_MS: Final = 1_000
 
 
 class FetchPlacement:
@@ -101,7 +101,7 @@ class FetchPlacement:
                     self._activate(slot, state)
             return
         slot.active.update(brought)
-        if len(slot.partitions) < _MANY or not slot.sorted_ms:
+        if len(slot.partitions) < MANY or not slot.sorted_ms:
             slot.sorted_ms = now_ms
         else:
             self._move_quiet(slot, self._slot(slot.node_id, Purpose.FETCH_QUIET), now_ms)
@@ -113,13 +113,14 @@ class FetchPlacement:
         elif slot.purpose is Purpose.FETCH_QUIET:
             for purpose in _BUSY:
                 busy = self.slots.get((slot.node_id, purpose))
-                if busy is not None and busy.sorted_ms and len(busy.partitions) >= _MANY:
+                if busy is not None and busy.sorted_ms and len(busy.partitions) >= MANY:
                     self._move_quiet(busy, slot, now_ms)
 
     def _move_quiet(self, slot: FetchSlot, quiet_slot: FetchSlot, now_ms: int) -> None:
         """Move inactive partitions to the quiet slot, unless its fetch is already parked."""
-        if now_ms - slot.sorted_ms < _QUIET_AFTER_MS or quiet_slot.state.in_flight:
+        if now_ms - slot.sorted_ms < QUIET_AFTER_MS or quiet_slot.state.in_flight:
             return
+        slot.end_order()  # Invariant: what it has brought is active
         for state in slot.partitions - slot.active:
             self._move(state, slot, quiet_slot, _QUIET)
         slot.active.clear()

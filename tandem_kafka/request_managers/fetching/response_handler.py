@@ -118,7 +118,7 @@ class FetchResponseHandler:
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
         state.out_of_range_at = None
-        self._context.topic_troubles.fetched(state.tp.topic, denied=False)
+        self._context.topic_troubles.note_fetch(state.tp.topic, denied=False)
         self._context.metadata.confirm_leader(state.tp)
         self._follow_replica(state, fetched.preferred_read_replica)
         if fetched.records is None or not len(fetched.records):
@@ -166,7 +166,7 @@ class FetchResponseHandler:
             self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
             if issubclass(error_type, TopicAuthorizationFailedError):
-                self._context.topic_troubles.fetched(tp.topic, denied=True)
+                self._context.topic_troubles.note_fetch(tp.topic, denied=True)
             self._buffer_error(
                 requested, _user_error(error_type, tp, requested.offset), sticky=False
             )

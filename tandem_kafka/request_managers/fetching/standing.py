@@ -12,17 +12,36 @@ transport repeats. For Python, all repetitions are one request, which stays in f
     standing  a usual response (`Order::check` in       standing  offsets and watermarks move, data
               rust/src/standing/order.rs)                         is queued, the application wakes
                                                                   up, the next fetch is sent
+    standing  the same, but the buffer is full          held      the same, but the next fetch is
+                                                                  not sent: nothing is in flight
     standing  any other response, also one for a        ended     Python gets the response as that
-              partition that Python has moved                     to its request
+              partition that Python has moved, or that            to its request
+              has its share of the buffer
+    standing  a response after the order's time: a      ended     the same; Python moves quiet
+              minute, the lease of a replica, a session           partitions and expired replicas,
+              of the connection, or a second with many            and sends the next fetch
+              partitions
+    held      the application has released enough       standing  the transport sends the fetch,
+              (`Shared::enough_for` in queue.rs)                  which wakes no Python
+    held      a minute or another time is over, or a    ended,    Python gets an empty response, at
+              partition still has its share               over    once
     standing  a seek, a pause, the assignment or the    ended     the fetch in flight is Python's;
               metadata (`end_changed_orders`)                     data for an old base is stale
     standing  the slot changes: a partition is placed,  ended,    the same; if the fetch is parked,
               moves in or out, or must be checked       before    the partition takes the bypass
     standing  another slot of the broker moves a        ended     the same
               partition to the bypass
-    standing  the connection is lost, or the consumer   ended     as for any request
-              closes
+    held      one of these three                        ended,    Python gets an empty response from
+                                                          over    the next poll
+    standing, the connection is lost, or the consumer   ended     as for any request
+    held      closes
     ended     Python has processed the response         none      the next fetch may stand again
+    ended,    the same                                  none      the next fetch names what the last
+    over                                                          response has moved
+
+For Python, also a fetch that is held is in flight. The empty response takes the place of the last
+real one, whose data is queued already: the session goes on with the epoch after that, no request
+is overdue meanwhile (`RepeatedFetches.refresh`), and nothing of it is left.
 
 Invariant: nothing happens between a change and the end of the order. The transport only works
 inside `Transport.poll`, on this thread. A slot ends its order before its partitions change
@@ -35,32 +54,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tandem_kafka.metrics import ConsumerMetrics, Traffic
 from tandem_kafka.network.connection import logs_requests
 from tandem_kafka.network.request import Purpose, SentRequest
 from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.fetching.placement import MANY, QUIET_AFTER_MS
 from tandem_kafka.request_managers.fetching.response_handler import RequestedPartition
 from tandem_kafka.request_managers.fetching.session import FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.shared.partition import AssignedPartition, Position
 
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch
 
 
-#: More partitions are sorted into busy and quiet ones after each response.
-_MANY: Final = 50
+#: An order of more partitions takes longer to make than it saves.
+_MOST: Final = 1_000
 #: After this time, one response is for Python, which knows the time and the memory in use.
 _LASTS_MS: Final = 60_000
 _NO_STOP: Final = 2**63 - 1
 
 
-class StandingOrders:
-    """Makes and ends the orders of all slots. Network thread only.
+class GrantedTarget(NamedTuple):
+    """A partition of an order, as the native extension reads it.
+
+    Invariant: the fields have the order of `GrantedTarget` in rust/src/standing/bindings.rs.
+
+    Attributes:
+        state: The partition; what is fetched for it is put into the queue with it.
+        base: The base of its position: data for another one is stale.
+        topic: The topic of the partition.
+        topic_id: The id of the topic.
+        partition: The number of the partition.
+        leader_epoch: The leader epoch in the request in flight.
+        offset: The offset in the request in flight.
+        max_bytes: The size in the request in flight.
+        stop_at: The offset at which to stop.
+        limit: How many bytes the partition may hold in the buffer.
+        progress: How far the partition has been fetched.
+    """
+
+    state: AssignedPartition
+    base: Position | None
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    offset: int
+    max_bytes: int
+    stop_at: int
+    limit: int
+    progress: AssignedPartition
+
+
+class StandingFetches:
+    """Makes and ends the orders, which are the standing fetches of all slots. Network thread only.
 
     Args:
         context: Its `bell` is None if no order can wake the application.
@@ -81,7 +133,7 @@ class StandingOrders:
     def allowed(self, slot: FetchSlot) -> bool:
         """Tell whether the next fetch of a slot may be repeated without Python.
 
-        Tasks and green threads cannot wait for the bell, so their consumers have no orders.
+        Green threads, and tasks of some event loops, cannot wait for the bell.
         """
         return (
             self._context.bell is not None
@@ -91,11 +143,8 @@ class StandingOrders:
             and slot.purpose in {Purpose.FETCH_0, Purpose.FETCH_1}
             and slot.session.open
             and slot.session.epoch > 0
-            and len(slot.partitions) < _MANY
+            and len(slot.partitions) <= _MOST
             and not slot.to_check
-            and not self._context.read_committed
-            and not logs_requests()  # only Python can log them
-            and not any(each.from_replica for each in slot.requested.values())
         )
 
     def make(
@@ -126,23 +175,30 @@ class StandingOrders:
             max_wait_ms=wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
+            read_committed=self._context.read_committed,
             session_id=slot.session.id,
             session_epoch=slot.session.epoch,
             rack=config.client_rack,
             targets=[
-                _target(each, slot.session.target(each.state.tp), limit - each.state.held_bytes)
-                for each in requested
+                _granted(each, slot.session.target(each.state.tp), limit) for each in requested
             ],
             smallest_bytes=self._sizing.first,
             largest_bytes=self._sizing.limit,
             room=config.fetch_buffer_max_bytes,
-            lasts_ms=max(0, min(_LASTS_MS, sent.usable_ms)),
+            lasts_ms=max(0, min(_lasts_ms(slot), sent.usable_ms, self._lease_ms(requested))),
+            reports=logs_requests(),
         )
         slot.reserve(0)  # the order has reserved it
         collect = partial(_collect, order, self._context.metrics, sent.traffic)
         self._context.metrics.sources.append(collect)
         slot.stand(partial(self._end, slot, order, requested, collect))
         return order
+
+    def _lease_ms(self, requested: Iterable[RequestedPartition]) -> int:
+        """Return for how long no preferred replica expires."""
+        replicas = (each.state.preferred_replica for each in requested)
+        leases_ms = [replica.expires_ms for replica in replicas if replica is not None]
+        return min(leases_ms) - self._context.clock.now_ms() if leases_ms else _LASTS_MS
 
     def _end(
         self,
@@ -154,9 +210,9 @@ class StandingOrders:
         """End an order and take over what it has brought, from here on without it."""
         epoch, moves = order.end()
         self._context.metrics.sources.remove(collect)
-        for index, _, max_bytes, resized in moves:
-            if resized:
-                requested[index].state.fetch_bytes = max_bytes
+        for index, _, _, next_bytes in moves:
+            if next_bytes is not None:
+                requested[index].state.fetch_bytes = next_bytes
         repetitions = ((requested[index], offset, size) for index, offset, size, _ in moves)
         brought = slot.repeated(epoch, repetitions)
         for state in brought:
@@ -165,22 +221,25 @@ class StandingOrders:
         collect()  # last: nothing else depends on the measurements
 
 
-def _target(
-    requested: RequestedPartition, target: FetchTarget, credit: int
-) -> tuple[object, object, str, bytes, int, int, int, int, int, int, object]:
+def _lasts_ms(slot: FetchSlot) -> int:
+    """Return how long a slot may fetch without Python, which moves its quiet partitions."""
+    return _LASTS_MS if len(slot.partitions) < MANY else QUIET_AFTER_MS
+
+
+def _granted(requested: RequestedPartition, target: FetchTarget, limit: int) -> GrantedTarget:
     state = requested.state
-    return (
-        state,
-        requested.base,
-        state.tp.topic,
-        target.topic_id.bytes,
-        state.tp.partition,
-        target.leader_epoch,
-        target.offset,
-        target.max_bytes,
-        _NO_STOP if state.stop_at is None else state.stop_at,
-        credit,
-        state,
+    return GrantedTarget(
+        state=state,
+        base=requested.base,
+        topic=state.tp.topic,
+        topic_id=target.topic_id.bytes,
+        partition=state.tp.partition,
+        leader_epoch=target.leader_epoch,
+        offset=target.offset,
+        max_bytes=target.max_bytes,
+        stop_at=_NO_STOP if state.stop_at is None else state.stop_at,
+        limit=limit,
+        progress=state,
     )
 
 

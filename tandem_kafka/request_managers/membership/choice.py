@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tandem_kafka.errors import UnsupportedVersionError
@@ -10,9 +11,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
 from tandem_kafka.request_managers.membership.interface import Membership
-from tandem_kafka.request_managers.membership.kip848.membership import Kip848Membership
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.types import LeaveOperation
 
@@ -34,7 +33,30 @@ def choose_membership(
             context.config.group_id,
         )
     if protocol in ("consumer", "auto"):
-        return Kip848Membership(context, coordinator, metadata)
+        return _kip848(context, coordinator, metadata)
+    return _classic(context, coordinator, metadata)
+
+
+def _kip848(
+    context: ManagerContext,
+    coordinator: CoordinatorManager,
+    metadata: MetadataRefresher,
+    on_unsupported: Callable[[UnsupportedVersionError], None] | None = None,
+) -> Membership:
+    from tandem_kafka.request_managers.membership.kip848.membership import (  # noqa: PLC0415
+        Kip848Membership,
+    )
+
+    return Kip848Membership(context, coordinator, metadata, on_unsupported)
+
+
+def _classic(
+    context: ManagerContext, coordinator: CoordinatorManager, metadata: MetadataRefresher
+) -> Membership:
+    from tandem_kafka.request_managers.membership.classic.membership import (  # noqa: PLC0415
+        ClassicMembership,
+    )
+
     return ClassicMembership(context, coordinator, metadata)
 
 
@@ -50,9 +72,7 @@ class AutoMembership:
         self._context = context
         self._coordinator = coordinator
         self._metadata = metadata
-        self._membership: Membership = Kip848Membership(
-            context, coordinator, metadata, on_unsupported=self._fall_back
-        )
+        self._membership = _kip848(context, coordinator, metadata, self._fall_back)
         log.info(
             "group %s: group_protocol='auto' uses 'consumer' (KIP-848) if the cluster supports it",
             context.config.group_id,
@@ -64,7 +84,7 @@ class AutoMembership:
             self._context.config.group_id,
             error,
         )
-        self._membership = ClassicMembership(self._context, self._coordinator, self._metadata)
+        self._membership = _classic(self._context, self._coordinator, self._metadata)
         self._membership.application_polled()
 
     @property

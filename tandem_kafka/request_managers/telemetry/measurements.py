@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.metrics import ConsumerMetrics
-from tandem_kafka.request_managers.telemetry.otlp import Point
 from tandem_kafka.runtime import Clock
+
+if TYPE_CHECKING:
+    from tandem_kafka.request_managers.telemetry.otlp import Point
 
 _DOMAIN: Final = "org.apache.kafka"
 _NS_PER_MS: Final = 1_000_000
@@ -49,6 +51,8 @@ class Measurements:
             prefixes: Of names in the form of KIP-714.
             delta: Whether sums are differences to those of the last call.
         """
+        from tandem_kafka.request_managers.telemetry.otlp import Point  # noqa: PLC0415 - rare
+
         now_ms, time_ns = self._clock.now_ms(), self._clock.wall_ms() * _NS_PER_MS
         for raw, metric in (self._metrics.raw() or {}).items():
             name, attributes = self._named(raw)

@@ -15,17 +15,11 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.telemetry.compression import compress
 from tandem_kafka.request_managers.telemetry.measurements import Measurements
-from tandem_kafka.request_managers.telemetry.otlp import metrics_data
 from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import Node
+from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decode_message
-from tandem_kafka.wire.messages import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-    PushTelemetryRequest,
-)
 from tandem_kafka.wire.nulls import reject_nulls
 
 
@@ -66,6 +60,8 @@ MOST_PREFIXES: Final = 1_000
 #: A larger subscription is not decoded, which would block the network thread for 0.2 s per MB.
 MOST_BYTES: Final = 1 << 18
 _NO_ID: Final = UUID(int=0)
+#: The API key of GetTelemetrySubscriptions.
+_GET_SUBSCRIPTIONS: Final = 71
 #: The first push comes after this share of the interval, so that clients that start together do
 #: not push together.
 _FIRST_PUSH: Final = (0.5, 1.5)
@@ -172,13 +168,13 @@ class TelemetryManager(RequestManager):
         self._waiting.append(future)
 
     def _offered(self) -> bool:
-        return self._offers(GetTelemetrySubscriptionsRequest.API_KEY)
+        return self._offers(_GET_SUBSCRIPTIONS)
 
     # --- the subscription ----------------------------------------------------------------------
 
     def _request_subscription(self) -> UnsentRequest:
         known = self._subscription
-        message = GetTelemetrySubscriptionsRequest(
+        message = messages.GetTelemetrySubscriptionsRequest(
             client_instance_id=known.client_instance_id if known is not None else _NO_ID
         )
         return self._context.request(
@@ -214,9 +210,13 @@ class TelemetryManager(RequestManager):
     # --- pushes --------------------------------------------------------------------------------
 
     def _push(self, to: _Subscription, *, terminating: bool) -> UnsentRequest:
+        # Few clusters subscribe to metrics.
+        from tandem_kafka.request_managers.telemetry.compression import compress  # noqa: PLC0415
+        from tandem_kafka.request_managers.telemetry.otlp import metrics_data  # noqa: PLC0415
+
         points = self._measurements.points(to.prefixes, delta=to.delta)
         compression, data = compress(metrics_data(self._resource(), points), to.accepted)
-        message = PushTelemetryRequest(
+        message = messages.PushTelemetryRequest(
             client_instance_id=to.client_instance_id,
             subscription_id=to.number,
             terminating=terminating,
@@ -280,6 +280,6 @@ def _decode(body: memoryview, version: int) -> Any:
     """Return the subscription of a response, None if it is too large."""
     if len(body) > MOST_BYTES:
         return None
-    message = decode_message(GetTelemetrySubscriptionsResponse, version, body)
+    message = decode_message(messages.GetTelemetrySubscriptionsResponse, version, body)
     reject_nulls(message, version)
     return message

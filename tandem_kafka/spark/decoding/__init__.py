@@ -4,11 +4,11 @@
 
     rows.select(from_avro("value", registry={"url": url}, schema=schema).alias("order"))
 
-Avro needs `pip install tandem-kafka[spark-avro]`, Protobuf `tandem-kafka[spark-protobuf]`.
+Avro needs `pip install tandem-kafka[spark-avro]`, Protobuf `tandem-kafka[spark-protobuf]`; both
+need the native extension.
 """
 
-from tandem_kafka.spark.decoding.framing import DecodingError
 from tandem_kafka.spark.decoding.functions import from_avro, from_json, from_protobuf
-from tandem_kafka.spark.decoding.registry import RegistryError
+from tandem_kafka.spark.decoding.registered import DecodingError
 
-__all__ = ["DecodingError", "RegistryError", "from_avro", "from_json", "from_protobuf"]
+__all__ = ["DecodingError", "from_avro", "from_json", "from_protobuf"]

@@ -1,7 +1,12 @@
-"""The column functions: Spark's own parser for JSON, Arrow functions for Avro and Protobuf."""
+"""The column functions: Spark's own parser for JSON, `tandem_kafka.arrow` for Avro and Protobuf.
+
+Why not `tandem_kafka.arrow.Json`: Spark defines what its types accept in JSON, and its parser is in
+the JVM, where the bytes are. A Python worker would have to return the same values, later.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,12 +16,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from tandem_kafka.arrow import Avro
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.decoding.avro import AvroValues
-from tandem_kafka.spark.decoding.batches import Values, arrow_type, decode_array
-from tandem_kafka.spark.decoding.framing import HEADER, MAGIC
-from tandem_kafka.spark.decoding.protobuf import ProtobufValues
-from tandem_kafka.spark.decoding.registry import Registry
+from tandem_kafka.spark.arrow_types import arrow_schema
+from tandem_kafka.spark.decoding.registered import (
+    HEADER,
+    Protobuf,
+    Registered,
+    Registry,
+    decode_array,
+)
+from tandem_kafka.spark.decoding.types import spark_type
 from tandem_kafka.spark.failures import sentence_first
 
 _MODES: Final = ("failfast", "permissive")
@@ -90,7 +100,7 @@ def _marked_expensive(column: Column) -> Column:
 
 def _unframed(value: Column, permissive: bool) -> Column:
     """Return the payload of each framed value."""
-    is_framed = f.substring(value, 1, 1) == f.lit(bytes([MAGIC]))
+    is_framed = f.substring(value, 1, 1) == f.lit(b"\0")
     is_framed &= f.octet_length(value) >= HEADER
     payload = f.substring(value, HEADER + 1, _MAX_BYTES)
     if permissive:
@@ -124,11 +134,16 @@ def from_avro(
     Raises:
         InvalidArgumentError: An argument is invalid, Spark has no corresponding type, or Spark is
             older than 4.1.
+        ImportError: The native extension is not loaded.
     """
     _need_arrow_functions("from_avro")
     permissive = _is_permissive(mode)
-    values = AvroValues.of(Registry.of(registry), schema)
-    return _decoded("from_avro", _column(column), values, values.spark_type(), permissive)
+    if not isinstance(schema, str | Mapping):
+        kind = type(schema).__name__
+        raise InvalidArgumentError(f"schema must be an Avro schema as JSON, got: {kind}")
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    values = Registered(Registry.of(registry), text)
+    return _decoded("from_avro", column, values, Avro(text).schema, permissive)
 
 
 def from_protobuf(
@@ -157,11 +172,21 @@ def from_protobuf(
     Raises:
         InvalidArgumentError: An argument is invalid, Spark has no corresponding type, or Spark is
             older than 4.1.
+        ImportError: The native extension is not loaded.
     """
     _need_arrow_functions("from_protobuf")
     permissive = _is_permissive(mode)
-    values = ProtobufValues.of(Registry.of(registry), message, descriptors)
-    return _decoded("from_protobuf", _column(column), values, values.spark_type(), permissive)
+    if isinstance(message, str) != isinstance(descriptors, bytes) or not (
+        isinstance(message, str) or hasattr(message, "DESCRIPTOR")
+    ):
+        raise InvalidArgumentError(
+            "message must be a generated class, or a name with descriptors: a FileDescriptorSet in "
+            "bytes (protoc --include_imports --descriptor_set_out); got "
+            f"{message!r} and {type(descriptors).__name__}"
+        )
+    made = Protobuf(message) if descriptors is None else Protobuf(descriptors, message)
+    values = Registered(Registry.of(registry), made.message, made.descriptors)
+    return _decoded("from_protobuf", column, values, made.schema, permissive)
 
 
 def _need_arrow_functions(name: str) -> None:
@@ -171,16 +196,19 @@ def _need_arrow_functions(name: str) -> None:
         )
 
 
-def _decoded(name: str, column: Column, values: Values, kind: DataType, permissive: bool) -> Column:
-    arrow = arrow_type(kind)
+def _decoded(
+    name: str, column: Column | str, values: Registered, decoded: pa.DataType, permissive: bool
+) -> Column:
+    kind = spark_type(decoded)
+    arrow = arrow_schema(StructType([StructField("value", kind)])).field(0).type
 
     def decode(column: pa.Array) -> pa.Array:
-        return decode_array(column, values, arrow, permissive=permissive)
+        return decode_array(column, values.decoder(), arrow, permissive=permissive)
 
     # Plans show this name and nothing else of the function.
     decode.__name__ = name
     return f.arrow_udf(sentence_first(decode), returnType=kind)(
-        _marked_expensive(column.cast("binary"))
+        _marked_expensive(_column(column).cast("binary"))
     )
 
 

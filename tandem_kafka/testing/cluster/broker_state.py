@@ -20,8 +20,8 @@ class BrokerState(ABC):
         up: Whether it runs.
         paused: Whether its process is stopped. The machine still accepts connections and bytes, and
             the broker handles them when it continues, even if their senders are gone.
-        release: The Kafka release that it simulates; None for everything that is simulated,
-            including features that no release has.
+        release: The Kafka release that it simulates. None enables all features, also those that no
+            release has.
         sessions: Its fetch sessions.
         logins: The logins of its connections, by number.
         quotas: The quotas of its clients.

@@ -20,7 +20,7 @@ class LeaderEpochs:
         self._starts[epoch] = offset
 
     def truncate(self, offset: int) -> None:
-        """Forget the epochs behind the new end of the log."""
+        """Forget the epochs that begin at or after the new end of the log."""
         self._starts = {e: start for e, start in self._starts.items() if start < offset}
 
     def delete_before(self, offset: int) -> None:

@@ -36,7 +36,7 @@ class PartitionLog:
 
     Attributes:
         start_offset: The first offset.
-        end_offset: The offset behind the last record.
+        end_offset: The offset after the last record.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class Sequence:
 
     @property
     def next(self) -> int:
-        """The sequence number of the record behind the last."""
+        """The sequence number of the record after the last."""
         return (self.last + 1) % (_LAST_SEQUENCE + 1)
 
 

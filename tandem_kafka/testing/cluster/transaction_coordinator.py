@@ -126,7 +126,7 @@ class TransactionCoordinator:
     def find(
         self, transactional_id: str | None, producer_id: int, epoch: int
     ) -> TransactionalProducer | Any:
-        """Return a producer, or the class of the error if these are not its id and epoch."""
+        """Return the producer, or an error class if its id or epoch is another one."""
         producer = self.producers.get(transactional_id or "")
         if producer is None or producer.producer_id != producer_id:
             return errors.InvalidProducerIdMappingError

@@ -259,7 +259,7 @@ class ConsumerGroup:
 
     def _give_up_later(self, member: ConsumerGroupMember) -> None:
         if member.classic is not None:
-            return  # its JoinGroup and SyncGroup have timeouts of their own
+            return  # its JoinGroup and SyncGroup have separate timeouts
         when_ms = self._step.now_ms + member.rebalance_ms
         self._step.set_timer(when_ms, "revocation", member.member_id, member.epoch)
 

@@ -1,9 +1,10 @@
 """The records of a coordinator, each with a key; a tombstone has no value.
 
 Six types belong to KIP-848 groups, with the fields of the proposal, except for client id and host,
-which nothing here uses. Topics have names; `assignment_changed` makes up for the id of a deleted
-topic. Two other additions are our own: the computation of a target by a member, and the assignors
-of each epoch. A classic group has only `GroupMetadata`, and a commit only `OffsetCommit`.
+which nothing here uses. Topics have names instead of ids. A topic that is deleted and created again
+keeps its name, so `assignment_changed` records the change. Two other additions are our own: the
+computation of a target by a member, and the assignors of each epoch. A classic group has only
+`GroupMetadata`, and a commit only `OffsetCommit`.
 """
 
 from __future__ import annotations

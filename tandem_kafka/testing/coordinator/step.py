@@ -25,7 +25,7 @@ class Timer:
     """A time at which `expire` must be called; an outdated timer has no effect.
 
     Attributes:
-        kind: What is due then.
+        kind: What is due at that time.
         about: The id of the member.
         number: Distinguishes this timer from older ones.
     """

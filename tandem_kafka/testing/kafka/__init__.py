@@ -1,4 +1,4 @@
-"""A real Apache Kafka for tests: brokers in processes of their own, on free ports of this machine.
+"""A real Apache Kafka for tests: brokers in separate processes, on free ports of this machine.
 
 from tandem_kafka.testing.kafka import RealKafka
 

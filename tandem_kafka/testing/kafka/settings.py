@@ -12,7 +12,7 @@ from tandem_kafka.testing.kafka.security import PASSWORD, SCRAM_MECHANISMS, USER
 #: The listeners that clients use, named after their security protocols.
 LISTENERS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
-#: The partitions of `__consumer_offsets`. Each has a coordinator with a state of its own.
+#: The partitions of `__consumer_offsets`. Each has a coordinator with its own state.
 OFFSETS_PARTITIONS: Final = 4
 
 _MODULES = "org.apache.kafka.common.security"

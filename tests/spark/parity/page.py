@@ -35,7 +35,7 @@ that is not on this page. What is compared:
 - of an error, its kind, and whether it names the option, topic or partition that it is about if the
   connector's does; the words are different
 
-Not compared are the order of tasks, and what this source notes beside the offsets of a stream
+Not compared are the order of tasks, and the keys that this source adds to the offsets of a stream
 ([Guarantees](spark.md#guarantees)). A time of writing only has to be the present. Both read with
 `kafka.fetch.max.wait.ms=20`.
 

@@ -9,11 +9,11 @@ from tandem_kafka.types import TopicPartition
 
 __all__ = [
     "RACKS",
+    "as_text",
     "in_racks",
     "member",
     "mismatches",
     "partitions",
-    "shown",
     "without_racks",
 ]
 
@@ -43,7 +43,7 @@ def partitions(text: str) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(topic, int(number)) for topic, _, number in names)
 
 
-def shown(assignment: Mapping[str, Iterable[TopicPartition]]) -> dict[str, str]:
+def as_text(assignment: Mapping[str, Iterable[TopicPartition]]) -> dict[str, str]:
     """The sorted partitions of each member, as text."""
     return {
         member_id: ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(found))

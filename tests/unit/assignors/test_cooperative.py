@@ -12,7 +12,7 @@ from tandem_kafka.assignors.sticky import (
     assign_sticky,
     without_revoked,
 )
-from tests.unit.assignors.groups import in_racks, member, partitions, shown, without_racks
+from tests.unit.assignors.groups import as_text, in_racks, member, partitions, without_racks
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_a_partition_is_assigned_when_no_other_member_owns_it(counts, claims, ex
         member(member_id, counts, owned, generation)
         for member_id, (generation, owned) in claims.items()
     ]
-    assert shown(assign_cooperative_sticky(members, without_racks(**counts))) == expected
+    assert as_text(assign_cooperative_sticky(members, without_racks(**counts))) == expected
 
 
 def test_unsubscribed_partitions_are_revoked_first():
     members = [member("c1", "t2", "t1-0, t2-0", 1), member("c2", "t1", "", 1)]
     topics = without_racks(t1=1, t2=1)
-    assert shown(assign_cooperative_sticky(members, topics)) == {"c1": "t2-0", "c2": ""}
-    assert shown(assign_sticky(members, topics)) == {"c1": "t2-0", "c2": "t1-0"}
+    assert as_text(assign_cooperative_sticky(members, topics)) == {"c1": "t2-0", "c2": ""}
+    assert as_text(assign_sticky(members, topics)) == {"c1": "t2-0", "c2": "t1-0"}
 
 
 def test_a_partition_changes_racks_in_two_rounds():
@@ -77,13 +77,13 @@ def test_a_partition_changes_racks_in_two_rounds():
         member("c0", "t1", "t1-0, t1-1", 1, rack="a"),
         member("c1", "t1", "t1-2, t1-3", 1, rack="b"),
     ]
-    assert shown(assign_cooperative_sticky(members, topics)) == {"c0": "t1-0", "c1": "t1-3"}
+    assert as_text(assign_cooperative_sticky(members, topics)) == {"c0": "t1-0", "c1": "t1-3"}
     members = [
         replace(members[0], owned=partitions("t1-0")),
         replace(members[1], owned=partitions("t1-3")),
     ]
     expected = {"c0": "t1-0, t1-2", "c1": "t1-1, t1-3"}
-    assert shown(assign_cooperative_sticky(members, topics)) == expected
+    assert as_text(assign_cooperative_sticky(members, topics)) == expected
 
 
 # --- the second round ----------------------------------------------------------------------------

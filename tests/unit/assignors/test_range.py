@@ -8,10 +8,10 @@ from tandem_kafka.assignors.range import assign_range
 from tests.unit.assignors.groups import (
     ALIKE,
     RACKS,
+    as_text,
     in_racks,
     member,
     mismatches,
-    shown,
     without_racks,
 )
 
@@ -33,7 +33,7 @@ NO_RACKS = (None, None, None)
 )
 def test_each_topic_is_divided_into_ranges(counts, subscriptions, expected):
     members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
-    assert shown(assign_range(members, without_racks(**counts))) == expected
+    assert as_text(assign_range(members, without_racks(**counts))) == expected
 
 
 def test_static_members_come_first_by_instance_id():
@@ -41,7 +41,7 @@ def test_static_members_come_first_by_instance_id():
     first, second = "t1-0, t1-1, t2-0, t2-1", "t1-2, t2-2"
     static = member("b", "t1 t2", instance="i1")
     for other in (member("a", "t1 t2", instance="i2"), member("a", "t1 t2")):
-        assert shown(assign_range([other, static], topics)) == {"a": second, "b": first}
+        assert as_text(assign_range([other, static], topics)) == {"a": second, "b": first}
 
 
 def test_static_members_keep_their_partitions_with_new_member_ids():
@@ -57,7 +57,7 @@ def test_static_members_keep_their_partitions_with_new_member_ids():
             member(member_id, "t1 t2", instance=instance)
             for member_id, instance in zip(ids, expected, strict=True)
         ]
-        assigned = shown(assign_range(members, topics))
+        assigned = as_text(assign_range(members, topics))
         assert {each.instance_id: assigned[each.member_id] for each in members} == expected
 
 
@@ -280,6 +280,6 @@ def check(
         for index, (subscription, rack) in enumerate(zip(subscriptions, member_racks, strict=True))
     ]
     assignment = assign_range(members, topics)
-    assert list(shown(assignment).values()) == expected
+    assert list(as_text(assignment).values()) == expected
     if mismatched is not None:
         assert mismatches(assignment, members, topics) == mismatched

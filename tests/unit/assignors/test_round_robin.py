@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.assignors.round_robin import assign_round_robin
-from tests.unit.assignors.groups import ALIKE, member, shown, without_racks
+from tests.unit.assignors.groups import ALIKE, as_text, member, without_racks
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ from tests.unit.assignors.groups import ALIKE, member, shown, without_racks
 )
 def test_partitions_are_assigned_in_turn(counts, subscriptions, expected):
     members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
-    assert shown(assign_round_robin(members, without_racks(**counts))) == expected
+    assert as_text(assign_round_robin(members, without_racks(**counts))) == expected
 
 
 def test_static_members_come_first_by_instance_id():
@@ -55,7 +55,7 @@ def test_static_members_come_first_by_instance_id():
     first, second = "t1-0, t1-2, t2-1", "t1-1, t2-0, t2-2"
     static = member("b", "t1 t2", instance="i1")
     for other in (member("a", "t1 t2", instance="i2"), member("a", "t1 t2")):
-        assert shown(assign_round_robin([other, static], topics)) == {"a": second, "b": first}
+        assert as_text(assign_round_robin([other, static], topics)) == {"a": second, "b": first}
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_static_members_keep_their_partitions_with_new_member_ids(counts, expect
             member(member_id, "t1 t2", instance=instance)
             for member_id, instance in zip(ids, expected, strict=False)
         ]
-        assigned = shown(assign_round_robin(members, without_racks(**counts)))
+        assigned = as_text(assign_round_robin(members, without_racks(**counts)))
         assert {each.instance_id: assigned[each.member_id] for each in members} == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.assignors.sticky import assign_cooperative_sticky, assign_sticky
-from tests.unit.assignors.groups import RACKS, in_racks, member, mismatches, shown, without_racks
+from tests.unit.assignors.groups import RACKS, as_text, in_racks, member, mismatches, without_racks
 
 A, B, C = RACKS[:3]
 ABC = (A, B, C)
@@ -49,7 +49,7 @@ NO_RACKS = (None, None, None)
 )
 def test_a_new_group_is_balanced(counts, subscriptions, expected):
     members = [member(member_id, topics) for member_id, topics in subscriptions.items()]
-    assert shown(assign_sticky(members, without_racks(**counts))) == expected
+    assert as_text(assign_sticky(members, without_racks(**counts))) == expected
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_new_group_is_balanced(counts, subscriptions, expected):
 )
 def test_members_with_equal_subscriptions_keep_what_they_have(counts, owned, expected):
     members = [member(each, counts, had, generation=1) for each, had in owned.items()]
-    assert shown(assign_sticky(members, without_racks(**counts))) == expected
+    assert as_text(assign_sticky(members, without_racks(**counts))) == expected
 
 
 def test_members_with_unequal_subscriptions_keep_what_they_have():
@@ -124,7 +124,7 @@ def test_members_with_unequal_subscriptions_keep_what_they_have():
         member("c1", "t0 t1", "t1-0, t1-1", generation=1),
         member("c2", "t0 t1 t2", "t2-0, t2-1, t2-2", generation=1),
     ]
-    assert shown(assign_sticky(members, without_racks(t0=1, t1=2, t2=3))) == {
+    assert as_text(assign_sticky(members, without_racks(t0=1, t1=2, t2=3))) == {
         "c1": "t0-0, t1-0, t1-1",
         "c2": "t2-0, t2-1, t2-2",
     }
@@ -134,7 +134,7 @@ def test_equal_numbers_of_partitions_of_two_topics_are_released():
     topics = without_racks(t1=12, t2=12)
     assignment = assign_sticky([member("c1", topics)], topics)
     for count in (2, 4):
-        owned = shown(assignment)
+        owned = as_text(assignment)
         members = [
             member(f"c{index + 1}", topics, owned.get(f"c{index + 1}", ""), generation=1)
             for index in range(count)
@@ -216,7 +216,7 @@ def test_kip_792_the_newest_claim_wins(counts, claims, expected):
         member(member_id, counts, owned, generation)
         for member_id, (generation, owned) in claims.items()
     ]
-    assert shown(assign_sticky(members, without_racks(**counts))) == expected
+    assert as_text(assign_sticky(members, without_racks(**counts))) == expected
 
 
 @pytest.mark.parametrize("generations", [(1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2)])
@@ -238,7 +238,7 @@ def test_a_member_that_was_away_gets_its_partitions_back_if_that_balances():
         member("b", "t0", "", generation=2),
         member("c", "t0", "t0-0", generation=1),
     ]
-    assert shown(assign_sticky(members, without_racks(t0=3, t1=1))) == {
+    assert as_text(assign_sticky(members, without_racks(t0=3, t1=1))) == {
         "a": "t0-2, t1-0",
         "b": "t0-1",
         "c": "t0-0",
@@ -390,7 +390,7 @@ def test_kip_881_a_cooperative_round_moves_partitions_to_their_racks(
 def test_small_groups_with_racks_are_assigned_as_by_kafka(racks, members, expected):
     """The assignments of Kafka 4.3 for these groups."""
     topics = {name: dict(enumerate(map(frozenset, each))) for name, each in racks.items()}
-    assert shown(assign_sticky(members, topics)) == expected
+    assert as_text(assign_sticky(members, topics)) == expected
 
 
 def check(assign, subscriptions, racks, owned, expected, mismatched):
@@ -401,6 +401,6 @@ def check(assign, subscriptions, racks, owned, expected, mismatched):
         for index in range(3)
     ]
     assignment = assign(members, topics)
-    assert tuple(shown(assignment).values()) == expected
+    assert tuple(as_text(assignment).values()) == expected
     if mismatched is not None:
         assert mismatches(assignment, members, topics) == mismatched

@@ -29,7 +29,7 @@ from tandem_kafka.assignors.classic import (
     partitions_of,
 )
 from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
-from tests.unit.assignors.groups import partitions, shown
+from tests.unit.assignors.groups import as_text, partitions
 
 #: The classes of kafka-python and of this package.
 PAIRS = [
@@ -282,7 +282,7 @@ def test_a_cooperative_group_becomes_stable_where_kafkas_assignor_never_does():
             name: takes(assignors[name], "cooperative-sticky", data, generation + 1)
             for name, data in found.items()
         }
-        owned = shown(decoded)
+        owned = as_text(decoded)
         seen.append(owned)
     assert seen[0] != seen[1], "the first generation only revokes"
     assert seen[1:] == seen[1:2] * 5

@@ -98,12 +98,17 @@ def test_help_names_every_command_and_imports_no_client() -> None:
     assert all(f"\n  {name} " in ran.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command(run: Run, name: str) -> None:
-    ran = run(name, "--help")
+@pytest.mark.parametrize("name", ["", *COMMANDS, "offsets show", "offsets reset"])
+def test_the_help_of_a_command_fits_80_columns(run: Run, name: str) -> None:
+    ran = run(*name.split(), "--help")
     assert ran.code == 0
-    assert f"tandem-kafka {name}" in ran.out
+    assert f"tandem-kafka {name}".rstrip() in ran.out
     assert all(len(line) <= 80 for line in ran.out.splitlines())
+
+
+def test_help_names_the_tools_for_what_is_left_out(run: Run) -> None:
+    text = run("--help").out
+    assert all(tool in text for tool in ("kcat", "kafka-topics.sh", "kafka-acls.sh"))
 
 
 def test_without_the_extra_one_line_says_what_to_install() -> None:

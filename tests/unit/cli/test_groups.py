@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-from tandem_kafka.cli.groups import Group, ListedGroup, Member
+import pytest
+from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
+
+from tandem_kafka.cli import administration as administration_module
+from tandem_kafka.cli.groups import DEAD, Group, ListedGroup, Member
+from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError
 from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tests.commands import Run
@@ -77,3 +84,65 @@ def test_a_log_line_cannot_control_the_terminal(run: Run) -> None:
 
     ran = run("tail", "-t", "orders", "--verbose", consumer=refused)
     assert "the broker says: no\\x1b[2J\n" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(NotCoordinatorError, 130), (GroupAuthorizationFailedError, 1)]
+)
+def test_the_lag_is_watched_while_the_coordinator_moves(
+    run: Run, error: type[KafkaError], code: int
+) -> None:
+    class Moving(Administration):
+        def describe(self, groups: Any) -> list[Group]:
+            if looks.pop():
+                raise error
+            return super().describe(groups)
+
+    def sleep(_: float) -> None:
+        if not looks:
+            raise KeyboardInterrupt
+
+    looks = [False, True, False]
+    ran = run("lag", "-g", "billing", "-w", "-J", administration=Moving, sleep_ms=sleep)
+    assert ran.code == code
+    assert len(ran.rows) == (6 if code == 130 else 3)
+
+
+def test_a_share_group_has_no_consumers(run: Run) -> None:
+    class Shared(Administration):
+        def groups(self) -> list[ListedGroup]:
+            return [replace(BILLING, protocol="share")]
+
+    for command in ("groups", "lag", "rebalances"):
+        ran = run(command, "-g", "billing", administration=Shared)
+        assert (ran.code, ran.err) == (
+            1, "tandem-kafka: 'billing' is a share group, which has no consumers\n"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (GroupAuthorizationFailedError, GroupAuthorizationFailedError),
+        (NotCoordinatorError, NotCoordinatorError),
+        (GroupIdNotFoundError, None),
+    ],
+)
+def test_the_error_of_a_group_that_is_not_described(
+    error: type[KafkaError], raised: type[KafkaError] | None
+) -> None:
+    """kafka-python's client returns it as text; a group that does not exist is dead."""
+    described = {
+        "group_id": "billing",
+        "group_state": "Dead",
+        "protocol_data": "",
+        "members": [],
+        "error": str(error()),
+    }
+    administration = object.__new__(administration_module.Administration)
+    administration._client = SimpleNamespace(
+        describe_groups=lambda _: {"billing": described},
+        _manager=SimpleNamespace(cluster=SimpleNamespace(_coordinators={})),
+    )
+    with nullcontext() if raised is None else pytest.raises(raised):
+        assert administration.describe([BILLING])[0].state == DEAD

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.records import reading
-from tandem_kafka.cli.records.span import Span
+from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.reads import reader as reading
+from tandem_kafka.reads.span import Span
 from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import TopicPartition
 from tests.commands import Run
@@ -113,6 +113,19 @@ def test_a_range(run: Run, arguments: list[str], expected: list[int]) -> None:
         assert sorted(numbers(ran.out)) == expected, command
 
 
+def test_records_that_are_deleted_meanwhile_take_no_others_along(
+    run: Run, cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = reading.SpanReader.batches
+
+    def later(self: reading.SpanReader) -> object:
+        cluster.cluster.delete_records(TopicPartition("orders", 0), 5)
+        return batches(self)
+
+    monkeypatch.setattr(reading.SpanReader, "batches", later)
+    assert numbers(run("cat", "-t", "orders", "-p", "0", "-f", "%v\\n").out) == [*range(10, 20, 2)]
+
+
 def test_follow_continues_behind_the_last_records(
     run: Run, cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +167,7 @@ def test_a_reader_without_progress_says_why(cluster: SimulatedKafka) -> None:
         cluster.consumer(), Span({tp: 0}, {tp: 50}), cluster.simulation.clock
     )
     began_ms = cluster.now_ms
-    with pytest.raises(CommandError, match="no record arrived for 30 s; 1 partitions are not"):
+    with pytest.raises(KafkaTimeoutError, match="no record arrived for 30 s; 1 partitions are not"):
         list(reader.batches())
     assert 30_000 < cluster.now_ms - began_ms < 33_000
 

@@ -155,6 +155,18 @@ def test_a_unit_of_librdkafka_is_converted() -> None:
     assert found == {"fetch_buffer_max_bytes": 2048}
 
 
+def test_a_token_endpoint_in_a_file_of_librdkafka() -> None:
+    given = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://host/token",
+        "https.ca.location": "ca.pem",
+    }
+    assert options_from([Property(name, value, "-X") for name, value in given.items()]) == {
+        "sasl_oauthbearer_token_endpoint_url": "https://host/token",
+        "sasl_oauthbearer_cafile": "ca.pem",
+    }
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
@@ -164,6 +176,7 @@ def test_a_unit_of_librdkafka_is_converted() -> None:
         (Flags(brokers="a:1", properties=("acks=1",)), "acks cannot be set: it has no effect here"),
         (Flags(brokers="a:1", properties=("auto.offset.reset=earliest",)), "the command sets it"),
         (Flags(brokers="a:1", properties=("check.crcs=maybe",)), "must be true or false"),
+        (Flags(brokers="a:1", properties=("sasl.oauthbearer.method=default",)), "must be oidc"),
         (
             Flags(brokers="a:1", properties=("ssl.truststore.location=x.jks",)),
             "with ssl.truststore.type=PEM",

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(columns: tuple[Column, ...], rows: list[dict[str, object]]) -> list[str]:
+def printed_lines(columns: tuple[Column, ...], rows: list[dict[str, object]]) -> list[str]:
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", stream)
@@ -35,14 +35,14 @@ def shown(columns: tuple[Column, ...], rows: list[dict[str, object]]) -> list[st
 
 def test_a_table_in_a_pipe_is_never_wrapped() -> None:
     long = "x" * 300
-    lines = shown(COLUMNS, [{"name": long, "lag": 1234567}, {"name": "b", "lag": None}])
+    lines = printed_lines(COLUMNS, [{"name": long, "lag": 1234567}, {"name": "b", "lag": None}])
     assert lines[0].split() == ["NAME", "LAG"]
     assert lines[1].split() == [long, "1,234,567"]
     assert lines[2].split() == ["b", "-"]
 
 
 def test_a_name_cannot_control_the_terminal() -> None:
-    assert shown(COLUMNS, [{"name": "a\x1b[2Jb", "lag": 1}])[1].startswith("a\\x1b[2Jb")
+    assert printed_lines(COLUMNS, [{"name": "a\x1b[2Jb", "lag": 1}])[1].startswith("a\\x1b[2Jb")
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:

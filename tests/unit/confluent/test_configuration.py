@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import ssl
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from tandem_kafka.assignors import CooperativeStickyAssignor, RangePartitionAssignor
 from tandem_kafka.config import Config
@@ -15,6 +17,7 @@ from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES, REJECTED
 from tandem_kafka.confluent import Consumer, KafkaError, KafkaException
 from tandem_kafka.confluent import configuration as configured
 from tandem_kafka.confluent.configuration import settings_from
+from tests.unit.network.certificates import issue
 
 GROUP = {"group.id": "g"}
 
@@ -194,6 +197,42 @@ def test_verification_of_certificates_can_be_disabled() -> None:
     assert not context.check_hostname
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ssl.cipher.suites": "nonsense"},
+        {"ssl.key.location": "key.pem"},
+        {"ssl.certificate.location": "cert.pem", "ssl.key.location": "key.pem"},
+        {"ssl.ca.location": "missing.pem"},
+    ],
+)
+def test_what_a_context_cannot_use_is_an_invalid_argument(
+    more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL would ask on the terminal for the password of the key."""
+    monkeypatch.chdir(tmp_path)
+    client = issue("client")
+    Path("cert.pem").write_bytes(client.pem)
+    Path("key.pem").write_bytes(client.key_pem(BestAvailableEncryption(b"secret")))
+    unverified = {"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}
+    for verified in ({"security.protocol": "ssl"}, unverified):
+        with pytest.raises(KafkaException) as caught:
+            Consumer({**GROUP, **verified, **more})
+        assert caught.value.args[0].code() == KafkaError._INVALID_ARG
+
+
+def test_authorities_may_be_in_a_folder(tmp_path: Path) -> None:
+    config = {**GROUP, "security.protocol": "ssl", "ssl.ca.location": str(tmp_path)}
+    assert settings_from(config, {}).options["ssl_context"].verify_mode == ssl.CERT_REQUIRED
+    Consumer({**OIDC, "https.ca.location": str(tmp_path)}).close()
+
+
+def test_a_token_of_a_metadata_service_is_rejected() -> None:
+    kind = "sasl.oauthbearer.metadata.authentication.type"
+    assert "azure_imds is not supported" in rejection({**OIDC, kind: "azure_imds"})
+    settings_from({**OIDC, kind: "none"}, {})
+
+
 def test_verification_of_host_names_can_be_disabled() -> None:
     config = {
         **GROUP,
@@ -237,6 +276,96 @@ def test_oauth_cb_provides_tokens() -> None:
     provider = options["sasl_oauth_token_provider"]
     assert (provider.token(), provider.extensions()) == ("token", {"a": "b"})
     assert configs == ["some=thing"]
+
+
+OIDC = {
+    **GROUP,
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "OIDC",
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+    "sasl.oauthbearer.client.id": "reader",
+    "sasl.oauthbearer.client.secret": "word",
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.extensions": "logicalCluster=a,pool=b",
+    "https.ca.location": "probe",
+}
+
+
+def test_the_consumer_asks_a_token_endpoint() -> None:
+    config = Config.from_options(settings_from(OIDC, {}).options)
+    assert config.sasl_oauth_token_provider is None
+    assert config.sasl_oauthbearer_token_endpoint_url == "https://login.example.com/token"
+    assert config.sasl_oauthbearer_client_id == "reader"
+    assert config.sasl_oauthbearer_client_secret == "word"
+    assert config.sasl_oauthbearer_scope == "kafka"
+    assert config.sasl_oauthbearer_extensions == {"logicalCluster": "a", "pool": "b"}
+    assert config.sasl_oauthbearer_cafile is None
+
+
+def test_assertions_take_the_place_of_a_secret() -> None:
+    given = {name: value for name, value in OIDC.items() if "client" not in name}
+    grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    prefix = "sasl.oauthbearer.assertion"
+    more = {
+        "sasl.oauthbearer.grant.type": grant,
+        f"{prefix}.private.key.file": __file__,
+        f"{prefix}.algorithm": "es256",
+        f"{prefix}.claim.iss": "reader",
+        f"{prefix}.claim.sub": "reader",
+        f"{prefix}.claim.aud": "https://login.example.com",
+        f"{prefix}.claim.exp.seconds": "60",
+    }
+    config = Config.from_options(settings_from({**given, **more}, {}).options)
+    assert config.sasl_oauthbearer_grant_type == grant
+    assert config.sasl_oauthbearer_assertion_private_key_file == __file__
+    assert config.sasl_oauthbearer_assertion_algorithm == "ES256"
+    assert config.sasl_oauthbearer_assertion_claim_exp_seconds == 60
+
+
+def test_other_names_and_empty_values_of_a_token_endpoint() -> None:
+    config = {
+        **{name: value for name, value in OIDC.items() if "client" not in name},
+        "sasl.oauthbearer.client.credentials.client.id": "other",
+        "sasl.oauthbearer.client.credentials.client.secret": "secret",
+        "sasl.oauthbearer.scope": "",
+        "https.ca.location": "ca.pem",
+    }
+    options = settings_from(config, {}).options
+    assert options["sasl_oauthbearer_client_id"] == "other"
+    assert options["sasl_oauthbearer_client_secret"] == "secret"
+    assert options["sasl_oauthbearer_cafile"] == "ca.pem"
+    assert "sasl_oauthbearer_scope" not in options
+    assert "ssl_cafile" not in options
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sasl.oauthbearer.method": "default", "oauth_cb": print},
+        {"sasl.oauthbearer.method": "oidc", "oauth_cb": print},
+        {"sasl.oauthbearer.method": "default", "security.protocol": "ssl"},
+    ],
+)
+def test_a_callback_comes_before_a_token_endpoint(more: dict[str, Any]) -> None:
+    config = {**OIDC, **more}
+    options = settings_from(config, {}).options
+    Config.from_options(options)
+    assert ("sasl_oauth_token_provider" in options) == ("oauth_cb" in more)
+    assert not [name for name in options if name.startswith("sasl_oauthbearer_")]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sasl.oauthbearer.token.endpoint.url": ""},
+        {"sasl.oauthbearer.client.secret": ""},
+        {"sasl.oauthbearer.token.endpoint.url": "http://login.example.com/token"},
+    ],
+)
+def test_an_incomplete_token_endpoint_is_rejected(more: dict[str, Any]) -> None:
+    with pytest.raises(KafkaException, match="Failed to create consumer"):
+        Consumer({**OIDC, **more})
 
 
 def test_callbacks_without_effect_warn(caplog: pytest.LogCaptureFixture) -> None:

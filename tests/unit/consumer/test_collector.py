@@ -22,8 +22,8 @@ def test_without_fetched_records_nothing_is_returned() -> None:
     assert batch_.next_offsets == {}
 
 
+@pytest.mark.behaviour(169)
 def test_records_move_the_position_past_them() -> None:
-    """169."""
     reading = Reading(A)
     reading.fetched(A, 0)
     found = reading.collect()
@@ -42,6 +42,19 @@ def test_a_poll_returns_at_most_the_limit_and_the_next_continues() -> None:
     assert reading.buffer.held_bytes > 0, "the other records are still buffered"
     assert reading.offsets(2) == {"a": [2, 3]}
     assert reading.offsets(2) == {"a": [4]}
+    assert reading.buffer.held_bytes == 0
+
+
+def test_what_arrives_before_the_positions_move_is_not_taken_for_read() -> None:
+    """A signal handler or an interceptor calls `assign()`, or another thread as poll() returns."""
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    assert len(reading.collector.collect(500)[A]) == 3
+    reading.fetched(A, 3)
+    reading.collector.purge()
+    reading.collector.publication.done = True
+    assert reading.offsets() == {"a": [3, 4, 5]}
+    reading.collect()
     assert reading.buffer.held_bytes == 0
 
 

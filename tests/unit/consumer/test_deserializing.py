@@ -202,7 +202,7 @@ def test_the_arguments_of_a_deserializer() -> None:
         reading = Reading(A, **options)
         reading.fetched(A, 0, data=data)
         found = reading.collect()[A]
-        assert type(found) is list
+        assert isinstance(found, list)
         assert [(record.key, record.value) for record in found] == expected
         assert {type(record) for record in found} == {ConsumerRecord}
         assert [each.serialized_key_size for each in found] == [1, -1]
@@ -225,3 +225,28 @@ def test_a_cycle_through_a_deserialized_value_is_collected() -> None:
     del record
     gc.collect()
     assert gone() is None
+
+
+class Looking:
+    """Its destructor looks at records."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        self.look = look
+
+    def __del__(self) -> None:
+        self.look()
+
+
+def test_a_destructor_may_look_at_the_records_that_a_loop_is_passing() -> None:
+    """The record that the loop has returned, and the one that was looked up, are of one index."""
+    reading = Reading(A, value_deserializer=lambda data: data)
+    reading.fetched(A, 0, 5)
+    records = reading.collect()[A]
+    looked: list[int] = []
+    iterator = iter(records)
+    held = next(iterator)
+    records[0].headers.append(("of the user", Looking(lambda: looked.append(records[0].offset))))  # type: ignore[arg-type]
+    assert [record.offset for record in iterator] == [1, 2, 3, 4]
+    assert held.offset == records[0].offset == 0
+    records[0].headers.clear()
+    assert looked == [0]

@@ -82,9 +82,16 @@ class Interrupted:
     def fetch(self, fetched: Fetched = FETCHED) -> None:
         """Seek to the beginning, and fetch records."""
         self.returned = {A: [], B: []}
+        for tp in fetched:
+            self.engine.subscription.get(tp).set_position(Position(0))
+        self.fetch_more(fetched)
+
+    def fetch_more(self, fetched: Fetched) -> None:
+        """Fetch records from where the partitions are."""
         for tp, responses in fetched.items():
-            state, base = self.engine.subscription.get(tp), Position(0)
-            state.set_position(base)
+            state = self.engine.subscription.get(tp)
+            base = state.base
+            assert base is not None
             for offset, data in responses:
                 response = FetchedPartition(tp.topic, None, tp.partition, 0, records=data)
                 reader = open_reader(tp.topic, tp.partition, offset, response, ReaderOptions())
@@ -258,6 +265,22 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
         assert at > 200
 
 
+def test_a_signal_handler_that_assigns_loses_nothing_that_arrives_meanwhile() -> None:
+    with Interrupted.reading("native") as reader:
+
+        def assign() -> None:
+            reader.fetch_more({A: FETCHED[A][1:]})
+            reader.consumer.assign([A, B])
+
+        for interrupter in interrupters(3, handler=assign):
+            reader.fetch({A: FETCHED[A][:1], B: FETCHED[B]})
+            reader.take(interrupter.call(reader.consumer.poll, 0))
+            if interrupter.frame is None:
+                break
+            reader.finish(lambda: reader.take(reader.consumer.poll()))
+        assert interrupter.at > 200
+
+
 def test_an_interrupted_poll_still_notifies_the_network_thread() -> None:
     """Work that waits for a poll must not wait forever."""
     with Interrupted.reading("native") as reader:
@@ -313,6 +336,42 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
             assert listener.lost == number
             assert {lost for each, lost in completions if each == number} == {number}
             assert len(reader.consumer._parts.background) == 0
+        assert interrupter.at > 400
+
+
+class Polling(Losing):
+    """A listener that polls."""
+
+    consumer: KafkaConsumer
+
+    def on_partitions_lost(self, partitions: set[TopicPartition]) -> None:
+        self.consumer.poll(0)
+        super().on_partitions_lost(partitions)
+
+
+def test_an_interrupt_behind_a_listener_that_polls_is_made_up_for_by_the_next_poll() -> None:
+    """The nested poll has looked at everything but the end of the call that it is in."""
+    with Interrupted.reading("native", group_id="readers") as reader:
+        calls, queue = reader.consumer._parts.listener, reader.engine.queue
+        listener = calls.listener = Polling()
+        listener.consumer = reader.consumer
+        completed: list[int] = []
+        add = queue.add
+
+        def noticing(event: ApplicationEvent) -> None:
+            if isinstance(event, CallbackCompleted):
+                completed.append(event.number)
+            add(event)
+
+        queue.add = noticing  # type: ignore[method-assign]
+        for interrupter in interrupters(7, skip=lambda f: f.f_code.co_name == "noticing"):
+            number = reader.engine.group.callback = interrupter.at + 1
+            calls.released_partitions = frozenset()
+            reader.engine.background.add(PartitionsLost(frozenset({A}), number))
+            with suppress(KeyboardInterrupt):
+                interrupter.call(reader.consumer.poll, 0)
+            reader.consumer.poll()
+            assert number in completed, f"after bytecode {interrupter.at}"
         assert interrupter.at > 400
 
 

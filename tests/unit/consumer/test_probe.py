@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
+import threading
 import urllib.error
 import urllib.request
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tandem_kafka import Health, PartitionHealth
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.probe import Probe
-from tandem_kafka.testing import simulated_consumer
+from tandem_kafka.probe import Probe, _is_loopback
+from tandem_kafka.probe.history import PARTITIONS, SAMPLES, History, Rebalance
+from tandem_kafka.probe.page import View, page
+from tandem_kafka.testing import Simulation, simulated_consumer
+from tandem_kafka.types import TopicPartition
+
+A = TopicPartition("orders", 0)
 
 
-def get(probe: Probe, path: str) -> tuple[int, Any]:
+def get(probe: Probe, path: str | urllib.request.Request) -> tuple[int, Any]:
+    request = f"http://127.0.0.1:{probe.port}{path}" if isinstance(path, str) else path
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}{path}", timeout=20) as response:
-            return response.status, json.load(response)
+        with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 - http
+            return response.status, content_of(response)
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, json.load(error)
+            return error.code, content_of(error)
+
+
+def content_of(response: Any) -> Any:
+    text = response.read().decode()
+    return json.loads(text) if response.headers["Content-Type"] == "application/json" else text
 
 
 def test_the_status_follows_the_health() -> None:
@@ -37,10 +54,156 @@ def test_the_status_follows_the_health() -> None:
         closed = ["the consumer has been closed"]
         status, body = get(probe, "/live")
         assert (status, body["reasons"]) == (503, {"one": closed, "two": []})
-        assert get(probe, "/")[0] == 404
+        assert get(probe, "/live/") == (404, {"error": "the paths are /, /live, /ready"})
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://127.0.0.1:{probe.port}/live", timeout=5)
     other.close()
+
+
+def test_the_page_has_what_people_look_for() -> None:
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 2)
+        simulation.cluster.produce(A, *(b"secret" for _ in range(1_234)))
+        consumer = simulation.consumer(group_id="<billing>", auto_offset_reset="earliest")
+        consumer.subscribe(["orders"])
+        with Probe(consumer, port=0, host="127.0.0.1") as probe:
+            while sum(map(len, consumer.poll(1_000).values())) == 0:
+                pass
+            consumer.pause(TopicPartition("orders", 1))
+            status, page = get(probe, "/")
+    assert status == 200
+    for text in ("&lt;billing&gt;", "orders-0", ">734<", "the application has paused it", "ready"):
+        assert text in page
+    assert "secret" not in page
+    assert "<billing>" not in page
+
+
+def test_the_page_is_for_this_machine_unless_the_application_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = simulated_consumer()
+    monkeypatch.setattr("tandem_kafka.probe._is_loopback", lambda _: False)
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        status, body = get(probe, "/")
+        assert (status, "public_page=True" in body["error"]) == (403, True)
+        assert get(probe, "/live")[0] == 200
+    with Probe(consumer, port=0, host="127.0.0.1", public_page=True) as probe:
+        assert get(probe, "/")[0] == 200
+    consumer.close()
+
+
+def test_another_site_cannot_read_the_page_by_a_name_that_leads_here() -> None:
+    consumer = simulated_consumer()
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        for host, status in (
+            ("evil.example", 403),
+            ("evil.example:80", 403),
+            ("[evil", 403),
+            ("localhost", 200),
+            ("[::1]", 200),
+            ("[::1]:80", 200),
+        ):
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{probe.port}/", headers={"Host": host}
+            )
+            assert get(probe, request)[0] == status, host
+    consumer.close()
+
+
+class Failing:
+    """A consumer whose health cannot be had now and then."""
+
+    def __init__(self, health: Health) -> None:
+        self.calls = 0
+        self._health = health
+
+    def health(self) -> Health:
+        self.calls += 1
+        if self.calls == 1:
+            raise RuntimeError("no health")
+        return self._health
+
+
+def test_a_failing_sample_does_not_end_the_probe(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = Failing(health())
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        for _ in range(100):
+            if consumer.calls:
+                break
+            threading.Event().wait(0.1)
+        assert get(probe, "/live")[0] == 200
+    assert "no health" in caplog.text
+
+
+def test_a_client_that_leaves_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    consumer = simulated_consumer()
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        with socket.create_connection(("127.0.0.1", probe.port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"GET /live HTTP/1.0\r\n")
+        assert get(probe, "/live")[0] == 200
+    consumer.close()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+def test_a_probe_can_listen_on_ipv6() -> None:
+    consumer = simulated_consumer()
+    try:
+        probe = Probe(consumer, port=0, host="::1")
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    with probe, urllib.request.urlopen(f"http://[::1]:{probe.port}/live", timeout=5) as response:
+        assert response.status == 200
+    consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("fe80::1%eth0", False),
+        ("::ffff:10.0.0.1", False),
+    ],
+)
+def test_loopback_addresses(address: str, *, local: bool) -> None:
+    assert _is_loopback(address) is local
+
+
+def health(generation_id: int = 3, lag: int | None = 0, partitions: int = 1) -> Health:
+    each = PartitionHealth(position=7, lag=lag, paused=False, stuck=None)
+    consumer = simulated_consumer(group_id="billing")
+    with closing(consumer):
+        found = consumer.health()
+    assigned = {TopicPartition("orders", number): each for number in range(partitions)}
+    return replace(found, generation_id=generation_id, partitions=assigned)
+
+
+def test_the_history_has_the_lag_and_the_rebalances() -> None:
+    history = History()
+    for at_ms, each in enumerate(
+        [health(lag=None), health(lag=5), health(4, 1, 3), health(4, 1, 2)]
+    ):
+        history.add(each, at_ms)
+    assert history.total() == [0, 5, 3, 2]
+    assert history.of(TopicPartition("orders", 0)) == [None, 5, 1, 1]
+    assert history.of(TopicPartition("orders", 2)) == [None, None, 1, None]
+    assert history.rebalances == (Rebalance(3, 4, 0, 1), Rebalance(2, 4, 2, 0))
+    text = page([View(health(4), history)], now_ms=90_002)
+    assert "2 min ago: generation 4, 2 partitions added, 0 removed" in text
+
+
+def test_the_history_is_bounded() -> None:
+    history, large = History(), health(partitions=PARTITIONS + 1)
+    for at_ms in range(2 * SAMPLES):
+        history.add(large, at_ms)
+    assert len(history.samples) == SAMPLES
+    assert history.of(TopicPartition("orders", 0)) == [None] * SAMPLES
+    assert f"The {PARTITIONS} with most lag of {PARTITIONS + 1}." in page([View(large, history)], 0)
 
 
 def test_a_probe_needs_a_consumer() -> None:

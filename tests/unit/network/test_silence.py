@@ -10,9 +10,9 @@ import pytest
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.network.node_state import SILENCE_LIMIT_MS, NodeState
 from tandem_kafka.network.outages import Outages
+from tandem_kafka.network.repeated_fetches import RepeatedFetches
 from tandem_kafka.network.request import Purpose
 from tandem_kafka.network.silence import SilenceWatch
-from tandem_kafka.network.standing import StandingFetches
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 
@@ -102,9 +102,27 @@ def test_a_fetch_that_is_repeated_in_time_is_not_suspected_any_more() -> None:
         world.watch.check(link, now_ms)
     assert link.suspected
     link.connection.repeated = lambda _: None
-    link.standing, link.repeats = SimpleNamespace(progress=lambda: (1, 50)), 0
-    standing: Any = StandingFetches(transport, world.state)  # type: ignore[arg-type]
+    link.standing_fetch, link.repeats = SimpleNamespace(progress=lambda: (1, 50, None)), 0
+    standing: Any = RepeatedFetches(transport, world.state)  # type: ignore[arg-type]
     standing.refresh(link, 21_000)
     world.watch.broker_responded(1)
     assert link in world.open_links
     assert not link.watched
+
+
+def test_a_fetch_that_waits_for_room_in_the_buffer_is_never_overdue() -> None:
+    """Until the order goes on or ends, its last response seems to have arrived just now."""
+    world, sent = World(), list[int]()
+    link = world.ask(Purpose.FETCH_0)
+    link.connection.repeated = sent.append
+    link.standing_fetch, link.repeats = SimpleNamespace(progress=lambda: (1, 70_000, 30)), 1
+    standing: Any = RepeatedFetches(SimpleNamespace(), world.state)  # type: ignore[arg-type]
+    for now_ms in (1_000, 60_000):
+        link.suspected = link.watched = True
+        standing.refresh(link, now_ms)
+        assert not link.suspected
+        assert not link.watched
+    assert sent == [970, 59_970]
+    link.connection.in_flight = 0
+    standing.refresh(link, 70_000)
+    assert sent == [970, 59_970], "Python has got the response"

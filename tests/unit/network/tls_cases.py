@@ -122,16 +122,16 @@ def hosts() -> Iterator[Case]:
 def common_names() -> Iterator[Case]:
     root = authority()
 
-    def named(subject: str, host: str, verdict: Verdict) -> Case:
+    def with_common_name(subject: str, host: str, verdict: Verdict) -> Case:
         made = broker(root, subject, names=())
         return Case(f"common name {subject} at {host}", verdict, [made], [root], host=host)
 
-    yield named("localhost", "localhost", ACCEPTED)
-    yield named("elsewhere", "localhost", REFUSED)
-    yield named("*.example.com", "kafka.example.com", ACCEPTED)
-    yield named("*.example", "kafka.example", REFUSED)
-    yield named("*.example.com", "a.kafka.example.com", REFUSED)
-    yield named("127.0.0.1", "127.0.0.1", REFUSED)
+    yield with_common_name("localhost", "localhost", ACCEPTED)
+    yield with_common_name("elsewhere", "localhost", REFUSED)
+    yield with_common_name("*.example.com", "kafka.example.com", ACCEPTED)
+    yield with_common_name("*.example", "kafka.example", REFUSED)
+    yield with_common_name("*.example.com", "a.kafka.example.com", REFUSED)
+    yield with_common_name("127.0.0.1", "127.0.0.1", REFUSED)
     made = broker(root, "localhost", names=dns("elsewhere.example"))
     yield Case("common name beside a name", REFUSED, [made], [root])
     made = broker(root, "localhost", names=address("127.0.0.2"))

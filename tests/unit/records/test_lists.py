@@ -204,6 +204,24 @@ def test_a_referenced_record_stays_the_record_of_its_index(records, touch):
     assert kept.headers == [("h", b"other")]
 
 
+def test_the_record_of_a_loop_is_the_one_at_its_index(records):
+    previous = None
+    for index, record in enumerate(records):
+        assert records[index] is record  # noqa: PLR1736 - not the same for an iterator
+        assert previous is None or records[index - 1] is previous
+        assert (record is records[-1]) == (index == COUNT - 1)
+        previous = record
+    assert records[-1] is previous
+
+
+def test_the_record_of_a_loop_is_the_one_in_the_list(records):
+    for record in records:
+        if record.offset == 3:
+            break
+    records.append(1)
+    assert records[3] is record
+
+
 def test_it_is_lazy_while_it_is_counted(implementation):
     if implementation == "python":
         pytest.skip("the Python implementation makes a list at once")

@@ -114,4 +114,4 @@ def consume(world: World) -> None:
                 chunk.reader.take(1_000)
             position = Position(chunk.reader.next_offset, chunk.reader.leader_epoch)
             chunk.partition.consumed = Consumed(chunk.base, position)
-        world.buffer.count(chunk, world.buffer.counts_without(chunk))
+        world.buffer.count(chunk, world.buffer.counts(chunk, 0))

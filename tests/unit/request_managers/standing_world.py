@@ -10,6 +10,7 @@ from uuid import UUID
 from tandem_kafka.request_managers.fetching.fetch_manager import FetchManager
 from tandem_kafka.request_managers.fetching.session import MAX_EPOCH, FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.sizing import FetchSizing
+from tandem_kafka.request_managers.fetching.standing import GrantedTarget
 from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
@@ -40,6 +41,12 @@ class Answer:
     replica: int = -1
     leader: bool = False
     diverging: bool = False
+    #: How many records are in open transactions.
+    open: int = 1
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark - self.open
 
 
 class World:
@@ -48,6 +55,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
         self.version = random.randrange(7, 19)
+        self.read_committed = random.random() < 0.5
         self.session_id = random.randrange(1, 2**31)
         self.correlation_id = random.randrange(2**31)
         self.client_id = random.choice([None, "reader", "é" * 40])
@@ -65,14 +73,14 @@ class World:
         self.sent_records: dict[TopicPartition, list[int]] = {tp: [] for tp in self.states}
         self.stop_at = dict.fromkeys(self.states, NO_STOP)
         # The limits; most histories meet one.
-        self.credit = random.choice([ROOM, 3_000_000])
+        self.limit = random.choice([ROOM, 3_000_000])
         self.room = random.choice([ROOM, 12_000_000])
         self.lasts_ms = random.choice([60_000, 1_000])
         #: What fetches on other connections may bring.
         self.buffer.queue.reserve(random.choice([0, 5_000_000]))
 
     def lift_limits(self) -> None:
-        self.credit = self.room = ROOM
+        self.limit = self.room = ROOM
         self.lasts_ms = 60_000
 
     def state(self, tp: TopicPartition) -> AssignedPartition:
@@ -93,6 +101,12 @@ class World:
         session.build()
         return session
 
+    def release(self) -> None:
+        """The application has taken everything."""
+        for state in self.states.values():
+            state.released_bytes = state.buffered_bytes
+        self.buffer.queue.released_bytes = self.buffer.added_bytes
+
     def target(self, tp: TopicPartition) -> FetchTarget:
         offset, epoch = self.states[tp].read_ahead, self.epochs[tp]
         return FetchTarget(self.ids[tp.topic], offset, epoch, self.asked[tp])
@@ -102,7 +116,7 @@ class World:
         random = self.random
         for offsets in self.sent_records.values():
             offsets.clear()
-        self.buffer.queue.released_bytes = self.buffer.added_bytes
+        self.release()
         for tp in [tp for tp in self.states if random.random() < 0.5]:
             kind = random.choice(["seek", "pause", "epoch"])
             if kind == "seek":
@@ -129,22 +143,23 @@ class World:
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=LIMIT,
+            read_committed=self.read_committed,
             session_id=self.session_id,
             session_epoch=self.session.epoch,
             rack=self.rack,
             targets=[
-                (
-                    state,
-                    state.base,
-                    tp.topic,
-                    self.ids[tp.topic].bytes,
-                    tp.partition,
-                    self.epochs[tp],
-                    state.read_ahead,
-                    self.asked[tp],
-                    self.stop_at[tp],
-                    self.credit,
-                    state,
+                GrantedTarget(
+                    state=state,
+                    base=state.base,
+                    topic=tp.topic,
+                    topic_id=self.ids[tp.topic].bytes,
+                    partition=tp.partition,
+                    leader_epoch=self.epochs[tp],
+                    offset=state.read_ahead,
+                    max_bytes=self.asked[tp],
+                    stop_at=self.stop_at[tp],
+                    limit=self.limit,
+                    progress=state,
                 )
                 for tp, state in self.states.items()
             ],
@@ -152,6 +167,7 @@ class World:
             largest_bytes=self.sizing.limit,
             room=self.room,
             lasts_ms=self.lasts_ms,
+            reports=False,
         )
 
     # --- responses -----------------------------------------------------------------------------
@@ -171,7 +187,7 @@ class World:
             at = end + random.choice([0, 0, 7])  # compaction leaves gaps
         if random.random() < 0.3:
             data += batch([Rec(value=b"cut")], at)[:-2]  # truncated by the broker
-        return Answer(tp, data, end, end + random.randrange(3))
+        return Answer(tp, data, end, end + random.randrange(3), open=random.randrange(2))
 
     def answers(self) -> list[Answer]:
         tps = [tp for tp in self.states if self.random.random() < 0.6]
@@ -201,7 +217,7 @@ class World:
             partition_index=answer.tp.partition,
             error_code=answer.error,
             high_watermark=answer.high_watermark,
-            last_stable_offset=answer.high_watermark - 1,
+            last_stable_offset=answer.last_stable_offset,
             log_start_offset=3,
             aborted_transactions=None,
             preferred_read_replica=answer.replica,
@@ -234,7 +250,7 @@ class World:
             self.session.include(each.tp, self.target(each.tp))
         config = SimpleNamespace(fetch_min_bytes=1, fetch_max_bytes=LIMIT, client_rack=self.rack)
         manager: Any = SimpleNamespace(
-            _context=SimpleNamespace(config=config, read_committed=False)
+            _context=SimpleNamespace(config=config, read_committed=self.read_committed)
         )
         sent = FetchManager._message(manager, self.session.build(), WAIT_MS)
         client_id = encode_nullable(self.client_id)

@@ -207,7 +207,7 @@ def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
     assert unsent.message._max_version == 9
 
 
+@pytest.mark.behaviour(112)
 def test_a_listener_may_look_up_offsets_during_close(world: World) -> None:
-    """112."""
     look_up(world)
     assert len(world.group.committed.close(world.now_ms).unsent) == 1

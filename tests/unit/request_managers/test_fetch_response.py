@@ -128,7 +128,7 @@ def test_an_incomplete_batch_is_an_error_until_a_seek() -> None:
     assert chunk.sticky
     assert not state.fetchable
     state.set_position(Position(12))
-    world.buffer.count(chunk, world.buffer.counts_without(chunk))
+    world.buffer.count(chunk, world.buffer.counts(chunk, 0))
     assert state.fetchable
 
 
@@ -146,7 +146,7 @@ def test_reactions(error: type[Exception], reaction: Reaction) -> None:
         assert isinstance(chunk.error, error)
         assert not chunk.sticky
         assert not state.fetchable, "no fetch until poll() raises the error"
-        world.buffer.count(chunk, world.buffer.counts_without(chunk))
+        world.buffer.count(chunk, world.buffer.counts(chunk, 0))
         assert state.fetchable
     else:
         assert not taken
@@ -220,7 +220,7 @@ def test_out_of_range_without_a_policy_is_an_error_until_a_seek() -> None:
     assert not send(world, after_ms=10_000)
     state.set_position(Position(3))
     assert chunk.base is not state.base
-    world.buffer.count(chunk, world.buffer.counts_without(chunk))
+    world.buffer.count(chunk, world.buffer.counts(chunk, 0))
     assert requested_offsets(send(world)[0]) == {0: 3}
 
 

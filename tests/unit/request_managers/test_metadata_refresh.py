@@ -25,7 +25,7 @@ from tests.unit.request_managers.world import NODE_1, NODE_2, TOPIC_ID, TP, Worl
 _TOPIC = MetadataResponse.MetadataResponseTopic
 
 
-def described(
+def described_topic(
     name: str = "orders",
     leaders: tuple[int, ...] = (1, 1, 2),
     *,
@@ -101,16 +101,16 @@ def test_watched_topics_are_requested_immediately_and_with_every_refresh() -> No
     world = fresh(metadata_max_age_ms=1_000)
     world.assign(TP)
     refresher = world.managers.metadata
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     refresher.watch(frozenset({"more"}))
     refresher.need({"less"}, world.now_ms + 500)
     assert not refresher.knows(frozenset({"more"}))
     unsent = request(world)
     assert names(unsent) == ["less", "more", "orders"]
-    world.respond(unsent, metadata_response(described()))
+    world.respond(unsent, metadata_response(described_topic()))
     unsent = world.sent(refresher, after_ms=1_000)
     assert names(unsent) == ["more", "orders"]
-    world.respond(unsent, metadata_response(described()))
+    world.respond(unsent, metadata_response(described_topic()))
     refresher.watch(frozenset())
     assert names(world.sent(refresher, after_ms=1_000)) == ["orders"]
 
@@ -118,7 +118,7 @@ def test_watched_topics_are_requested_immediately_and_with_every_refresh() -> No
 def test_the_response_becomes_the_snapshot() -> None:
     world = fresh()
     world.assign(TP)
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     snapshot = world.metadata.snapshot
     assert snapshot.cluster_id == "cluster"
     assert snapshot.leader(TopicPartition("orders", 2)) == NODE_2
@@ -136,7 +136,7 @@ def test_the_response_becomes_the_snapshot() -> None:
 def test_old_metadata_are_refreshed() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.assign(TP)
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     result = world.poll(world.managers.metadata)
     assert result.wait_ms == 10_000
     assert not world.poll(world.managers.metadata, after_ms=9_999).unsent
@@ -147,7 +147,7 @@ def test_old_metadata_are_refreshed() -> None:
 def test_a_new_relevant_topic_is_requested_immediately() -> None:
     world = fresh()
     world.assign(TP)
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     world.assign(TP, TopicPartition("more", 0))
     assert names(request(world)) == ["more", "orders"]
 
@@ -179,17 +179,17 @@ def test_a_missing_topic_is_requested_again(kind: str) -> None:
     world.assign(TP)
     unsent = request(world)
     if kind == "no topic":
-        missing = described(error=errors.UnknownTopicOrPartitionError)
+        missing = described_topic(error=errors.UnknownTopicOrPartitionError)
         world.respond(unsent, metadata_response(missing))
         assert world.metadata.snapshot.topic_errors.keys() == {"orders"}
     elif kind == "no leader":
-        world.respond(unsent, metadata_response(described(leaders=(-1,))))
+        world.respond(unsent, metadata_response(described_topic(leaders=(-1,))))
     else:
         world.respond(unsent, metadata_response(nodes=()))
         assert world.metadata.snapshot.version == 0
     waited_ms, again = world.wait_and_send(world.managers.metadata)
     assert 80 <= waited_ms <= 120
-    world.respond(again, metadata_response(described()))
+    world.respond(again, metadata_response(described_topic()))
     assert world.metadata.snapshot.topic_errors == {}
     assert world.poll(world.managers.metadata).wait_ms > 10_000
 
@@ -197,9 +197,9 @@ def test_a_missing_topic_is_requested_again(kind: str) -> None:
 def test_an_older_leader_epoch_does_not_send_us_back() -> None:
     world = fresh()
     world.assign(TP)
-    world.respond(request(world), metadata_response(described(leaders=(2,), epoch=5)))
+    world.respond(request(world), metadata_response(described_topic(leaders=(2,), epoch=5)))
     world.managers.metadata.request_update()
-    world.respond(request(world), metadata_response(described(leaders=(1,), epoch=4)))
+    world.respond(request(world), metadata_response(described_topic(leaders=(1,), epoch=4)))
     assert world.metadata.snapshot.leader(TP) == NODE_2
 
 
@@ -216,7 +216,7 @@ def test_errors_for_the_user_are_kept_for_the_loop(
 ) -> None:
     world = fresh()
     world.assign(TP)
-    world.respond(request(world), metadata_response(described(error=error)))
+    world.respond(request(world), metadata_response(described_topic(error=error)))
     found = world.managers.metadata.take_error()
     assert isinstance(found, kind)
     assert text in str(found)
@@ -259,7 +259,7 @@ def test_the_first_response_ends_the_wait_for_the_cluster() -> None:
 def test_a_broker_may_request_a_rebootstrap() -> None:
     world = fresh()
     world.assign(TP)
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     world.managers.metadata.request_update()
     world.respond(request(world), metadata_response(error_code=129))
     assert world.metadata.rebootstraps == 1
@@ -274,7 +274,7 @@ def test_lasting_metadata_failures_cause_a_rebootstrap(strategy: str, times: int
         metadata_recovery_strategy=strategy, metadata_recovery_rebootstrap_trigger_ms=10_000
     )
     world.assign(TP)
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     world.managers.metadata.request_update()
     until_ms = world.now_ms + 12_000
     while world.now_ms < until_ms:
@@ -293,9 +293,9 @@ def test_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
     world.subscription.subscribe_pattern(re.compile("or|__"))
     unsent = request(world)
     assert names(unsent) is None
-    internal = described("__offsets", internal=True, topic_id=UUID(int=8))
-    other = described("invoices", topic_id=UUID(int=9))
-    world.respond(unsent, metadata_response(described(), internal, other))
+    internal = described_topic("__offsets", internal=True, topic_id=UUID(int=8))
+    other = described_topic("invoices", topic_id=UUID(int=9))
+    world.respond(unsent, metadata_response(described_topic(), internal, other))
     assert world.subscription.topics == ({"orders"} if hide else {"orders", "__offsets"})
 
 
@@ -303,10 +303,11 @@ def test_a_pattern_requests_and_matches_all_topics(hide: bool) -> None:
 def test_a_topic_created_later_is_found_within_the_maximum_age() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.subscription.subscribe_pattern(re.compile("or"))
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     unsent = world.sent(world.managers.metadata, after_ms=10_000)
     world.respond(
-        unsent, metadata_response(described(), described("oranges", topic_id=UUID(int=9)))
+        unsent,
+        metadata_response(described_topic(), described_topic("oranges", topic_id=UUID(int=9))),
     )
     assert world.subscription.topics == {"orders", "oranges"}
 
@@ -316,7 +317,7 @@ def test_a_pattern_that_matches_nothing_is_resolved() -> None:
     world = fresh()
     world.subscription.subscribe_pattern(re.compile("x"))
     assert not world.subscription.resolved
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     assert world.subscription.resolved
     assert world.subscription.topics == frozenset()
 
@@ -324,7 +325,7 @@ def test_a_pattern_that_matches_nothing_is_resolved() -> None:
 def test_a_topic_missing_in_a_full_response_is_removed() -> None:
     world = fresh()
     world.subscription.subscribe_pattern(re.compile("or"))
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     world.managers.metadata.request_update()
     world.respond(request(world), metadata_response())
     assert world.metadata.snapshot.topics == {}
@@ -336,13 +337,13 @@ def test_a_topic_found_by_id_without_leaders_is_requested_again() -> None:
     world = fresh()
     world.assign(TP)
     refresher = world.managers.metadata
-    world.respond(request(world), metadata_response(described()))
+    world.respond(request(world), metadata_response(described_topic()))
     anew = UUID(int=9)
     refresher.need_ids(frozenset({anew}))
     by_id = request(world)
     assert [topic.topic_id for topic in by_id.message.topics] == [anew]
-    world.respond(by_id, metadata_response(described(leaders=(-1,), topic_id=anew)))
+    world.respond(by_id, metadata_response(described_topic(leaders=(-1,), topic_id=anew)))
     unsent = world.sent(refresher, after_ms=1_000)
     assert names(unsent) == ["orders"]
-    world.respond(unsent, metadata_response(described(leaders=(2,), topic_id=anew)))
+    world.respond(unsent, metadata_response(described_topic(leaders=(2,), topic_id=anew)))
     assert not world.poll(refresher, after_ms=10_000).unsent

@@ -241,8 +241,8 @@ def test_a_partition_about_to_be_revoked_is_not_looked_up() -> None:
     committed_request(world)
 
 
+@pytest.mark.behaviour(146)
 def test_seek_to_the_end_is_looked_up_lazily_and_the_last_one_counts() -> None:
-    """146."""
     world = World()
     world.assign(TP, at=3)
     world.managers.positions.reset([TP], LATEST)

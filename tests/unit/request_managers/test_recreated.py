@@ -134,7 +134,7 @@ def test_without_a_policy_poll_raises_until_a_seek() -> None:
     respond_with(world, NEW_TOPIC_ID)
     assert world.buffer.take() is None, "once is enough"
     world.managers.positions.seek(TP, 0, -1)
-    world.buffer.count(chunk, world.buffer.counts_without(chunk))
+    world.buffer.count(chunk, world.buffer.counts(chunk, 0))
     follow(world)
     assert state.fetchable
     assert state.topic_id == NEW_TOPIC_ID

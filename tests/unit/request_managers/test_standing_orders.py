@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from tandem_kafka.request_managers.fetching.response_handler import RequestedPar
 from tandem_kafka.request_managers.fetching.session import FetchSession, FetchTarget
 from tandem_kafka.request_managers.fetching.slot import FetchSlot
 from tandem_kafka.runtime.native import native
-from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.fetch_request import HIGHEST_VERSION
 from tests.unit.records.making import GZIP, Rec, batch
@@ -33,6 +33,7 @@ from tests.unit.request_managers.world import TOPIC_ID, World
 needs_native = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
 
 ALL = [TopicPartition("orders", number) for number in range(4)]
+MANY = [TopicPartition("orders", number) for number in range(120)]
 END = 10
 
 # --- a slot --------------------------------------------------------------------------------------
@@ -112,16 +113,22 @@ def test_an_order_that_ends_leaves_alone_what_has_gone() -> None:
 # --- the manager ---------------------------------------------------------------------------------
 
 
-class Standing:
+class RepeatingWorld:
     """A world whose fetches may stand; the test is the transport."""
 
-    def __init__(self, *, high_watermark: int = END, **options: Any) -> None:
+    def __init__(
+        self,
+        partitions: Sequence[TopicPartition] = ALL,
+        *,
+        high_watermark: int = END,
+        **options: Any,
+    ) -> None:
         assert native is not None
-        self.world = World(leaders=(1,) * len(ALL), bell=native.Bell(), **options)
-        self.world.assign(*ALL, at=END)
+        self.world = World(leaders=(1,) * len(partitions), bell=native.Bell(), **options)
+        self.world.assign(*partitions, at=END)
         self.sent: dict[Purpose, UnsentRequest] = {}
         for number, (purpose, unsent) in enumerate(by_purpose(send(self.world)).items()):
-            tps = [tp for tp in ALL if tp.partition in requested_offsets(unsent)]
+            tps = [tp for tp in partitions if tp.partition in requested_offsets(unsent)]
             found = {tp: Found(high_watermark=high_watermark) for tp in tps}
             self.world.respond(unsent, fetch_response(found, session_id=70 + number))
             self.sent[purpose] = unsent
@@ -129,7 +136,7 @@ class Standing:
 
     def order(self, purpose: Purpose, usable_ms: int = 60_000) -> Any:
         """Tell the manager that a fetch was sent; return the order to repeat it."""
-        make = self.sent[purpose].standing
+        make = self.sent[purpose].make_standing_fetch
         assert make is not None
         traffic = self.world.context.metrics.traffic("1")
         return make(SentRequest(HIGHEST_VERSION, 7, usable_ms, traffic))
@@ -162,63 +169,63 @@ def of(*states: tuple[int, int, int]) -> dict[TopicPartition, Found]:
 @needs_native
 def test_a_partition_on_the_bypass_ends_all_orders_of_its_broker() -> None:
     """Only the next requests of the busy slots take it back."""
-    standing = Standing()
-    world = standing.world
-    orders = [standing.order(purpose) for purpose in BOTH]
+    repeating = RepeatingWorld()
+    world = repeating.world
+    orders = [repeating.order(purpose) for purpose in BOTH]
     assert all(orders)
-    assert standing.standing == BOTH
+    assert repeating.standing == BOTH
     fetch = world.managers.fetch
     fetch._seen_versions, placement = None, fetch._placement
     placement.bypass(placement.slots[1, Purpose.FETCH_0], world.subscription.get(ALL[0]))
-    assert standing.standing == []
+    assert repeating.standing == []
     (beside,) = by_purpose(send(world))
     assert beside is Purpose.FETCH_BYPASS
-    world.respond(standing.sent[Purpose.FETCH_1], fetch_response({}, session_id=71))
-    standing.sent |= by_purpose(send(world, after_ms=1_000))
-    assert standing.order(Purpose.FETCH_1) is None, "the bypass still has a partition"
+    world.respond(repeating.sent[Purpose.FETCH_1], fetch_response({}, session_id=71))
+    repeating.sent |= by_purpose(send(world, after_ms=1_000))
+    assert repeating.order(Purpose.FETCH_1) is None, "the bypass still has a partition"
 
 
 @needs_native
 def test_a_change_between_a_request_and_its_sending_prevents_an_order() -> None:
-    standing = Standing()
-    slots = standing.world.managers.fetch._placement.slots
-    slots[1, Purpose.FETCH_0].note(standing.world.subscription.get(ALL[0]))
-    assert standing.order(Purpose.FETCH_0) is None
-    assert standing.order(Purpose.FETCH_1) is not None
+    repeating = RepeatingWorld()
+    slots = repeating.world.managers.fetch._placement.slots
+    slots[1, Purpose.FETCH_0].note(repeating.world.subscription.get(ALL[0]))
+    assert repeating.order(Purpose.FETCH_0) is None
+    assert repeating.order(Purpose.FETCH_1) is not None
 
 
 @needs_native
 def test_no_partition_waits_for_a_fetch_that_an_order_has_parked() -> None:
     """The order was made when there was more to fetch, and has caught up since."""
-    standing = Standing(high_watermark=END + 1)
-    order = standing.order(Purpose.FETCH_0)
+    repeating = RepeatingWorld(high_watermark=END + 1)
+    order = repeating.order(Purpose.FETCH_0)
     found = of((0, END, 5), (2, END, 5))
-    assert standing.respond(order, Purpose.FETCH_0, found) is not None
-    standing.world.managers.positions.seek(ALL[2], 3, -1)
-    (beside,) = send(standing.world)
+    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    repeating.world.managers.positions.seek(ALL[2], 3, -1)
+    (beside,) = send(repeating.world)
     assert requested_offsets(beside) == {2: 3}
 
 
 @needs_native
 def test_what_a_fetch_in_flight_may_bring_stays_reserved_after_its_order() -> None:
-    standing = Standing(high_watermark=END + 1)
-    reserved = standing.world.buffer.reserved_bytes
-    assert standing.order(Purpose.FETCH_0) is not None
-    assert standing.world.buffer.reserved_bytes == reserved > 0
-    standing.world.subscription.get(ALL[1]).paused = True
-    standing.world.managers.fetch.end_changed_orders()
-    assert standing.standing == []
-    assert standing.world.buffer.reserved_bytes == reserved
+    repeating = RepeatingWorld(high_watermark=END + 1)
+    reserved = repeating.world.buffer.reserved_bytes
+    assert repeating.order(Purpose.FETCH_0) is not None
+    assert repeating.world.buffer.reserved_bytes == reserved > 0
+    repeating.world.subscription.get(ALL[1]).paused = True
+    repeating.world.managers.fetch.end_changed_orders()
+    assert repeating.standing == []
+    assert repeating.world.buffer.reserved_bytes == reserved
 
 
 @needs_native
 def test_an_order_that_fails_to_end_keeps_no_other_standing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    standing = Standing()
-    world = standing.world
-    orders = [standing.order(purpose) for purpose in BOTH]
-    answered = standing.respond(orders[0], Purpose.FETCH_0, of((0, END, 5)))
+    repeating = RepeatingWorld()
+    world = repeating.world
+    orders = [repeating.order(purpose) for purpose in BOTH]
+    answered = repeating.respond(orders[0], Purpose.FETCH_0, of((0, END, 5)))
     assert answered is not None
     metrics = world.context.metrics
     sources = len(metrics.sources)
@@ -232,50 +239,84 @@ def test_an_order_that_fails_to_end_keeps_no_other_standing(
     world.subscription.get(ALL[0]).paused = True
     with pytest.raises(ZeroDivisionError):
         world.managers.fetch.end_changed_orders()
-    assert standing.standing == []
+    assert repeating.standing == []
     assert len(metrics.sources) == sources - 2, "nothing is collected from them any more"
     assert world.subscription.get(ALL[0]).read_ahead == END + 1
     world.managers.fetch.end_changed_orders()
     for order, purpose in zip(orders, BOTH, strict=True):
-        assert standing.respond(order, purpose, of((3, END, 5))) is None, "it has ended"
+        assert repeating.respond(order, purpose, of((3, END, 5))) is None, "it has ended"
 
 
 @needs_native
 def test_an_order_lasts_no_longer_than_the_session_of_its_connection() -> None:
-    standing = Standing()
-    order = standing.order(Purpose.FETCH_0, usable_ms=1_000)
+    repeating = RepeatingWorld()
+    order = repeating.order(Purpose.FETCH_0, usable_ms=1_000)
     found = of((0, END, 5))
-    assert standing.respond(order, Purpose.FETCH_0, found, took_ms=900) is not None
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=100) is None
+    assert repeating.respond(order, Purpose.FETCH_0, found, took_ms=900) is not None
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=100) is None
 
 
 @needs_native
 def test_an_order_lasts_no_longer_than_a_minute() -> None:
-    standing = Standing()
-    order = standing.order(Purpose.FETCH_0, usable_ms=2**40)
+    repeating = RepeatingWorld()
+    order = repeating.order(Purpose.FETCH_0, usable_ms=2**40)
     for number in range(99):
         found = of((0, END + number, 5))
-        assert standing.respond(order, Purpose.FETCH_0, found, took_ms=600) is not None
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END + 99, 5)), took_ms=600) is None
+        assert repeating.respond(order, Purpose.FETCH_0, found, took_ms=600) is not None
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 99, 5)), took_ms=600) is None
+
+
+@needs_native
+def test_an_order_lasts_no_longer_than_the_lease_of_a_replica() -> None:
+    repeating = RepeatingWorld()
+    lease_ms = repeating.world.clock.now_ms() + 1_000
+    repeating.world.subscription.get(ALL[2]).preferred_replica = PreferredReplica(1, lease_ms)
+    order = repeating.order(Purpose.FETCH_0)
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=900) is not None
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=200) is None
+
+
+@needs_native
+def test_an_order_of_many_partitions_lasts_until_quiet_ones_may_move() -> None:
+    repeating = RepeatingWorld(MANY)
+    order = repeating.order(Purpose.FETCH_0)
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5)), took_ms=600) is not None
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END + 1, 5)), took_ms=600) is None
+
+
+@needs_native
+def test_when_quiet_partitions_move_those_that_an_order_has_filled_stay() -> None:
+    repeating = RepeatingWorld(MANY)
+    order = repeating.order(Purpose.FETCH_0)
+    found = of((0, END, 5), (2, END, 5))
+    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    fetch = repeating.world.managers.fetch
+    placement, now_ms = fetch._placement, repeating.world.clock.now_ms() + 1_000
+    quiet = placement._slot(1, Purpose.FETCH_QUIET)
+    placement.prepare_to_send(quiet, now_ms)
+    assert repeating.standing == []
+    stayed = {ALL[0], ALL[2]}
+    assert {state.tp for state in placement.slots[1, Purpose.FETCH_0].partitions} == stayed
+    assert quiet.partitions >= {repeating.world.subscription.get(tp) for tp in MANY[4:60:2]}
 
 
 @needs_native
 def test_a_seek_in_between_wins() -> None:
     """The order would end before; it does not move a position that is not its own either."""
-    standing = Standing()
-    order = standing.order(Purpose.FETCH_0)
-    standing.world.managers.positions.seek(ALL[0], 3, -1)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
-    assert standing.world.subscription.get(ALL[0]).read_ahead == 3
+    repeating = RepeatingWorld()
+    order = repeating.order(Purpose.FETCH_0)
+    repeating.world.managers.positions.seek(ALL[0], 3, -1)
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
+    assert repeating.world.subscription.get(ALL[0]).read_ahead == 3
 
 
 @needs_native
 def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
     """With many partitions, the others move to the slot of the quiet ones."""
-    standing = Standing()
-    world = standing.world
-    order = standing.order(Purpose.FETCH_0)
-    assert standing.respond(order, Purpose.FETCH_0, of((2, END, 5))) is not None
+    repeating = RepeatingWorld()
+    world = repeating.world
+    order = repeating.order(Purpose.FETCH_0)
+    assert repeating.respond(order, Purpose.FETCH_0, of((2, END, 5))) is not None
     world.subscription.get(ALL[3]).paused = True
     world.managers.fetch.end_changed_orders()
     slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
@@ -285,69 +326,104 @@ def test_partitions_that_an_order_has_filled_count_as_busy() -> None:
 # --- the buffer ----------------------------------------------------------------------------------
 
 ROOM = 100_000
+#: The next request, if an order holds it.
+HELD = b""
 SMALL = {"fetch_buffer_max_bytes": ROOM, "max_partition_fetch_bytes": 1_000}
 
 
 @needs_native
 def test_partitions_that_an_order_has_filled_get_their_share() -> None:
     """With two partitions in the buffer, neither is fetched beyond a half of it."""
-    standing = Standing(**SMALL)
-    world = standing.world
-    order = standing.order(Purpose.FETCH_0)
+    repeating = RepeatingWorld(**SMALL)
+    world = repeating.world
+    order = repeating.order(Purpose.FETCH_0)
     found = of((0, END, 60_000), (2, END, 5_000))
-    assert standing.respond(order, Purpose.FETCH_0, found) is not None
+    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
     world.subscription.get(ALL[3]).paused = True
     send(world)
-    assert standing.standing == []
-    world.respond(standing.sent[Purpose.FETCH_0], fetch_response({}, session_id=70))
+    assert repeating.standing == []
+    world.respond(repeating.sent[Purpose.FETCH_0], fetch_response({}, session_id=70))
     requests = by_purpose(send(world, after_ms=1_000))
     assert forgotten(requests[Purpose.FETCH_0]) == [0]
 
 
 @needs_native
 def test_a_partition_gets_no_more_than_its_share_from_an_order() -> None:
-    standing = Standing(**SMALL)
-    world = standing.world
-    unsent = standing.sent[Purpose.FETCH_0]
+    repeating = RepeatingWorld(**SMALL)
+    world = repeating.world
+    unsent = repeating.sent[Purpose.FETCH_0]
     world.respond(unsent, fetch_response(of((0, END, 5), (2, END, 5)), session_id=70))
-    standing.sent |= by_purpose(send(world, after_ms=1_000))
-    order = standing.order(Purpose.FETCH_0)
-    repeat = partial(standing.respond, order, Purpose.FETCH_0)
+    repeating.sent |= by_purpose(send(world, after_ms=1_000))
+    order = repeating.order(Purpose.FETCH_0)
+    repeat = partial(repeating.respond, order, Purpose.FETCH_0)
     assert repeat(of((0, END + 1, 30_000))) is not None
     assert repeat(of((0, END + 2, 30_000))) is None, "its half of the buffer would be exceeded"
 
 
 @needs_native
 def test_what_another_order_may_bring_is_reserved() -> None:
-    standing = Standing(high_watermark=END + 1, **{**SMALL, "max_partition_fetch_bytes": 30_000})
-    orders = [standing.order(purpose) for purpose in BOTH]
-    assert all(orders)
-    assert standing.world.buffer.reserved_bytes >= 2 * 30_000
-    found = of((0, END, 55_000))
-    assert standing.respond(orders[0], Purpose.FETCH_0, found) is None
-    assert standing.respond(orders[1], Purpose.FETCH_1, of((1, END, 55_000))) is not None, (
-        "the first order has ended and reserves nothing"
+    repeating = RepeatingWorld(
+        high_watermark=END + 1, **{**SMALL, "max_partition_fetch_bytes": 30_000}
     )
+    orders = [repeating.order(purpose) for purpose in BOTH]
+    assert all(orders)
+    assert repeating.world.buffer.reserved_bytes >= 2 * 30_000
+    found = of((0, END, 55_000))
+    assert repeating.respond(orders[0], Purpose.FETCH_0, found) == HELD
+    assert repeating.respond(orders[1], Purpose.FETCH_1, of((1, END, 20_000))) not in {
+        None,
+        HELD,
+    }, "the first order holds its request and reserves nothing"
+
+
+@needs_native
+def test_an_order_that_ends_while_it_holds_its_request_leaves_nothing_in_flight() -> None:
+    repeating = RepeatingWorld(**SMALL)
+    world = repeating.world
+    order = repeating.order(Purpose.FETCH_0)
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, ROOM))) == HELD
+    assert order.hand_over() is None
+    world.subscription.get(ALL[2]).paused = True
+    world.managers.fetch.end_changed_orders()
+    slot = world.managers.fetch._placement.slots[1, Purpose.FETCH_0]
+    epoch = slot.session.epoch
+    frame, _ = order.hand_over()
+    empty = fetch_response({}, session_id=70)
+    assert frame == (7).to_bytes(4, "big") + b"\0" + empty.encode(version=HIGHEST_VERSION)
+    world.respond(repeating.sent[Purpose.FETCH_0], empty)
+    assert slot.session.epoch == epoch + 1
+    assert world.buffer.reserved_bytes == 0
+    (chunk,) = chunks(world)
+    assert chunk.reader is not None
+    assert [record.offset for record in chunk.reader.take(9)] == [END]
+    world.buffer.queue.released_bytes = world.buffer.added_bytes
+    chunk.partition.released_bytes = chunk.partition.buffered_bytes
+    request = by_purpose(send(world, after_ms=1_000))[Purpose.FETCH_0]
+    assert requested_offsets(request) == {0: END + 1}
+    assert forgotten(request) == [2]
 
 
 @needs_native
 def test_what_python_reserves_later_counts_for_an_order() -> None:
-    standing = Standing()
-    order = standing.order(Purpose.FETCH_0)
-    slots = standing.world.managers.fetch._placement.slots
-    slots[1, Purpose.FETCH_1].reserve(standing.world.config.fetch_buffer_max_bytes)
-    assert standing.respond(order, Purpose.FETCH_0, of((0, END, 5))) is None
+    repeating = RepeatingWorld()
+    order = repeating.order(Purpose.FETCH_0)
+    slots = repeating.world.managers.fetch._placement.slots
+    slots[1, Purpose.FETCH_1].reserve(repeating.world.config.fetch_buffer_max_bytes)
+    assert repeating.respond(order, Purpose.FETCH_0, of((0, END, 5))) == HELD
+    assert order.resume(0) is None
+    slots[1, Purpose.FETCH_1].reserve(0)
+    assert order.resume(0)
 
 
 @needs_native
 def test_what_an_order_decodes_ahead_fits_into_the_buffer() -> None:
-    standing = Standing(**SMALL)
-    order = standing.order(Purpose.FETCH_0)
+    repeating = RepeatingWorld(**SMALL)
+    order = repeating.order(Purpose.FETCH_0)
     data = batch([Rec(value=b"v" * 5 * ROOM)], END, codec=GZIP, epoch=3)
     found = {ALL[0]: Found(data, high_watermark=END + 1)}
-    assert standing.respond(order, Purpose.FETCH_0, found) is not None
-    assert standing.world.buffer.held_bytes < ROOM
-    (chunk,) = chunks(standing.world)
+    assert repeating.respond(order, Purpose.FETCH_0, found) is not None
+    assert repeating.world.buffer.held_bytes < ROOM
+    (chunk,) = chunks(repeating.world)
     assert chunk.reader is not None
     (record,) = chunk.reader.take(1)
     assert record.value == b"v" * 5 * ROOM

@@ -10,7 +10,7 @@ import pytest
 from tandem_kafka.runtime.native import native
 from tandem_kafka.types import TopicPartition
 from tests.unit.records.making import Rec, batch, message
-from tests.unit.request_managers.standing_world import LIMIT, Answer, World
+from tests.unit.request_managers.standing_world import Answer, World
 
 pytestmark = pytest.mark.skipif(native is None, reason="only the native transport repeats fetches")
 
@@ -24,36 +24,32 @@ class Limits:
     def __init__(self, world: World) -> None:
         self._world = world
         self._passed_ms = 0
-        self._before = {tp: state.buffered_bytes for tp, state in world.states.items()}
         self._others = world.buffer.reserved_bytes
 
-    def allow(self, answers: list[Answer], response_bytes: int, took_ms: int) -> bool:
-        """Tell whether an order takes a response with these answers."""
+    def verdict(self, answers: list[Answer], response_bytes: int, took_ms: int) -> str:
+        """Tell what an order does with a response with these answers."""
         world = self._world
         self._passed_ms += took_ms
+        if self._passed_ms >= world.lasts_ms:
+            return "python"
         sizes = {
             each.tp: self._kept(len(each.records), response_bytes)
             for each in answers
             if each.records
         }
-        behind = [each.tp for each in answers if each.records and each.end != each.high_watermark]
-        expected = min(LIMIT, sum(world.asked[tp] for tp in behind))
-        taken = world.buffer.held_bytes + sum(sizes.values()) + expected + self._others
-        return self._passed_ms < world.lasts_ms and (
-            not sizes
-            or (taken < world.room and all(size < self._left(tp) for tp, size in sizes.items()))
-        )
+        taken = world.buffer.held_bytes + sum(sizes.values()) + self._others
+        if sizes and taken >= world.room:
+            return "hold"
+        over = any(world.states[tp].held_bytes + size >= world.limit for tp, size in sizes.items())
+        return "python" if over else "repeat"
 
     def _kept(self, size: int, response_bytes: int) -> int:
         """What a chunk keeps alive: small records are copied out of a response."""
         return size if size < response_bytes // 2 else response_bytes
 
-    def _left(self, tp: TopicPartition) -> int:
-        return self._world.credit - self._world.states[tp].buffered_bytes + self._before[tp]
-
 
 def play(world: World, order: Any, limits: Limits, length: int) -> int:
-    """Play usual responses until a limit; returns how many fetches were repeated."""
+    """Play usual responses until the order ends; returns how many fetches were repeated."""
     played = 0
     for _ in range(length):
         before = {tp: len(offsets) for tp, offsets in world.sent_records.items()}
@@ -64,22 +60,52 @@ def play(world: World, order: Any, limits: Limits, length: int) -> int:
                 continue
             took_ms = max(took_ms, 10)  # sooner, Python pauses
         frame = world.frame(answers)
-        allowed = limits.allow(answers, len(frame), took_ms)
+        verdict = limits.verdict(answers, len(frame), took_ms)
         request = order.respond(frame, took_ms)
-        assert (request is not None) == allowed
-        if not allowed:
+        if verdict == "python":
+            assert request is None
             for tp, offsets in world.sent_records.items():
                 del offsets[before[tp] :]
             break
+        check_progress(world, answers)
+        if verdict == "hold":
+            assert request == b""
+            request = released(world, order, len(frame))
+            if request is None:
+                assert world.next_request(answers, took_ms), "Python continues"
+                break
         assert request == world.next_request(answers, took_ms)
-        for each in answers:
-            state = world.states[each.tp]
-            assert state.high_watermark == each.high_watermark
-            assert state.last_stable_offset == each.high_watermark - 1
-            assert state.log_start_offset == 3
-            assert state.read_ahead == each.end
         played += 1
     return played
+
+
+def check_progress(world: World, answers: list[Answer]) -> None:
+    for each in answers:
+        state = world.states[each.tp]
+        assert state.high_watermark == each.high_watermark
+        assert state.last_stable_offset == each.last_stable_offset
+        assert state.log_start_offset == 3
+        assert state.read_ahead == each.end
+
+
+def released(world: World, order: Any, received: int) -> bytes | None:
+    """The request of an order that holds it, when there is room; None if the order ends before."""
+    reserved = world.buffer.reserved_bytes
+    assert order.resume(0) is None
+    assert order.hand_over() is None
+    if world.random.random() < 0.5:
+        check_targets(world, order)
+        assert order.resume(0) is None
+        assert order.hand_over() == (world.frame([]), received + 4)
+        assert order.hand_over() is None
+        assert world.buffer.reserved_bytes == reserved
+        return None
+    world.release()
+    request: bytes | None = order.resume(0)
+    if request is None:
+        # What other fetches may bring fills the buffer.
+        assert reserved >= world.room
+    return request
 
 
 @pytest.mark.parametrize("first", HISTORIES[::50])
@@ -100,16 +126,22 @@ def test_random_histories_give_the_same_requests(first: int) -> None:
             world.change()
 
 
-def check_end(world: World, order: Any) -> None:
-    """End the order: the session, the sizes in memory and the queue agree with Python's."""
+def check_targets(world: World, order: Any) -> list[TopicPartition]:
+    """End the order: the session's epoch and targets are Python's. Returns what it has moved."""
     epoch, moves = order.end()
     assert epoch == world.session.epoch
     tps = list(world.states)
     for index, offset, max_bytes, _ in moves:
         known = world.session.target(tps[index])
         assert (offset, max_bytes) == (known.offset, known.max_bytes)
-    kept = [tps[index] for index, *_ in moves]
-    assert list(world.session._partitions)[len(tps) - len(kept) :] == kept
+    return [tps[index] for index, *_ in moves]
+
+
+def check_end(world: World, order: Any) -> None:
+    """End the order: the session, the sizes in memory and the queue agree with Python's."""
+    if order.progress()[2] is None:
+        kept = check_targets(world, order)
+        assert list(world.session._partitions)[len(world.states) - len(kept) :] == kept
     expected = {tp: list(offsets) for tp, offsets in world.sent_records.items()}
     assert world.taken() == expected
 
@@ -194,7 +226,7 @@ def test_an_unknown_partition_is_for_python() -> None:
     refused(change)
 
 
-@pytest.mark.parametrize("limit", ["stop", "credit", "room"])
+@pytest.mark.parametrize("limit", ["stop", "share"])
 def test_limits_end_it(limit: str) -> None:
     for seed in range(20):
         world = World(seed)
@@ -203,10 +235,8 @@ def test_limits_end_it(limit: str) -> None:
         begin = world.states[tp].read_ahead
         if limit == "stop":
             world.stop_at[tp] = begin + 2
-        elif limit == "credit":
-            world.credit = 10_000
         else:
-            world.room = 10_000
+            world.limit = 10_000
         order = world.start()
         big = b"v" * (5 if limit == "stop" else 20_000)
         data = batch([Rec(value=big), Rec(value=big)], begin, epoch=5)

@@ -7,7 +7,7 @@ from kafka import errors
 
 from tandem_kafka.errors import KafkaConnectionError
 from tandem_kafka.events.application import ListTopics, PartitionsForTopic
-from tests.unit.request_managers.test_metadata_refresh import described, metadata_response
+from tests.unit.request_managers.test_metadata_refresh import described_topic, metadata_response
 from tests.unit.request_managers.world import World
 
 
@@ -23,7 +23,7 @@ def test_one_topic(world: World) -> None:
     assert [topic.name for topic in unsent.message.topics] == ["orders"]
     assert not unsent.message.allow_auto_topic_creation
     assert not world.poll(world.managers.topic_metadata, after_ms=9_000).unsent
-    world.respond(unsent, metadata_response(described()))
+    world.respond(unsent, metadata_response(described_topic()))
     assert set(event.future.result().partitions) == {0, 1, 2}
     assert not world.poll(world.managers.topic_metadata).unsent
 
@@ -31,7 +31,7 @@ def test_one_topic(world: World) -> None:
 def test_a_missing_topic_is_none(world: World) -> None:
     event = PartitionsForTopic(topic="orders")
     world.managers.topic_metadata.look_up(event)
-    missing = described(error=errors.UnknownTopicOrPartitionError)
+    missing = described_topic(error=errors.UnknownTopicOrPartitionError)
     world.respond(world.sent(world.managers.topic_metadata), metadata_response(missing))
     assert event.future.done
     assert event.future.result() is None
@@ -42,7 +42,9 @@ def test_all_topics(world: World) -> None:
     world.managers.topic_metadata.look_up(event)
     unsent = world.sent(world.managers.topic_metadata)
     assert unsent.message.topics is None
-    world.respond(unsent, metadata_response(described(), described("__offsets", internal=True)))
+    world.respond(
+        unsent, metadata_response(described_topic(), described_topic("__offsets", internal=True))
+    )
     assert set(event.future.result().topics) == {"orders", "__offsets"}
     assert event.future.result().nodes
 
@@ -52,7 +54,7 @@ def test_an_error_fails_the_call(world: World, error: type[Exception]) -> None:
     event = PartitionsForTopic(topic="orders")
     world.managers.topic_metadata.look_up(event)
     world.respond(
-        world.sent(world.managers.topic_metadata), metadata_response(described(error=error))
+        world.sent(world.managers.topic_metadata), metadata_response(described_topic(error=error))
     )
     assert isinstance(event.future.error, error)
 
@@ -68,7 +70,7 @@ def test_transient_errors_are_retried_with_growing_backoff(world: World) -> None
             unsent.future.fail(KafkaConnectionError("cut"))
         else:
             world.respond(
-                unsent, metadata_response(described(error=errors.LeaderNotAvailableError))
+                unsent, metadata_response(described_topic(error=errors.LeaderNotAvailableError))
             )
     assert pauses[1] < pauses[3]
     assert min(pauses[6:]) >= 800

@@ -55,8 +55,8 @@ def test_the_same_leader_again_changes_nothing() -> None:
     assert state_of(world) is FetchState.FETCHING
 
 
+@pytest.mark.behaviour(159)
 def test_a_new_leader_ends_reading_from_a_replica() -> None:
-    """159."""
     world = World()
     (state,) = world.assign(TP, at=10)
     world.poll(world.managers.validation)

@@ -10,15 +10,15 @@ TOPICS = frozenset({"orders", "users"})
 def test_a_denied_topic_counts_while_it_is_fetched() -> None:
     """Only a fetch ends the trouble, and after a rebalance another member may fetch the topic."""
     troubles = TopicTroubles()
-    troubles.fetched("orders", denied=True)
+    troubles.note_fetch("orders", denied=True)
     assert set(troubles.of(TOPICS, {"orders"})) == {"orders"}
     assert troubles.of(TOPICS, {"users"}) == {}
 
 
 def test_a_denied_topic_is_readable_after_a_fetch() -> None:
     troubles = TopicTroubles()
-    troubles.fetched("orders", denied=True)
-    troubles.fetched("users", denied=False)
+    troubles.note_fetch("orders", denied=True)
+    troubles.note_fetch("users", denied=False)
     assert set(troubles.of(TOPICS, TOPICS)) == {"orders"}
-    troubles.fetched("orders", denied=False)
+    troubles.note_fetch("orders", denied=False)
     assert troubles.of(TOPICS, TOPICS) == {}

@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md describes all options and scenarios."""
+"""The pages about the command line and the simulation describe all options and scenarios."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from tests.scenarios.__main__ import parser as running
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+SIMULATION: Final = (ROOT / "docs" / "explained" / "simulation.md").read_text(encoding="utf-8")
 
 
 def test_the_options_and_their_help_are_on_the_page() -> None:
     commands = [
-        action
-        for parser in (serving(), running())
+        (page, *pair)
+        for page, parser in ((PAGE, serving()), (SIMULATION, running()))
         for action in parser._actions
         if isinstance(action, argparse._SubParsersAction)
+        for pair in action.choices.items()
     ]
-    for name, command in (pair for each in commands for pair in each.choices.items()):
-        section = PAGE.split(f"### {name}\n")[1].split("\n##")[0]
+    for page, name, command in commands:
+        section = page.split(f"### {name}\n")[1].split("\n##")[0]
         expected = {
             (f"`{action.option_strings[0] if action.option_strings else action.dest}`", action.help)
             for action in command._actions
@@ -34,7 +36,7 @@ def test_the_options_and_their_help_are_on_the_page() -> None:
 
 
 def test_the_scenarios_are_on_the_page() -> None:
-    section = PAGE.split("### Scenarios\n")[1].split("\n## ")[0]
+    section = SIMULATION.split("### Scenarios\n")[1].split("\n## ")[0]
     first_cells = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
     listed = [name for cell in first_cells for name in re.findall(r"`([-\w]+)`", cell)]
     assert sorted(listed) == sorted(SCENARIOS)

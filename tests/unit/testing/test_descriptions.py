@@ -11,7 +11,7 @@ from tests.unit.testing.coordinated import GROUP, Coordinated
 from tests.unit.testing.driven import subscription
 
 
-def described(world: Coordinated) -> tuple[int, str]:
+def error_and_state(world: Coordinated) -> tuple[int, str]:
     group = world.describe()
     return group.error_code, group.group_state
 
@@ -33,16 +33,16 @@ NOT_FOUND = errors.GroupIdNotFoundError.errno, ""
 @pytest.mark.design("001", "Describe")
 def test_describing_an_unknown_group_reports_not_found() -> None:
     world = Coordinated()
-    assert described(world) == NOT_FOUND
+    assert error_and_state(world) == NOT_FOUND
     assert world.beat("nobody", 3).error_code == errors.GroupIdNotFoundError.errno
-    assert described(world) == NOT_FOUND, "asking for it does not bring it into being"
+    assert error_and_state(world) == NOT_FOUND, "asking for it does not bring it into being"
 
 
 @pytest.mark.design("001", "Describe")
 def test_describing_a_classic_group_reports_not_found() -> None:
     world = Coordinated()
     join_classic(world)
-    assert described(world) == NOT_FOUND
+    assert error_and_state(world) == NOT_FOUND
 
 
 @pytest.mark.design("001", "Describe")
@@ -52,17 +52,17 @@ def test_describing_a_group_with_offsets_only_reports_not_found() -> None:
     world.cluster.coordination.execute(
         GROUP, CommitOffsets(member_id="", generation=-1, offsets=offsets)
     )
-    assert described(world) == NOT_FOUND
+    assert error_and_state(world) == NOT_FOUND
 
 
 @pytest.mark.design("001", "Describe")
 def test_a_described_group_without_members_is_empty_until_it_is_deleted() -> None:
     world = Coordinated()
     world.join("a")
-    assert described(world)[0] == 0
+    assert error_and_state(world)[0] == 0
     world.beat("a", -1)
-    assert described(world) == (0, "Empty")
+    assert error_and_state(world) == (0, "Empty")
     world.fail_over()
-    assert described(world) == (0, "Empty")
+    assert error_and_state(world) == (0, "Empty")
     join_classic(world)
-    assert described(world) == NOT_FOUND
+    assert error_and_state(world) == NOT_FOUND

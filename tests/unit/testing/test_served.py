@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ def test_a_closed_cluster_says_so() -> None:
     kafka.close()
     with pytest.raises(RuntimeError, match="the cluster is closed"):
         kafka.produce("orders", b"1")
+
+
+def test_the_brokers_clock_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ServedKafka() as kafka:
+        before_ms = time.time_ns() // 1_000_000
+        shown_ms = kafka.perform(lambda cluster: cluster.network.clock.wall_ms())
+        assert before_ms <= shown_ms <= time.time_ns() // 1_000_000
+        ahead_ns = time.time_ns() + 3_600 * 10**9
+        monkeypatch.setattr(time, "time_ns", lambda: ahead_ns)
+        shown_ms = kafka.perform(lambda cluster: cluster.network.clock.wall_ms())
+        assert shown_ms == ahead_ns // 1_000_000
 
 
 def test_a_real_cluster_has_no_faults_by_name() -> None:

@@ -38,8 +38,9 @@ class KafkaPythonProducer:
         self.outcome = outcome
         self.sent: list[Future] = []
 
-    def send(self, topic: str, **_: Any) -> Future:
+    def send(self, topic: str, *, key: Any, value: Any, **_: Any) -> Future:
         assert topic == "dead"
+        assert key is not None or value is not None, "as kafka-python's own"
         self.sent.append(Future(self.outcome))
         return self.sent[-1]
 
@@ -61,8 +62,14 @@ class ConfluentProducer:
             self.acknowledge(self.failure, None)
 
 
-def send(producer: Any, **options: Any) -> None:
-    DeadLetters(producer, "dead", **options)(RECORD, ValueError("why"), 2)
+def send(producer: Any, record: Any = RECORD, **options: Any) -> None:
+    DeadLetters(producer, "dead", **options)(record, ValueError("why"), 2)
+
+
+def test_a_record_without_key_and_value_is_sent_by_kafka_pythons_producer() -> None:
+    producer = KafkaPythonProducer()
+    send(producer, SimpleNamespace(**{**vars(RECORD), "key": None, "value": None}))
+    assert len(producer.sent) == 1
 
 
 def test_kafka_pythons_acknowledgement_is_awaited() -> None:

@@ -277,10 +277,10 @@ class ClassicMembership(RequestManager):
         """Raise an error that only the user can fix in every poll() until unsubscribe()."""
         if self.state is State.UNJOINED:
             return
-        self._context.raise_in_poll(error)
         if not isinstance(error, LOGIN_ERRORS):  # the next login may succeed
-            self._group.fatal = error
+            self._group.fatal = error  # before poll() is called to look at it
             self._rebalance.fail()
+        self._context.raise_in_poll(error)
         if isinstance(error, FencedInstanceIdError):
             self._group.lost = True
 

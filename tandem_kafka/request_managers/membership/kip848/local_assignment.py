@@ -29,11 +29,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.kip848.target import AssignorMetadata
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
-from tandem_kafka.wire.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-)
+from tandem_kafka.wire import messages
 
 log = client_logger(__name__)
 
@@ -56,7 +52,7 @@ class Announcement(NamedTuple):
 
     def encoded(self) -> Any:
         """Return the entry of the message."""
-        return ConsumerGroupHeartbeatRequest.ClientAssignor(**self._asdict())
+        return messages.ConsumerGroupHeartbeatRequest.ClientAssignor(**self._asdict())
 
 
 def _announced(assignor: PartitionAssignor, metadata: bytes | None = None) -> Announcement:
@@ -109,8 +105,8 @@ class LocalAssignment:
     # --- what the assignors announce -----------------------------------------------------------
 
     @property
-    def described(self) -> bool:
-        """True once the announcements of all assignors are known."""
+    def announcements_known(self) -> bool:
+        """Whether the announcements of all assignors are known."""
         return self._announcements.keys() == self._assignors.keys()
 
     def describe(self) -> None:
@@ -208,11 +204,11 @@ class LocalAssignment:
         }
         if self._result is not None:
             result, self._result = self._result, None
-            message = ConsumerGroupInstallAssignmentRequest(**fields, **result)
+            message = messages.ConsumerGroupInstallAssignmentRequest(**fields, **result)
             return (self._request(message, destination, self._handle_installed),)
         if not self._computation_requested:
             return ()
-        message = ConsumerGroupPrepareAssignmentRequest(**fields)
+        message = messages.ConsumerGroupPrepareAssignmentRequest(**fields)
         return (self._request(message, destination, self._handle_prepared),)
 
     def _request(
@@ -315,7 +311,7 @@ def _member(entry: Any, names: dict[Any, str]) -> GroupMember:
 
 
 def _encoded(member_id: str, given: Any, ids: dict[str, Any]) -> Any:
-    entry = ConsumerGroupInstallAssignmentRequest.Member
+    entry = messages.ConsumerGroupInstallAssignmentRequest.Member
     assignment = given if isinstance(given, MemberAssignment) else MemberAssignment(given)
     version = int(assignment.metadata_version)
     if not 0 <= version <= _NEWEST_VERSION:

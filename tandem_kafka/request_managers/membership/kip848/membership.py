@@ -222,9 +222,9 @@ class Kip848Membership(RequestManager):
             wait_ms = max(wait_ms, self._next_ms - now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
-        if not urgent or not self._computation.described:
+        if not urgent or not self._computation.announcements_known:
             self._computation.describe()
-        if not self._computation.described:
+        if not self._computation.announcements_known:
             return IDLE  # their results wake the loop
         return PollResult((self._heartbeat(destination, now_ms),))  # its response wakes the loop
 
@@ -392,8 +392,8 @@ class Kip848Membership(RequestManager):
         self._rebalance.fail()
         self._group.lost = True
         self._lose_partitions(lambda: None)
+        self._group.fatal = error  # before poll() is called to look at it
         self._context.raise_in_poll(error)
-        self._group.fatal = error
 
     def _fenced(self, why: object) -> None:
         log.warning("group %s: the coordinator removed this member: %s", self._group_id, why)

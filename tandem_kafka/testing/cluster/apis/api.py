@@ -34,5 +34,5 @@ def error_code(error: Any) -> int:
 
 
 def error_text(error: Exception) -> str | None:
-    """Return what an error says beside its code, None for nothing."""
+    """Return the text of an error in addition to its code; None without one."""
     return str(error.args[0]) if error.args else None

@@ -10,7 +10,7 @@ from kafka import errors
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
 from tandem_kafka.testing.cluster.apis.plain import Plain
-from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, named
+from tandem_kafka.testing.cluster.apis.topic_partitions import by_topic, partitions_in
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.client_assignors import AssignorMetadata, ClientAssignor
 from tandem_kafka.testing.coordinator.members import (
@@ -92,7 +92,9 @@ def _announced(request: Any) -> tuple[ClientAssignor, ...]:
 def _owned(call: Call) -> frozenset[TopicPartition] | None:
     if call.request.topic_partitions is None:
         return None
-    return frozenset(tp for tp in named(call, call.request.topic_partitions) if tp is not None)
+    return frozenset(
+        tp for tp in partitions_in(call, call.request.topic_partitions) if tp is not None
+    )
 
 
 def _assignment(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
-from tandem_kafka.testing.cluster.apis.topic_partitions import named
+from tandem_kafka.testing.cluster.apis.topic_partitions import partitions_in
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.requests import InstallAssignment
 from tandem_kafka.types import TopicPartition
@@ -50,7 +50,7 @@ def _response(error: Any) -> Any:
 def _assignment(call: Call) -> dict[str, list[TopicPartition]]:
     assignment: dict[str, list[TopicPartition]] = {}
     for member in call.request.members:
-        brought = [tp or _NOWHERE for tp in named(call, member.partitions)]
+        brought = [tp or _NOWHERE for tp in partitions_in(call, member.partitions)]
         assignment.setdefault(member.member_id, []).extend(brought)
     return assignment
 

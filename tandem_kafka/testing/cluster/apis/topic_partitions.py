@@ -19,7 +19,7 @@ def by_topic(call: Call, partitions: Iterable[TopicPartition]) -> list[tuple[str
     return [(name, call.cluster.topics[name].topic_id, each) for name, each in numbers.items()]
 
 
-def named(call: Call, entries: Iterable[Any]) -> list[TopicPartition | None]:
+def partitions_in(call: Call, entries: Iterable[Any]) -> list[TopicPartition | None]:
     """Return the partitions in entries of a request, None for those of unknown topics."""
     found: list[TopicPartition | None] = []
     for entry in entries:

@@ -42,13 +42,15 @@ def kind(unsent: UnsentRequest) -> type[Any]:
     return type(unsent.message)
 
 
-def described(join: UnsentRequest) -> Any:
+def first_metadata(join: UnsentRequest) -> Any:
     """The metadata for the first assignor in a JoinGroup."""
     return ConsumerProtocolSubscription.decode(bytes(join.message.protocols[0].metadata))
 
 
 def owned(join: UnsentRequest) -> list[tuple[str, int]]:
-    return [(each.topic, n) for each in described(join).owned_partitions for n in each.partitions]
+    return [
+        (each.topic, n) for each in first_metadata(join).owned_partitions for n in each.partitions
+    ]
 
 
 def sent_after_revocation(member: Member, wanted: type[Any]) -> UnsentRequest:
@@ -215,7 +217,7 @@ def test_a_join_has_the_reason_and_the_assignors_metadata() -> None:
     member.callback_done()
     join = member.send()
     assert join.message.reason == "new machine"
-    said = StickyPartitionAssignor.parse_member_metadata(described(join))
+    said = StickyPartitionAssignor.parse_member_metadata(first_metadata(join))
     assert {tuple(tp) for tp in said.partitions} == {tuple(tp) for tp in HELD}
 
 
@@ -258,7 +260,7 @@ def test_cooperative_members_release_nothing_before_joining() -> None:
     assert kind(join) is JoinGroupRequest
     assert member.take_numbered_event() is None
     assert owned(join) == [("orders", 0), ("orders", 1)]
-    assert described(join).generation_id == 4
+    assert first_metadata(join).generation_id == 4
     assert not any(s.pending_revocation for s in member.world.subscription.assigned.values())
 
 
@@ -315,8 +317,8 @@ def test_cooperative_members_do_not_claim_lost_partitions() -> None:
     member.callback_done()
     join = member.send()
     assert owned(join) == []
-    assert described(join).generation_id == -1
-    assert not described(join).user_data
+    assert first_metadata(join).generation_id == -1
+    assert not first_metadata(join).user_data
 
 
 def test_one_eager_assignor_makes_it_eager() -> None:

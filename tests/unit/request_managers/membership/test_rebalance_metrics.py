@@ -72,10 +72,9 @@ def rebalances(world: World) -> list[float]:
 
 
 def test_the_names_are_those_of_other_clients() -> None:
-    named = {
-        name for _, group, stats, _ in SENSORS.values() if group == COORDINATOR for name in stats
-    }
-    named |= {name for name, (_, group, _) in AGES.items() if group == COORDINATOR}
+    sensors = (each for each in SENSORS.values() if each.group == COORDINATOR)
+    named = {name for each in sensors for name in each.statistics}
+    named |= {name for name, age in AGES.items() if age.group == COORDINATOR}
     assert named == EVERYWHERE | {"last-commit-seconds-ago"}
 
 

@@ -1,0 +1,1 @@
+"""What a process pays to begin: imports, a consumer, its first record, and its end."""

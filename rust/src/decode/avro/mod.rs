@@ -1,0 +1,151 @@
+//! Avro by a writer's and a reader's schema, bare or in the framing of a schema registry.
+//!
+//! Why not the crate arrow-avro: an error leaves its builders as they are, so that a batch would be
+//! decoded again for each wrong record; a column here is cut back.
+
+mod plan;
+mod schema;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+
+use crate::decode::avro::plan::Step;
+use crate::decode::avro::schema::Schema;
+use crate::decode::avro::wire::Bytes;
+use crate::decode::cells::Cells;
+use crate::decode::column::Column;
+use crate::decode::framing::framed;
+use crate::decode::{Decode, Format};
+
+/// A schema, and before it those that it refers to.
+pub type Texts = Vec<String>;
+
+pub struct Avro {
+    data_type: DataType,
+    writers: Writers,
+}
+
+enum Writers {
+    Bare(Writer),
+    /// By the id that each value begins with; or why values of an id cannot be read.
+    Framed(HashMap<u32, Result<Writer, String>>),
+}
+
+struct Writer {
+    schema: Arc<Schema>,
+    step: Step,
+}
+
+impl Avro {
+    /// Without `writers`, values are bare Avro of the reader's schema.
+    pub fn new(reader: &Texts, writers: Option<HashMap<u32, Texts>>) -> Result<Self, String> {
+        let reader = Arc::new(Schema::parse(reader)?);
+        let data_type = reader.data_type()?;
+        let writer = |schema: Arc<Schema>| -> Result<Writer, String> {
+            let step = plan::resolve(&schema, &reader)?;
+            Ok(Writer { schema, step })
+        };
+        let writers = match writers {
+            None => Writers::Bare(writer(Arc::clone(&reader))?),
+            Some(texts) => {
+                let found = texts.into_iter().map(|(id, texts)| {
+                    let made = Schema::parse(&texts).and_then(|schema| writer(Arc::new(schema)));
+                    (id, made.map_err(|reason| format!("schema {id}: {reason}")))
+                });
+                Writers::Framed(found.collect())
+            }
+        };
+        Ok(Avro { data_type, writers })
+    }
+}
+
+impl Format for Avro {
+    fn data_type(&self) -> DataType {
+        self.data_type.clone()
+    }
+
+    fn decoder(&self) -> Box<dyn Decode + '_> {
+        Box::new(self)
+    }
+}
+
+impl Decode for &Avro {
+    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String> {
+        let (writer, bytes) = match &self.writers {
+            Writers::Bare(writer) => (writer, bytes),
+            Writers::Framed(writers) => {
+                let (id, bytes) = framed(bytes)?;
+                let writer = writers.get(&id).ok_or_else(|| {
+                    format!("the registry has no Avro schema {id}, or lacks one that it refers to")
+                })?;
+                (writer.as_ref().map_err(String::clone)?, bytes)
+            }
+        };
+        let cells = Cells::of(bytes);
+        let mut bytes = Bytes::new(bytes, &cells);
+        wire::read(&writer.step, &writer.schema, column, &mut bytes)
+            .and_then(|()| bytes.end())
+            .map_err(|reason| {
+                // What the schemas lack already has its place.
+                if reason.starts_with('$') {
+                    reason
+                } else {
+                    format!("${}: {reason}", column.place())
+                }
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array, BinaryArray};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::decode::decode_rows;
+    use crate::decode::input::Input;
+
+    const WRITER: &str = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": {"type": "array", "items": ["null", "int", "string"]}},
+        {"name": "b", "type": {"type": "map", "values": ["null", "R"]}},
+        {"name": "c", "type": {"type": "bytes", "logicalType": "decimal", "precision": 60}},
+        {"name": "d", "type": {"type": "fixed", "size": 12, "name": "D", "logicalType": "duration"}},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["X", "Y"]}},
+        {"name": "f", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "g", "type": {"type": "array", "items": {"type": "array", "items": "null"}}}
+    ]}"#;
+    const READER: &str = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "f", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
+        {"name": "a", "type": {"type": "array", "items": ["null", "double", "bytes"]}},
+        {"name": "c", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10}},
+        {"name": "d", "type": {"type": "fixed", "size": 12, "name": "D", "logicalType": "duration"}},
+        {"name": "z", "type": {"type": "array", "items": "int"}, "default": [1, 2]}
+    ]}"#;
+
+    /// Small numbers are lengths and branches.
+    fn garbage() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop_oneof![0_u8..8, any::<u8>()], 0..80)
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_value_or_an_error(values in prop::collection::vec(garbage(), 1..8)) {
+            let writers = HashMap::from([(0, vec![WRITER.to_owned()])]);
+            let avro = Avro::new(&vec![READER.to_owned()], Some(writers)).unwrap();
+            let framed = values.iter().map(|value| [&[0; 5], &value[..]].concat());
+            let input = Input::Small(BinaryArray::from_iter_values(framed));
+            let (column, failures) = decode_rows(&avro, &input, 0, values.len()).unwrap();
+            column.to_data().validate_full().unwrap();
+            let expected = (values.len(), failures.len());
+            prop_assert_eq!((column.len(), column.null_count()), expected);
+        }
+
+        #[test]
+        fn any_text_is_a_schema_or_an_error(text in r#"(record|[\[\]{}:, ]|"(type|name|fields|items|int|array|R|fixed|size)"|[0-9]){0,30}"#) {
+            let _ = Avro::new(&vec![text], None);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Keys and values to Arrow columns of their content: JSON, Avro, Protobuf and text.
+//!
+//! A decoder takes a column of byte strings and returns a column of as many values. What cannot be
+//! decoded becomes null, and is listed with the reason. Nothing else in this crate knows of it.
+
+mod avro;
+mod cells;
+mod column;
+mod framing;
+mod infer;
+mod input;
+mod json;
+mod protobuf;
+mod scalars;
+mod text;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_data::transform::MutableArrayData;
+use arrow_schema::{ArrowError, DataType, Field};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrow::{ArrowArray, ArrowType, data_type_of};
+use crate::decode::column::Column;
+use crate::decode::input::Input;
+
+/// A thread more for each of these bytes: less than that is decoded before a thread has begun.
+const BYTES_PER_THREAD: usize = 1 << 20;
+/// A message quotes content of any length.
+const MESSAGE_CHARS: usize = 300;
+
+/// Decodes byte strings one after another.
+trait Decode {
+    /// Append the decoded value. After an error, a part of it may be there.
+    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String>;
+}
+
+/// A kind of content.
+trait Format: Send + Sync {
+    fn data_type(&self) -> DataType;
+
+    fn decoder(&self) -> Box<dyn Decode + '_>;
+}
+
+/// What cannot be decoded: its row, and why.
+type Failures = Vec<(usize, String)>;
+
+/// Decodes a column of binary values.
+#[pyclass(frozen, module = "tandem_kafka._native")]
+pub struct ColumnDecoder(Box<dyn Format>);
+
+#[pymethods]
+impl ColumnDecoder {
+    /// JSON of the type that `schema` exports by `__arrow_c_schema__`.
+    #[staticmethod]
+    fn json(schema: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let data_type = data_type_of(schema)?;
+        column::check(&data_type, "").map_err(PyValueError::new_err)?;
+        Ok(ColumnDecoder(Box::new(json::Json::new(data_type))))
+    }
+
+    /// JSON of the type that the first `samples` values have in common.
+    #[staticmethod]
+    fn infer_json(column: &Bound<'_, PyAny>, samples: usize) -> PyResult<Self> {
+        let input = Input::imported(column)?;
+        let found = column.py().detach(|| infer::data_type(&input, samples));
+        let data_type = found.map_err(PyValueError::new_err)?;
+        Ok(ColumnDecoder(Box::new(json::Json::new(data_type))))
+    }
+
+    /// Avro of a reader's schema. Each schema is JSON, and before it those that it refers to. With
+    /// `writers`, values begin with the id of the schema they were written with.
+    #[staticmethod]
+    fn avro(reader: avro::Texts, writers: Option<HashMap<u32, avro::Texts>>) -> PyResult<Self> {
+        let made = avro::Avro::new(&reader, writers).map_err(PyValueError::new_err)?;
+        Ok(ColumnDecoder(Box::new(made)))
+    }
+
+    /// The ids of schemas that values begin with, in the order of their first use.
+    #[staticmethod]
+    fn schema_ids(column: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+        let input = Input::imported(column)?;
+        Ok(column.py().detach(|| framing::ids(&input)))
+    }
+
+    /// A message of Protobuf in a FileDescriptorSet. With `framed`, values begin with the id of a
+    /// schema and the indexes of the message in it. With `files`, each a FileDescriptorProto, they
+    /// must be those of this message. Times are in microseconds, or in `nanoseconds`. See
+    /// `Protobuf` in Python for `as_spark`.
+    #[staticmethod]
+    fn protobuf(
+        descriptors: &[u8],
+        message: &str,
+        framed: bool,
+        files: Option<HashMap<u32, Vec<u8>>>,
+        nanoseconds: bool,
+        as_spark: bool,
+    ) -> PyResult<Self> {
+        let framing = protobuf::Framing::new(framed, files);
+        let style = protobuf::Style::new(nanoseconds, as_spark);
+        let made = protobuf::Protobuf::new(descriptors, message, framing, style);
+        Ok(ColumnDecoder(Box::new(made.map_err(PyValueError::new_err)?)))
+    }
+
+    /// UTF-8.
+    #[staticmethod]
+    fn text() -> Self {
+        ColumnDecoder(Box::new(text::Text))
+    }
+
+    /// The type of the decoded column.
+    #[getter]
+    fn data_type(&self) -> ArrowType {
+        ArrowType::new(Field::new("", self.0.data_type(), true))
+    }
+
+    /// Return the decoded column, and the rows that cannot be decoded, with the reason.
+    fn decode(&self, column: &Bound<'_, PyAny>) -> PyResult<(ArrowArray, Failures)> {
+        let input = Input::imported(column)?;
+        let decoded = column.py().detach(|| decode(self.0.as_ref(), &input));
+        let (array, failures) =
+            decoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((ArrowArray::new(array), failures))
+    }
+}
+
+/// Decodes on as many threads as there are cores, if there is work for them.
+fn decode(format: &dyn Format, input: &Input) -> Result<(ArrayRef, Failures), ArrowError> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = (input.size() / BYTES_PER_THREAD + 1).min(cores).min(input.len().max(1));
+    if threads == 1 {
+        return decode_rows(format, input, 0, input.len());
+    }
+    let rows = input.len().div_ceil(threads);
+    let parts = thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|number| {
+                let (first, last) = (number * rows, ((number + 1) * rows).min(input.len()));
+                scope.spawn(move || decode_rows(format, input, first.min(last), last))
+            })
+            .collect();
+        let joined = started.into_iter().map(|thread| thread.join().expect("a decoder panicked"));
+        joined.collect::<Result<Vec<_>, ArrowError>>()
+    })?;
+    let data: Vec<_> = parts.iter().map(|(array, _)| array.to_data()).collect();
+    let mut whole = MutableArrayData::new(data.iter().collect(), false, input.len());
+    for (number, part) in data.iter().enumerate() {
+        whole.try_extend(number, 0, part.len())?;
+    }
+    let failures = parts.into_iter().flat_map(|(_, failures)| failures);
+    Ok((make_array(whole.freeze()), failures.collect()))
+}
+
+fn decode_rows(
+    format: &dyn Format,
+    input: &Input,
+    first: usize,
+    last: usize,
+) -> Result<(ArrayRef, Failures), ArrowError> {
+    let field = Arc::new(Field::new("", format.data_type(), true));
+    let (mut decoder, mut column) = (format.decoder(), Column::new(field, last - first));
+    let mut failures = Failures::new();
+    for row in first..last {
+        let length = column.len();
+        match input.get(row).map(|bytes| decoder.read(bytes, &mut column)) {
+            Some(Ok(())) => {}
+            Some(Err(mut reason)) => {
+                column.truncate(length);
+                if let Some((end, _)) = reason.char_indices().nth(MESSAGE_CHARS) {
+                    reason.truncate(end);
+                    reason.push('…');
+                }
+                failures.push((row, reason));
+                column.push_null();
+            }
+            None => column.push_null(),
+        }
+    }
+    Ok((column.finish()?, failures))
+}

@@ -1,0 +1,77 @@
+"""Decorators for calls that any caller may make while another one polls.
+
+There are three kinds of methods. `poll()` and iteration are for the *reader*: they hold the lock of
+the core, and a second reader is rejected. *Shared* methods take no lock: they read a value that is
+replaced as a whole, or send an event and wait. *Steering* methods need the open chunks and the
+listener of the reader, which therefore lets them in between two iterations of its loop.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.errors import KafkaTimeoutError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="WithCore")
+
+
+class WithCore:
+    """Base of the classes whose methods use a core."""
+
+    _core: Core
+
+
+def shared(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Let any caller use a method or coroutine, even during a poll(), until the consumer is closed.
+
+    The method may send events to the network thread and read snapshots. It must not use the state
+    of the reader.
+    """
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def awaited(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            self._core.check_usable()
+            return await method(self, *args, **kwargs)
+
+        return cast("Callable[Concatenate[S, P], R]", awaited)
+
+    @functools.wraps(method)
+    def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._core.check_usable()
+        return method(self, *args, **kwargs)
+
+    return entered
+
+
+def steering(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Let any caller change the subscription; a poll() of another caller is suspended for it."""
+
+    @functools.wraps(method)
+    async def entered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        core = self._core
+        core.check_usable()
+        visit = await core.visit(core.deadline_ms(None))
+        if visit is None:
+            msg = (
+                f"{method.__name__}() timed out waiting for the {core.callers.kind} that is "
+                "polling: its rebalance listener or deserializer did not return within "
+                "default_api_timeout_ms"
+            )
+            raise KafkaTimeoutError(msg)
+        try:
+            core.check_usable()
+            return await method(self, *args, **kwargs)
+        finally:
+            visit.release()
+
+    guarded(entered)
+    return entered

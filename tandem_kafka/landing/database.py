@@ -1,0 +1,228 @@
+"""A table of a database, by its DB-API (PEP 249)."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import json
+import sys
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
+from tandem_kafka.types import TopicPartition
+
+_MARKS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+_WHERE: Final = "WHERE topic = ? AND partition_number = ?"
+#: Another writer may acquire the same partition for the first time.
+_ATTEMPTS: Final = 3
+
+
+class Connection(Protocol):
+    """What is used of a connection of PEP 249."""
+
+    def cursor(self) -> Any:
+        """Return a cursor."""
+        ...
+
+    def commit(self) -> object:
+        """Commit the transaction."""
+        ...
+
+    def rollback(self) -> object:
+        """Roll the transaction back."""
+        ...
+
+
+class Database:
+    """A `Sink`: a table of SQLite, DuckDB, PostgreSQL or another database with a DB-API.
+
+    The table must exist, with a column for each column of the records. Next offsets are in a second
+    table, which is created, and change in the same transaction. Lists, structs and maps are written
+    as JSON, with bytes in base64; SQLite gets times in ISO 8601 and decimals as text. DuckDB takes
+    all types as they are.
+
+    Args:
+        connection: An open connection, not in autocommit mode. It is used for nothing else, on the
+            thread that calls ``Landing.run()``, and stays open.
+        table: The name of the table, as SQL writes it.
+        insert: Called instead of inserting into the table, with a cursor (DuckDB: the connection)
+            and a ``pyarrow.Table``: for statements of your own, such as ``COPY`` or an upsert. It
+            must not commit.
+        offsets_table: The name of the table of offsets, as SQL writes it.
+        paramstyle: How statements mark parameters (PEP 249), if the module of the connection does
+            not say it.
+
+    Raises:
+        InvalidArgumentError: The connection is in autocommit mode, or has no known ``paramstyle``.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        *,
+        insert: Callable[[Any, pa.Table], object] | None = None,
+        offsets_table: str = "tandem_kafka_offsets",
+        paramstyle: str | None = None,
+    ) -> None:
+        module = type(connection).__module__.partition(".")[0].removeprefix("_")
+        self._duckdb, self._sqlite = module == "duckdb", module == "sqlite3"
+        given: Any = connection
+        level = getattr(given, "isolation_level", "")
+        if getattr(given, "autocommit", False) is True or (self._sqlite and level is None):
+            msg = "connection is in autocommit mode: records and offsets need one transaction"
+            raise InvalidArgumentError(msg)
+        style = paramstyle or getattr(sys.modules.get(module), "paramstyle", None)
+        if style not in ("named", "numeric", *_MARKS):
+            msg = f"paramstyle must be one of PEP 249, got {style!r} for {connection!r}"
+            raise InvalidArgumentError(msg)
+        self._style: str = style
+        self._connection = connection
+        # A cursor of DuckDB has transactions of its own.
+        self._cursor: Any = given if self._duckdb else connection.cursor()
+        self._table = table
+        self._insert = self._insert_rows if insert is None else insert
+        self._offsets = offsets_table
+        self._epochs: dict[TopicPartition, int] = {}
+        self._begun = False
+        self._begin()
+        self._cursor.execute(
+            f"CREATE TABLE IF NOT EXISTS {offsets_table} (topic VARCHAR(249) NOT NULL, "
+            "partition_number INTEGER NOT NULL, epoch BIGINT NOT NULL, next_offset BIGINT, "
+            "PRIMARY KEY (topic, partition_number))"
+        )
+        self._end(connection.commit)
+
+    def acquire(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int | None]:
+        """Raise the epochs of the partitions."""
+        self.abort()
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._begin()
+                found = {tp: self._raise_epoch(tp) for tp in sorted(partitions)}
+                self._end(self._connection.commit)
+            except Exception:
+                self.abort()
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                break
+        self._epochs |= {tp: epoch for tp, (epoch, _) in found.items()}
+        return {tp: offset for tp, (_, offset) in found.items()}
+
+    def write(self, table: pa.Table) -> None:
+        """Insert the records."""
+        self._begin()
+        self._insert(self._cursor, table)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Change the offsets and commit the transaction."""
+        self._begin()
+        fenced = []
+        for tp in sorted(offsets):
+            epoch = self._epochs[tp]
+            self._run(
+                f"UPDATE {self._offsets} SET next_offset = ? {_WHERE} AND epoch = ?",
+                *(offsets[tp], *tp, epoch),
+            )
+            # Not `rowcount`, which DuckDB lacks. A row that was updated is locked until the commit.
+            stored = self._stored(tp)
+            if stored is None or stored[0] != epoch:
+                fenced.append(tp)
+        if fenced:
+            self.abort()
+            raise SinkFencedError(fenced)
+        self._end(self._connection.commit)
+
+    def abort(self) -> None:
+        """Roll the transaction back."""
+        if not self._begun:
+            return
+        try:
+            self._connection.rollback()
+        except Exception as error:
+            # DuckDB refuses if a commit has failed, or was interrupted after it had happened.
+            if not (self._duckdb and "no transaction is active" in str(error)):
+                raise
+        self._begun = False
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._begun = True  # first: after an interrupt, abort() ends what may have begun
+        if self._duckdb:
+            self._cursor.execute("BEGIN")
+
+    def _end(self, call: Callable[[], object]) -> None:
+        call()
+        self._begun = False
+
+    def _raise_epoch(self, tp: TopicPartition) -> tuple[int, int | None]:
+        self._run(f"UPDATE {self._offsets} SET epoch = epoch + 1 {_WHERE}", *tp)
+        stored = self._stored(tp)
+        if stored is None:
+            self._run(f"INSERT INTO {self._offsets} VALUES (?, ?, 1, NULL)", *tp)
+            return 1, None
+        return stored
+
+    def _stored(self, tp: TopicPartition) -> tuple[int, int | None] | None:
+        """Return the epoch and the next offset in the table."""
+        self._run(f"SELECT epoch, next_offset FROM {self._offsets} {_WHERE}", *tp)
+        row: tuple[int, int | None] | None = self._cursor.fetchone()
+        return row
+
+    def _run(self, statement: str, *parameters: str | int) -> None:
+        self._cursor.execute(self._marked(statement), parameters)
+
+    def _marked(self, statement: str) -> str:
+        """Return a statement with question marks in the style of the module."""
+        first, *others = statement.split("?")
+        marks = (_MARKS.get(self._style, f":{number}") for number in range(1, len(others) + 1))
+        return first + "".join(mark + text for mark, text in zip(marks, others, strict=True))
+
+    def _insert_rows(self, cursor: Any, table: pa.Table) -> None:
+        cursor.execute(f"SELECT * FROM {self._table} WHERE 1 = 0")
+        present = {column[0] for column in cursor.description}
+        missing = [name for name in table.column_names if name not in present]
+        if missing:
+            msg = (
+                f"{self._table} has no column {', '.join(missing)}: add it with ALTER TABLE, or "
+                "leave it out of columns="
+            )
+            raise SchemaMismatchError(msg)
+        names = ", ".join(map(_quoted, table.column_names))
+        if self._duckdb:
+            cursor.register("tandem_kafka_rows", table)
+            cursor.execute(f"INSERT INTO {self._table} ({names}) SELECT * FROM tandem_kafka_rows")
+            cursor.unregister("tandem_kafka_rows")
+            return
+        marks = self._marked(", ".join("?" * table.num_columns))
+        if _MARKS.get(self._style) == "%s":
+            names = names.replace("%", "%%")
+        statement = f"INSERT INTO {self._table} ({names}) VALUES ({marks})"
+        columns = (column.to_pylist() for column in table.columns)
+        rows = zip(*columns, strict=True)
+        cursor.executemany(statement, [tuple(map(self._value, row)) for row in rows])
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, dict | list):
+            return json.dumps(value, default=_as_text)
+        if self._sqlite and isinstance(value, dt.date | dt.time | decimal.Decimal):
+            return _as_text(value)
+        return value
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)

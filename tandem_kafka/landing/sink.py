@@ -1,0 +1,90 @@
+"""What `Landing` needs of a table, and which changes of its columns are possible."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from tandem_kafka.errors import SchemaMismatchError
+from tandem_kafka.types import TopicPartition
+
+
+class Sink(Protocol):
+    """A table that keeps the next offset of each partition beside the records.
+
+    Each partition has one writer: the one that acquired it last. The table keeps a number for each
+    partition, its epoch, which each `acquire()` raises. All calls come from one thread.
+    """
+
+    def acquire(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int | None]:
+        """Become the only writer of partitions: former writers can no longer commit them.
+
+        Records that were written and not committed are dropped.
+
+        Returns:
+            For each of them, the offset after the last record in the table; None if the table
+            knows nothing of the partition.
+        """
+        ...
+
+    def write(self, table: pa.Table) -> None:
+        """Take records, which nobody sees before `commit()`.
+
+        Raises:
+            SchemaMismatchError: Columns have other types than those in the table.
+        """
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Make the records and the next offsets visible: all of a partition, or nothing of it.
+
+        It has happened when this returns. After an exception, it may have happened or not.
+
+        Args:
+            offsets: For all partitions with records since the last commit, and perhaps others.
+
+        Raises:
+            SinkFencedError: Others have acquired some of the partitions. Nothing was committed.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Drop the records that were written since the last commit."""
+        ...
+
+
+def merged_schema(present: pa.Schema, added: pa.Schema) -> pa.Schema:
+    """Return the columns of a table and those of new records; fields of structs alike.
+
+    Raises:
+        SchemaMismatchError: A column has another type.
+    """
+    fields = {field.name: field.type for field in present}
+    for field in added:
+        fields[field.name] = _merged(fields.get(field.name, field.type), field.type, field.name)
+    return pa.schema(list(fields.items()))
+
+
+def _merged(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
+    old, new = (each.value_type if pa.types.is_dictionary(each) else each for each in (old, new))
+    if pa.types.is_null(old) or pa.types.is_null(new):
+        return new if pa.types.is_null(old) else old
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        children = {child.name: child.type for child in old}
+        for child in new:
+            known = children.get(child.name, child.type)
+            children[child.name] = _merged(known, child.type, f"{path}.{child.name}")
+        return pa.struct(list(children.items()))
+    if pa.types.is_list(old) and pa.types.is_list(new):
+        return pa.list_(_merged(old.value_type, new.value_type, f"{path}[]"))
+    if old != new:
+        msg = (
+            f"column {path} is {old} in the table and {new} in new records: only new columns can "
+            "be added; decode to the type of the table, or land in another one"
+        )
+        raise SchemaMismatchError(msg)
+    return old

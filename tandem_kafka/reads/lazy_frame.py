@@ -1,0 +1,81 @@
+"""Topics as a LazyFrame of polars. Needs polars and pyarrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+from polars.io.plugins import register_io_source
+
+from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.reads.record_batches import read
+from tandem_kafka.types import ARROW_COLUMNS, ArrowDecoder
+
+if TYPE_CHECKING:
+    from tandem_kafka.reads.span import Where
+
+
+def scan(
+    *topics: str | re.Pattern[str],
+    start: Where = "earliest",
+    columns: Sequence[str] | None = None,
+    key: ArrowDecoder | None = None,
+    value: ArrowDecoder | None = None,
+    **options: Any,
+) -> pl.LazyFrame:
+    """Return a range of topics as a LazyFrame, which reads it each time that it is collected.
+
+    Columns that the query does not use are not built, and a limit on rows ends the read.
+
+    Args:
+        *topics: As for `tandem_kafka.read()`.
+        start: As for `read()`.
+        columns: As for `read()`: those that a query can use.
+        key: Decodes keys, by a schema that is known before.
+        value: Decodes values, by a schema that is known before.
+        **options: Further arguments of `read()`, also `end`, and options of the consumer.
+
+    Raises:
+        InvalidArgumentError: As for `read()`, or a decoder infers its schema.
+        KafkaError: As for `read()`.
+    """
+    decoders = {name: each for name, each in (("key", key), ("value", value)) if each is not None}
+    for name, decoder in decoders.items():
+        if pa.types.is_null(decoder.decode(pa.array([], pa.binary()))[0].type):
+            msg = f"{name}: scan() needs a decoder that knows its schema, such as Json(schema)"
+            raise InvalidArgumentError(msg)
+    # An empty range tells the columns, and errors in the arguments.
+    empty = {**options, **decoders, "start": "latest", "end": "now"}
+    with read(*topics, columns=columns, **empty) as reader:
+        schema = reader.schema
+
+    def batches(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,  # noqa: ARG001 - a hint
+    ) -> Iterator[pl.DataFrame]:
+        wanted = schema.names if with_columns is None else with_columns
+        plain = [name for name in wanted if name in ARROW_COLUMNS and name not in decoders]
+        # Those that drop records or raise errors do so whatever the query uses.
+        needed = len(plain) < len(wanted) or any(
+            each.errors != "null" for each in decoders.values()
+        )
+        used: dict[str, Any] = decoders if needed else {}
+        left = n_rows
+        with read(*topics, columns=plain, **{**options, **used, "start": start}) as reader:
+            for batch in reader:
+                frame = pl.DataFrame(batch).select(wanted)
+                frame = frame if predicate is None else frame.filter(predicate)
+                frame = frame if left is None else frame.head(left)
+                yield frame
+                if left is not None:
+                    left -= len(frame)
+                    if not left:
+                        return
+
+    types = pl.DataFrame(schema.empty_table()).schema
+    return register_io_source(batches, schema=types, explain_name="KAFKA")

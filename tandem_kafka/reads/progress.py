@@ -1,0 +1,19 @@
+"""How far a read has come."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Progress(NamedTuple):
+    """How far a read has come.
+
+    Attributes:
+        records: The records so far.
+        bytes: The size of their columns in bytes.
+        share: The share of the offsets that is read, from 0 to 1.
+    """
+
+    records: int
+    bytes: int
+    share: float

@@ -1,0 +1,21 @@
+"""Signals that end a run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def handled_signals(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on these signals."""
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for each in signals:
+            before[each] = signal.signal(each, lambda _number, _frame: stop())
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,386 @@
+"""Landing: records in a table, each exactly once, whatever happens to the process."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.errors import NoOffsetForPartitionError
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import (
+    ArgumentTypeError,
+    IllegalStateError,
+    InvalidArgumentError,
+    NoGroupError,
+    RecordDeserializationError,
+    SinkFencedError,
+)
+from tandem_kafka.testing.kafka.admin import Record
+from tests.integration.landing_kills import KINDS
+from tests.integration.landing_tables import ParquetTable, Table
+from tests.integration.polling import Consume, wait_until
+from tests.integration.simulated_cluster import Cluster
+
+pa = pytest.importorskip("pyarrow")
+
+from tandem_kafka.arrow import Json  # noqa: E402 - it imports pyarrow
+from tandem_kafka.landing import Landing  # noqa: E402
+
+pytestmark = pytest.mark.both_clusters
+
+COLUMNS = ["topic", "partition", "offset", "value"]
+KILLS = int(os.environ.get("TANDEM_KAFKA_LANDING_KILLS", "10"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return ParquetTable(tmp_path)
+
+
+def produce(kafka: Cluster, topic: str, offsets: range, partitions: int = 1) -> None:
+    kafka.admin.produce(
+        topic,
+        [Record(b"%d" % each, partition=p) for each in offsets for p in range(partitions)],
+    )
+
+
+def expected(offsets: range, partitions: int = 1) -> list[tuple[int, int, bytes]]:
+    return [(p, each, b"%d" % each) for p in range(partitions) for each in offsets]
+
+
+@pytest.fixture
+def land(topic: str, consume: Consume) -> Any:
+    """Makes a landing of the topic in a group, by default in a new one."""
+
+    def make(sink: Any, group: str | None = None, **given: Any) -> Landing:
+        options = {
+            name: given.pop(name)
+            for name in (
+                "auto_offset_reset",
+                "group_protocol",
+                "assign",
+                "max_poll_interval_ms",
+            )
+            if name in given
+        }
+        assign = options.pop("assign", None)
+        consumer = consume(
+            *(() if assign else (topic,)), group_id=group or uuid.uuid4().hex, **options
+        )
+        if assign:
+            consumer.assign(assign)
+        defaults = {"every": timedelta(milliseconds=50), "columns": COLUMNS}
+        return Landing(consumer, sink, **(defaults | given))
+
+    return make
+
+
+def until(table: Table, count: int) -> Any:
+    return lambda: len(table.rows()) >= count
+
+
+@pytest.mark.partitions(2)
+def test_positions_come_from_the_table(kafka: Cluster, topic: str, land: Any, table: Table) -> None:
+    produce(kafka, topic, range(30), 2)
+    group = uuid.uuid4().hex
+    landing = land(table.open(), group)
+    landing.run(until(table, 60))
+    assert table.rows() == expected(range(30), 2)
+    assert landing.total == 60
+    produce(kafka, topic, range(30, 40), 2)
+    landing.run(until(table, 80))  # the same object again
+    assert landing.total == 80
+    committed = land(table.open(), group)._consumer
+    partitions = [TopicPartition(topic, each) for each in range(2)]
+    wait_until(lambda: [committed.committed(tp) for tp in partitions] == [40, 40])
+    produce(kafka, topic, range(40, 50), 2)
+    land(table.open()).run(until(table, 100))  # a group that has no offsets
+    assert table.rows() == expected(range(50), 2)
+
+
+def test_rows_bound_a_commit(kafka: Cluster, topic: str, land: Any) -> None:
+    produce(kafka, topic, range(10))
+    sink = Noted()
+    landing = land(sink, every=timedelta(hours=1), rows=4)
+    landing.run(lambda: landing.total == 8 and landing._collected.rows)
+    assert sink.sizes == [4, 4, 2]  # the end of the run commits the rest
+    sink = Noted()
+    landing = land(sink, every=timedelta(hours=1), size_bytes=1)
+    landing.run(lambda: landing.total == 10)
+    assert sum(sink.sizes) == 10
+
+
+def test_an_idle_landing_waits_in_its_polls(kafka: Cluster, topic: str, land: Any) -> None:
+    produce(kafka, topic, range(1))
+    landing = land(Noted(), every=timedelta(0))
+    landing.run(lambda: landing.total == 1)
+    polls: list[float] = []
+
+    def enough() -> bool:
+        polls.append(time.monotonic())
+        return polls[-1] - polls[0] > 1
+
+    landing.run(enough)
+    assert len(polls) < 50
+
+
+class Noted:
+    """A sink that notes how many records each commit has."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def acquire(self, partitions: Any) -> dict[TopicPartition, int | None]:
+        return dict.fromkeys(partitions, 0)
+
+    def write(self, table: Any) -> None:
+        self.sizes.append(table.num_rows)
+
+    def commit(self, offsets: Any) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+@pytest.mark.partitions(4)
+@pytest.mark.parametrize("group_protocol", ["consumer", "classic"])
+def test_members_come_and_go(
+    kafka: Cluster, topic: str, land: Any, table: Table, group_protocol: str
+) -> None:
+    group = uuid.uuid4().hex
+    landings = [land(table.open(), group, group_protocol=group_protocol) for _ in range(2)]
+    threads = [threading.Thread(target=each.run) for each in landings]
+    produce(kafka, topic, range(50), 4)
+    threads[0].start()
+    wait_until(lambda: len(table.rows()) == 200)
+    threads[1].start()
+    wait_until(lambda: len(landings[1]._consumer.assignment()) == 2)
+    produce(kafka, topic, range(50, 100), 4)
+    wait_until(lambda: len(table.rows()) == 400)
+    assert landings[1].total == 100
+    landings[0].stop()
+    threads[0].join()
+    landings[0]._consumer.close()
+    produce(kafka, topic, range(100, 150), 4)
+    wait_until(lambda: len(table.rows()) == 600)
+    landings[1].stop()
+    threads[1].join()
+    assert table.rows() == expected(range(150), 4)
+
+
+def test_another_group_fences(
+    kafka: Cluster, topic: str, land: Any, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem_kafka.landing.landing._FENCED_MS", 500)
+    produce(kafka, topic, range(10))
+    old, new = land(table.open()), land(table.open())
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            old.run()
+        except SinkFencedError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: len(table.rows()) == 10)
+    new.run(lambda: new._landed)
+    produce(kafka, topic, range(10, 20))
+    thread.join(30)
+    assert failed[0].partitions == [TopicPartition(topic, 0)]  # type: ignore[attr-defined]
+    assert table.rows() == expected(range(10))
+    new.run(until(table, 20))
+    assert table.rows() == expected(range(20))
+    produce(kafka, topic, range(20, 30))
+    old.run(until(table, 30))  # it takes the partition back
+    assert table.rows() == expected(range(30))
+
+
+@pytest.mark.parametrize("group_protocol", ["consumer", "classic"])
+def test_a_run_after_the_partitions_were_lost_fences_nobody(
+    kafka: Cluster,
+    topic: str,
+    land: Any,
+    table: Table,
+    group_protocol: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tandem_kafka.landing.landing._FENCED_MS", 300)
+    group = uuid.uuid4().hex
+    produce(kafka, topic, range(10))
+    old = land(table.open(), group, group_protocol=group_protocol, max_poll_interval_ms=1_000)
+    old.run(until(table, 10))
+    new = land(table.open(), group, group_protocol=group_protocol)
+    threads = [threading.Thread(target=each.run) for each in (new, old)]
+    threads[0].start()
+    wait_until(lambda: new._landed)  # the old member has not polled for too long
+    threads[1].start()
+    wait_until(lambda: old._running)
+    produce(kafka, topic, range(10, 20))
+    wait_until(lambda: new.total == 10 or old.total == 20)
+    for landing, thread in zip((new, old), threads, strict=True):
+        assert landing._fence is None
+        landing.stop()
+        thread.join()
+    assert table.rows() == expected(range(20))
+
+
+def test_a_partition_begins_once(kafka: Cluster, topic: str, land: Any, table: Table) -> None:
+    produce(kafka, topic, range(5))
+    partitions = [TopicPartition(topic, 0)]
+    first = land(table.open(), auto_offset_reset="latest", assign=partitions)
+    first.run(lambda: first._landed)
+    produce(kafka, topic, range(5, 8))
+    land(table.open(), auto_offset_reset="latest", assign=partitions).run(until(table, 3))
+    assert table.rows() == expected(range(5, 8))
+    other = ParquetTable(table.place / "other")  # type: ignore[attr-defined]
+    land(other.open(), auto_offset_reset="by_duration:PT1H", assign=partitions).run(until(other, 8))
+    assert other.rows() == expected(range(8))
+    with pytest.raises(NoOffsetForPartitionError, match=f"no offset for {topic}-0, and auto_offs"):
+        land(Forgetful(), auto_offset_reset="none", assign=partitions).run()
+
+
+class Forgetful(Noted):
+    def acquire(self, partitions: Any) -> dict[TopicPartition, int | None]:
+        return dict.fromkeys(partitions, None)
+
+
+def test_a_record_that_cannot_be_decoded(
+    kafka: Cluster, topic: str, land: Any, table: Table
+) -> None:
+    kafka.admin.produce(topic, [b'{"id": 1}', b'{"id": 2}', b'{"id": ', b'{"id": 4}'])
+    schema = Json(pa.schema([("id", pa.int64())]))
+    landing = land(table.open(), every=timedelta(hours=1), value=schema)
+    with pytest.raises(RecordDeserializationError, match="offset 2"):
+        landing.run()
+    assert [row[1:] for row in table.rows()] == [(0, {"id": 1}), (1, {"id": 2})]
+    skipped = Json(pa.schema([("id", pa.int64())]), errors="drop")
+    land(table.open(), value=skipped).run(until(table, 3))
+    assert [row[1] for row in table.rows()] == [0, 1, 3]
+
+
+def test_a_schema_that_records_tell_late(
+    kafka: Cluster, topic: str, land: Any, table: Table
+) -> None:
+    consumer_reads = [b"null", b"null", b'{"id": 3}']
+    for each in consumer_reads:
+        kafka.admin.produce(topic, [each])
+    landing = land(table.open(), every=timedelta(hours=1), rows=1, value=Json.infer())
+    landing.run(lambda: landing.total == 3)
+    import pyarrow.parquet as pq
+
+    names = [pq.read_schema(file).names for file in table.open().files()]  # type: ignore[attr-defined]
+    assert names == [COLUMNS[:3], COLUMNS[:3], COLUMNS]
+
+
+def test_a_sink_that_fails(kafka: Cluster, topic: str, land: Any, table: Table) -> None:
+    produce(kafka, topic, range(10))
+
+    class Failing(Noted):
+        def commit(self, _offsets: Any) -> None:
+            raise OSError("the disk is full")
+
+        def abort(self) -> None:
+            raise OSError("and then the network")
+
+    landing = land(Failing())
+    with pytest.raises(OSError, match="the disk is full") as caught:
+        landing.run()
+    assert "Then the sink or the consumer failed again" in caught.value.__notes__[0]
+    assert landing.total == 0
+    consumer = landing._consumer
+    assert consumer.position(TopicPartition(topic, 0)) == 0
+    Landing(consumer, table.open(), columns=COLUMNS, every=timedelta(0)).run(until(table, 10))
+    assert table.rows() == expected(range(10))
+
+
+def interrupted_once() -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_and_signals(kafka: Cluster, topic: str, land: Any, table: Table) -> None:
+    produce(kafka, topic, range(10))
+    landing = land(table.open(), every=timedelta(hours=1))
+
+    def interrupt() -> bool:
+        if landing._collected.rows:
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        landing.run(interrupt)
+    assert table.rows() == []
+    forget, landing._forget = landing._forget, interrupted_once
+    with pytest.raises(KeyboardInterrupt):
+        landing.run(interrupt)
+    landing._forget = forget
+    landing.run(interrupt, signals=[signal.SIGINT])
+    assert table.rows() == expected(range(10))
+
+
+@pytest.mark.usefixtures("kafka")
+def test_wrong_arguments(topic: str, consume: Consume, table: Table) -> None:
+    consumer = consume(topic, group_id="g")
+    sink = table.open()
+    with pytest.raises(ArgumentTypeError, match="consumer must be a KafkaConsumer of tandem_kafka"):
+        Landing("c", sink)  # type: ignore[arg-type]
+    with pytest.raises(NoGroupError, match="the consumer has no group_id"):
+        Landing(consume(), sink)
+    with pytest.raises(InvalidArgumentError, match="enable_auto_commit=True, which would commit"):
+        Landing(consume(topic, group_id="g", enable_auto_commit=True), sink)
+    with pytest.raises(ArgumentTypeError, match=r"sink must have the method acquire\(\), got 'x'"):
+        Landing(consumer, "x")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="every must be a timedelta such as"):
+        Landing(consumer, sink, every=30)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="every must not be negative"):
+        Landing(consumer, sink, every=timedelta(seconds=-1))
+    with pytest.raises(InvalidArgumentError, match="rows must be at least 1, got 0"):
+        Landing(consumer, sink, rows=0)
+    with pytest.raises(ArgumentTypeError, match="size_bytes must be an int, got '1 MB'"):
+        Landing(consumer, sink, size_bytes="1 MB")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=re.escape("offset; partition, offset is missi")):
+        Landing(consumer, sink, columns=["topic", "value"])
+    with pytest.raises(IllegalStateError, match="the consumer has no topics"):
+        Landing(consume(group_id="g"), sink).run()
+    by_pattern = consume(group_id="g")
+    by_pattern.subscribe(pattern=topic)
+    wait_until(lambda: by_pattern.poll(10) is not None and by_pattern.subscription())
+    with pytest.raises(IllegalStateError, match="subscribed to a pattern, and the landing cannot"):
+        Landing(by_pattern, sink).run()
+    with pytest.raises(InvalidArgumentError, match="column 'nothing' does not exist"):
+        Landing(consumer, sink, columns=[*COLUMNS, "nothing"]).run()
+
+
+@pytest.mark.slow
+@pytest.mark.real_cluster("a simulated one proves no more about tables, and costs as much time")
+@pytest.mark.timeout(60 + 4 * KILLS)
+@pytest.mark.parametrize("kind", [*KINDS, "postgres"])
+def test_kills(kafka: Cluster, kind: str) -> None:
+    if kind == "postgres":
+        pytest.importorskip("psycopg")
+    arguments = ["--table", kind, "--kills", str(KILLS), "--seed", "1"]
+    command = [sys.executable, "-m", "tests.integration.landing_kills", *arguments]
+    done = subprocess.run(
+        [*command, "--bootstrap-servers", kafka.bootstrap()],
+        capture_output=True,
+        text=True,
+        timeout=60 + 4 * KILLS,
+        check=False,
+    )
+    if "initdb is not in PATH" in done.stderr:
+        pytest.skip("no PostgreSQL")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 lost, 0 twice" in done.stdout

@@ -1,0 +1,159 @@
+"""The one question of `poll()`: what comes while it looks is seen by this look or the next one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer import core as core_module
+from tandem_kafka.consumer import poller as poller_module
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.poller import Poller
+from tandem_kafka.consumer.records import ConsumerRecords
+from tandem_kafka.errors import KafkaError, WakeupError
+from tandem_kafka.events import queues
+from tandem_kafka.events.background import ErrorEvent
+from tandem_kafka.events.queues import BackgroundQueue
+from tandem_kafka.metrics import ConsumerMetrics
+from tandem_kafka.runtime.callers import Threads, run
+from tandem_kafka.shared import polls as polls_module
+from tandem_kafka.shared.fetch_buffer import FetchBuffer
+from tandem_kafka.shared.polls import Polls
+from tandem_kafka.shared.subscription import SubscriptionState
+from tests.threads.lockstep import Lockstep
+from tests.threads.seeds import each_seed
+from tests.threads.test_waiting import Ticking, driven
+
+POLLS = 4
+
+
+class Reading:
+    """A real `Poller` between real queues; commits, background events and reporters are lists."""
+
+    def __init__(self, lockstep: Lockstep) -> None:
+        self.polls = Polls()
+        self.polls.event_needed = False
+        self.background = BackgroundQueue(self.polls)
+        self.finished_commits: list[int] = []
+        self.callbacks_run_elsewhere = False
+        self.seen: list[object] = []
+        engine: Any = SimpleNamespace(
+            loop=SimpleNamespace(failure=None, finished=False),
+            subscription=SubscriptionState(),
+            buffer=FetchBuffer(),
+            group=SimpleNamespace(fatal=None, client=None),
+            metrics=ConsumerMetrics(),
+            polls=self.polls,
+        )
+        made: Any = SimpleNamespace(clock=Ticking(), driver=driven(lockstep))
+        config = Config.from_options({"group_id": "readers"})
+        self.core = Core(config, made, Threads(made.clock, made.driver), engine)
+        self.poller = Poller(self.core, *self._parts())
+
+    def _parts(self) -> tuple[Any, ...]:
+        seen, finished, background = self.seen, self.finished_commits, self.background
+        reading = self
+
+        class Background:
+            def __len__(self) -> int:
+                return len(background)
+
+            async def process(self) -> None:
+                while (event := background.take()) is not None:
+                    assert isinstance(event, ErrorEvent)
+                    seen.append(str(event.error))
+
+        class Commits:
+            auto_commit_ms = float("inf")
+
+            @property
+            def waiting(self) -> bool:
+                return bool(finished)
+
+            def run_callbacks(self) -> None:
+                while finished and not reading.callbacks_run_elsewhere:
+                    seen.append(finished.pop(0))
+
+        collector = SimpleNamespace(
+            deserializing=False,
+            collect=lambda _: ConsumerRecords(),
+            paused_over_budget=frozenset,
+        )
+        return Commits(), collector, Background(), SimpleNamespace(report=lambda: None)
+
+    def poll(self) -> None:
+        held = self.core.enter()
+        assert held is not None
+        try:
+            run(self.poller.poll(0, 500, held))
+        except WakeupError:
+            self.seen.append("woken")
+        finally:
+            held.release()
+
+
+@each_seed
+def test_no_reason_is_lost_wherever_the_threads_switch(seed: int) -> None:
+    lockstep = Lockstep(seed, polls_module, poller_module, core_module, queues)
+    reading = Reading(lockstep)
+
+    def network() -> None:
+        for number in range(3):
+            reading.background.add(ErrorEvent(KafkaError(f"error {number}")))
+
+    def committing() -> None:
+        for number in range(3):
+            reading.finished_commits.append(number)
+            reading.polls.request_attention()
+
+    def other() -> None:
+        lockstep.pause()
+        reading.core.wakeup()
+
+    def application() -> None:
+        for _ in range(POLLS):
+            reading.poll()
+
+    lockstep.run(network=network, committing=committing, other=other, application=application)
+    reading.poll()  # nobody has called it again
+    reading.poll()  # the one before may have been woken instead
+    wanted = [0, 1, 2, *(f"KafkaError: error {number}" for number in range(3)), "woken"]
+    assert sorted(reading.seen, key=str) == sorted(wanted, key=str)
+
+
+@each_seed
+def test_one_event_is_not_lost(seed: int) -> None:
+    """Without others, whose reasons would call the reader again."""
+    lockstep = Lockstep(seed, polls_module, queues, switch=0.6)
+    reading = Reading(lockstep)
+    lockstep.run(
+        network=lambda: reading.background.add(ErrorEvent(KafkaError("only"))),
+        application=reading.poll,
+    )
+    reading.poll()
+    assert reading.seen == ["KafkaError: only"]
+
+
+def test_what_another_thread_leaves_behind_is_done_by_a_later_poll() -> None:
+    """It runs the callbacks and is interrupted; nobody calls the reader then."""
+    reading = Reading(Lockstep(0))
+    reading.finished_commits.append(1)
+    reading.polls.request_attention()
+    reading.callbacks_run_elsewhere = True
+    reading.poll()
+    reading.callbacks_run_elsewhere = False
+    reading.poll()
+    assert reading.seen == [1]
+
+
+def test_without_a_reason_nothing_is_asked() -> None:
+    reading = Reading(Lockstep(0))
+    reading.poll()
+    reading.background.add(ErrorEvent(KafkaError("unseen")))
+    reading.polls.attention = reading.poller._answered  # as if nobody had called
+    reading.poll()
+    assert reading.seen == []
+    reading.polls.request_attention()
+    reading.poll()
+    assert reading.seen == ["KafkaError: unseen"]

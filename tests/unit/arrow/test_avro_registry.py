@@ -1,0 +1,190 @@
+"""Schemas of a registry: asked once, and again when it was down; what it lacks is named."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
+from tandem_kafka.runtime import MonotonicClock
+from tests.implementations import require_implementation
+
+pa = pytest.importorskip("pyarrow")
+fastavro = pytest.importorskip("fastavro")
+
+from tandem_kafka.arrow import Avro  # noqa: E402 - it imports pyarrow
+from tests.unit.arrow.avro_values import (  # noqa: E402
+    COLOR,
+    Registry,
+    decoded,
+    framed,
+    record,
+    status,
+)
+
+
+@pytest.fixture(autouse=True)
+def _native() -> None:
+    require_implementation("native")
+
+
+def test_values_that_are_not_framed() -> None:
+    decoder = Avro(registry=Registry(s1="string"))
+    rows, failures = decoded(decoder, b"", b"\0\0\0\0", b"{}", framed(1, "string", "x"))
+    assert rows == [None, None, None, "x"]
+    assert [reason for _, reason in failures] == [
+        "0 bytes have no place for a schema id",
+        "4 bytes have no place for a schema id",
+        "the first byte is 123, and 0 comes before a schema id",
+    ]
+
+
+def test_references() -> None:
+    registry = Registry(
+        s1=record(("a", "n.A"), ("b", "n.B"), name="Top"),
+        a1=record(("c", "C"), name="A", namespace="n"),
+        b3=record(("c", "n.C"), name="B", namespace="n"),
+        c2={**COLOR, "name": "C", "namespace": "n"},
+    )
+    registry.references = {"s1": [("a", 1), ("b", 3)], "a1": [("c", 2)], "b3": [("c", 2)]}
+    decoder = Avro(registry=registry)
+    data = b"\0\0\0\0\1\0\2"
+    assert decoded(decoder, data) == ([{"a": {"c": "RED"}, "b": {"c": "GREEN"}}], [])
+    assert registry.asked == ["s1", "a1", "c2", "b3"]
+    registry.references["c2"] = [("a", 1)]
+    assert "one that it refers to" in decoded(Avro(registry=registry), data)[1][0][1], "a circle"
+
+
+def test_an_id_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(s1="string")
+    decoder = Avro("string", registry=registry)
+    rows, [(row, reason)] = decoded(decoder, framed(1, "string", "x"), framed(7, "string", "y"))
+    assert (rows, row) == (["x", None], 1)
+    assert reason == "the registry has no Avro schema 7, or lacks one that it refers to"
+    registry.schemas["s7"] = "string"
+    decoded(decoder, framed(7, "string", "y"))
+    assert registry.asked == ["s1", "s7"], "not at each poll"
+    later_ms = MonotonicClock().after_ms(60_000)
+    monkeypatch.setattr(MonotonicClock, "now_ms", lambda _: later_ms)
+    assert decoded(decoder, framed(7, "string", "y")) == (["y"], [])
+
+
+def test_a_registry_that_is_down() -> None:
+    registry = Registry(s1="string", s2=OSError("connection refused"))
+    decoder = Avro(registry=registry, timeout_ms=250)
+    values = [framed(1, "string", "x"), framed(2, "string", "y")]
+    started = time.monotonic()
+    with pytest.raises(
+        SchemaRegistryError,
+        match=r"did not return schema 2 within 250 ms \(OSError: connection refused\); check its",
+    ) as caught:
+        decoded(decoder, *values)
+    assert 0.2 < time.monotonic() - started < 5
+    assert (caught.value.schema_id, caught.value.retriable) == (2, True)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert registry.asked.count("s2") > 2
+    registry.schemas["s2"] = "string"
+    assert decoded(decoder, *values) == (["x", "y"], [])
+    assert registry.asked.count("s1") == 1
+
+
+def test_a_registry_that_recovers() -> None:
+    class Recovering(Registry):
+        def _found(self, name: str) -> Any:
+            if len(self.asked) == 2:
+                self.schemas = {"s1": "string"}
+            return super()._found(name)
+
+    registry = Recovering(s1=status(503))
+    assert decoded(Avro(registry=registry), framed(1, "string", "x")) == (["x"], [])
+    assert len(registry.asked) == 3
+
+
+def test_an_interrupt_loses_no_schema() -> None:
+    schema = record(("a", "int"))
+    value = framed(1, schema, {"a": 7})
+    for count in itertools.count(1):
+        decoder = Avro(registry=Registry(s1=schema))
+        lines = itertools.count(1)
+
+        def interrupt(frame: Any, *_: Any) -> Any:
+            if "arrow" in frame.f_code.co_filename and next(lines) == count:  # noqa: B023 - used here
+                raise KeyboardInterrupt
+            return interrupt
+
+        before = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            decoder.decode(pa.array([value]))
+            break
+        except KeyboardInterrupt:
+            sys.settrace(before)
+            assert decoded(decoder, value) == ([{"a": 7}], [])
+        finally:
+            sys.settrace(before)
+    assert count > 50
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (status(401), "refuses to return schema 1 .*HTTP 401.*; give its client a login"),
+        (status(403), "refuses to return schema 1"),
+        (status(422), r"did not return schema 1 \(ConnectionError: HTTP 422\); check its"),
+        (status(404), "did not return schema 1 .*404.*; check its address"),
+        (TypeError("no"), r"did not return schema 1 \(TypeError: no\)"),
+        (ValueError("Expecting value"), r"did not return schema 1 \(ValueError: Expecting value\)"),
+    ],
+)
+def test_a_registry_that_refuses(error: Exception, told: str) -> None:
+    registry = Registry(s1=error)
+    decoder = Avro(registry=registry)
+    with pytest.raises(SchemaRegistryError, match=told) as caught:
+        decoded(decoder, framed(1, "string", "x"))
+    assert not caught.value.retriable
+    assert registry.asked == ["s1"]
+
+
+def test_a_registry_that_must_be_awaited() -> None:
+    class Asynchronous:
+        async def get_schema(self, schema_id: int) -> Any:
+            raise NotImplementedError
+
+        async def get_version(self, subject_name: str, version: int) -> Any:
+            raise NotImplementedError
+
+    with pytest.raises(InvalidArgumentError, match="a client whose methods block"):
+        decoded(Avro(registry=Asynchronous()), framed(1, "string", "x"))
+
+
+def test_the_first_schema_must_have_a_type() -> None:
+    decoder = Avro(registry=Registry(s1=record(("a", ["null", "R"]))), errors="drop")
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match="record has schema 1: the schema refers"):
+            decoded(decoder, b"\0\0\0\0\1\0")
+
+
+def test_the_client_of_confluent() -> None:
+    pytest.importorskip("authlib")
+    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    registry = SchemaRegistryClient.new_client({"url": "mock://test_avro"})
+    registry.register_schema("color", Schema(json.dumps({**COLOR, "namespace": "n"}), "AVRO"))
+    top = Schema(
+        json.dumps(record(("a", "n.Color"), ("b", "string"))),
+        "AVRO",
+        [SchemaReference("n.Color", "color", 1)],
+    )
+    context = SerializationContext("t", MessageField.VALUE)
+    value = {"a": "GREEN", "b": "ü"}
+    data = AvroSerializer(registry, top)(value, context)
+    rows, [(row, reason)] = decoded(Avro(registry=registry), data, b"\0\0\0\3\3")
+    assert (rows, row) == ([value, None], 1)
+    assert reason.startswith("the registry has no Avro schema 771")

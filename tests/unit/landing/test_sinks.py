@@ -1,0 +1,497 @@
+"""What each sink of `Landing` promises."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem_kafka import TopicPartition
+from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
+from tests.integration.landing_tables import (
+    DeltaTable,
+    DuckdbTable,
+    ParquetTable,
+    SqliteTable,
+    Table,
+)
+
+pa = pytest.importorskip("pyarrow")
+pl = pytest.importorskip("polars")
+
+from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory  # noqa: E402
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture(params=[ParquetTable, DeltaTable, SqliteTable, DuckdbTable])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    made: Table = request.param(tmp_path)
+    if isinstance(made, SqliteTable | DuckdbTable):
+        made.create()
+    return made
+
+
+def rows(offsets: range, partition: int = 0, **more: Any) -> Any:
+    """Return records of a partition."""
+    return pa.table(
+        {
+            "topic": pa.array(["t"] * len(offsets)).dictionary_encode(),
+            "partition": pa.array([partition] * len(offsets), pa.int32()),
+            "offset": pa.array(offsets, pa.int64()),
+            "value": pa.array([b"%d" % each for each in offsets], pa.binary()),
+            **more,
+        }
+    )
+
+
+def landed(*parts: tuple[int, range]) -> list[tuple[int, int, bytes]]:
+    return [(partition, each, b"%d" % each) for partition, offsets in parts for each in offsets]
+
+
+def test_records_are_there_with_their_offsets(table: Table) -> None:
+    sink = table.open()
+    assert sink.acquire([ZERO, ONE]) == {ZERO: None, ONE: None}
+    sink.commit({ZERO: 0, ONE: 5})
+    sink.write(pa.concat_tables([rows(range(3)), rows(range(5, 7), 1)]))
+    assert table.rows() == []
+    sink.commit({ZERO: 3, ONE: 7})
+    assert table.rows() == landed((0, range(3)), (1, range(5, 7)))
+    sink.write(rows(range(3, 4)))
+    sink.commit({ZERO: 4})
+    assert table.rows() == landed((0, range(4)), (1, range(5, 7)))
+    assert table.open().acquire([ONE, ZERO]) == {ZERO: 4, ONE: 7}
+
+
+def test_what_is_aborted_is_not_there(table: Table) -> None:
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.abort()
+    sink.write(rows(range(3)))
+    sink.abort()
+    sink.write(rows(range(2)))
+    sink.commit({ZERO: 2})
+    assert table.rows() == landed((0, range(2)))
+    assert table.open().acquire([ZERO]) == {ZERO: 2}
+
+
+def test_a_writer_whose_partition_was_acquired_is_fenced(table: Table) -> None:
+    old = table.open()
+    old.acquire([ZERO, ONE])
+    old.commit({ZERO: 0, ONE: 0})
+    new = table.open()
+    assert new.acquire([ONE]) == {ONE: 0}
+    old.write(pa.concat_tables([rows(range(2)), rows(range(2), 1)]))
+    with pytest.raises(SinkFencedError, match="another writer has acquired t-1") as caught:
+        old.commit({ZERO: 2, ONE: 2})
+    assert caught.value.partitions == [ONE]
+    old.abort()
+    assert table.rows() == []
+    old.write(rows(range(2)))
+    old.commit({ZERO: 2})
+    new.write(rows(range(1), 1))
+    new.commit({ONE: 1})
+    assert table.rows() == landed((0, range(2)), (1, range(1)))
+    assert old.acquire([ONE]) == {ONE: 1}
+    with pytest.raises(SinkFencedError):
+        new.commit({ONE: 2})
+
+
+def test_a_writer_that_ends_without_a_commit_leaves_nothing(table: Table) -> None:
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(3)))
+    if isinstance(sink, Database):
+        sink._connection.rollback()  # what the end of a process does
+    del sink
+    again = table.open()
+    assert again.acquire([ZERO]) == {ZERO: None}
+    again.write(rows(range(2)))
+    again.commit({ZERO: 2})
+    assert table.rows() == landed((0, range(2)))
+
+
+def test_a_late_commit_of_a_fenced_writer_does_not_count(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path)
+    old = ParquetDirectory(table.place)
+    old.acquire([ZERO])
+    old.write(rows(range(2)))
+    old.commit({ZERO: 2})
+    old.write(rows(range(2, 4)))
+    new = ParquetDirectory(table.place)
+    new.acquire([ZERO])
+    # It was paused between its check and its commit, and its file was removed meanwhile.
+    old._is_fenced = lambda _tp: False  # type: ignore[method-assign]
+    with pytest.raises(FileNotFoundError):
+        old.commit({ZERO: 4})
+    old.abort()
+    old.write(rows(range(2, 4)))
+    old.commit({ZERO: 4})
+    assert table.rows() == landed((0, range(2)))
+    new.write(rows(range(2, 3)))
+    new.commit({ZERO: 3})
+    assert table.rows() == landed((0, range(3)))
+    assert ParquetDirectory(table.place).acquire([ZERO]) == {ZERO: 3}
+
+
+def test_files_of_crashes_are_removed(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path)
+    sink = ParquetDirectory(table.place)
+    sink.acquire([ZERO])
+    sink.write(rows(range(2)))
+    sink.commit({ZERO: 2})
+    (left,) = table.place.glob("*/*.parquet")
+    (left.with_name("00000001-0001.parquet")).write_bytes(b"renamed, not in the manifest")
+    sink.write(rows(range(2, 3)))
+    ParquetDirectory(table.place).acquire([ZERO])
+    assert [*table.place.glob("*/*.parquet")] == [left]
+    assert not [*table.place.glob("*/*.tmp")]
+    assert ParquetDirectory(table.place).files() == [left]
+
+
+def test_many_files_are_in_several_manifests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem_kafka.landing.parquet_directory._FILES", 3)
+    table = ParquetTable(tmp_path)
+    sink = ParquetDirectory(table.place)
+    sink.acquire([ZERO])
+    for each in range(10):
+        sink.write(rows(range(each, each + 1)))
+        sink.commit({ZERO: each + 1})
+    assert table.rows() == landed((0, range(10)))
+    assert len([*table.place.glob("t-0/*.json")]) == 4
+
+
+def test_a_directory_that_is_not_there_has_no_files(tmp_path: Path) -> None:
+    assert ParquetDirectory(tmp_path / "nowhere").files() == []
+    assert ParquetDirectory(tmp_path / "nowhere").dataset().count_rows() == 0
+
+
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable])
+def test_columns_are_added(kind: Any, tmp_path: Path) -> None:
+    table = kind(tmp_path)
+    first, second = table.open(), table.open()
+    first.acquire([ZERO])
+    second.acquire([ONE])
+    for sink, partition, more in (
+        (first, 0, {"doc": pa.array([{"a": 1}])}),
+        (second, 1, {"doc": pa.array([{"b": "x"}]), "new": pa.array([2])}),
+        (first, 0, {}),
+    ):
+        at = 1 if not more else 0
+        sink.write(rows(range(at, at + 1), partition, **more))
+        sink.commit({(ZERO, ONE)[partition]: at + 1})
+    if kind is DeltaTable:
+        frame = pl.read_delta(str(table.place))
+    else:
+        frame = pl.from_arrow(ParquetDirectory(table.place).dataset().to_table())
+    found = frame.sort("partition", "offset").select("doc", "new").rows()
+    assert found == [({"a": 1, "b": None}, None), (None, None), ({"a": None, "b": "x"}, 2)]
+
+
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable])
+def test_types_that_tell_more_or_less(kind: Any, tmp_path: Path) -> None:
+    table = kind(tmp_path)
+    sink = table.open()
+    sink.acquire([ZERO])
+    words = pa.array(["x"])
+    for at, more in enumerate(
+        [
+            {"list": pa.array([[]]), "word": words.dictionary_encode()},
+            {"list": pa.array([[{"a": 1}]]), "word": words},
+            {"list": pa.array([[{"b": "y"}]]), "word": words.dictionary_encode()},
+            {"at": pa.array([1_000], pa.timestamp("ns"))},
+            {"at": pa.array([2_000], pa.timestamp("ns"))},
+        ]
+    ):
+        if kind is DeltaTable:  # its writer casts no lists
+            more.pop("list", None)
+        sink.write(rows(range(at, at + 1), **more))
+        sink.commit({ZERO: at + 1})
+    assert table.rows() == landed((0, range(5)))
+    if kind is ParquetTable:
+        found = ParquetDirectory(table.place).dataset().to_table().sort_by("offset")
+        lists = found["list"].to_pylist()
+        assert lists == [[], [{"a": 1, "b": None}], [{"a": None, "b": "y"}], None, None]
+        assert found["word"].to_pylist() == ["x", "x", "x", None, None]
+
+
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable])
+def test_types_do_not_change(kind: Any, tmp_path: Path) -> None:
+    table = kind(tmp_path)
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(1), doc=pa.array([{"a": [1]}])))
+    sink.commit({ZERO: 1})
+    again = table.open()
+    again.acquire([ZERO])
+    message = r"column doc\.a\[\] is int64 in the table and string"
+    with pytest.raises(SchemaMismatchError, match=message):
+        again.write(rows(range(1, 2), doc=pa.array([{"a": ["x"]}])))
+    again.abort()
+    again.write(rows(range(1, 2)))
+    again.commit({ZERO: 2})
+    assert table.rows() == landed((0, range(2)))
+
+
+def test_a_database_takes_documents(tmp_path: Path) -> None:
+    import datetime as dt
+    import decimal
+
+    moment = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
+    more = {
+        "moment": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "amount": pa.array([decimal.Decimal("1.50"), None], pa.decimal128(5, 2)),
+        "doc": pa.array([{"a": [1], "b": b"\xff"}, None]),
+    }
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.execute(
+        'CREATE TABLE landed (topic, partition, "offset", value, moment, amount TEXT, doc)'
+    )
+    sink = Database(connection, "landed")
+    sink.acquire([ZERO])
+    sink.write(rows(range(2), **more))
+    sink.commit({ZERO: 2})
+    found = connection.execute("SELECT moment, amount, doc FROM landed ORDER BY 1 DESC").fetchall()
+    assert found == [
+        ("2026-05-01T12:00:00+00:00", "1.50", '{"a": [1], "b": "/w=="}'),
+        (None, None, None),
+    ]
+
+
+def test_a_statement_of_the_user_is_in_the_transaction(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.execute("CREATE TABLE sums (number INTEGER)")
+
+    def add(cursor: Any, table: Any) -> None:
+        cursor.execute("INSERT INTO sums VALUES (?)", [table.num_rows])
+
+    sink = Database(connection, "-", insert=add, offsets_table="positions")
+    sink.acquire([ZERO])
+    sink.write(rows(range(2)))
+    sink.abort()
+    sink.write(rows(range(2)))
+    sink.commit({ZERO: 2})
+    assert connection.execute("SELECT * FROM sums").fetchall() == [(2,)]
+    assert connection.execute("SELECT * FROM positions").fetchall() == [("t", 0, 1, 2)]
+
+
+def test_acquiring_drops_what_was_not_committed(table: Table) -> None:
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(3)))
+    sink.acquire([ZERO, ONE])
+    sink.commit({ONE: 1})
+    assert table.rows() == []
+
+
+def test_a_commit_whose_answer_is_lost_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = pytest.importorskip("tandem_kafka.landing.delta_lake")
+    table = DeltaTable(tmp_path)
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(3)))
+    write = module.write_deltalake
+
+    def lose(*given: Any, **named: Any) -> None:
+        write(*given, **named)
+        raise module.CommitFailedError("the version is there: a repeated request found its own")
+
+    monkeypatch.setattr(module, "write_deltalake", lose)
+    sink.commit({ZERO: 3})
+    assert table.rows() == landed((0, range(3)))
+
+
+def test_duckdb_after_a_commit_that_failed(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect(str(tmp_path / "db"))
+    connection.execute(
+        'CREATE TABLE landed (topic TEXT, "partition" INT, "offset" INT PRIMARY KEY)'
+    )
+    sink, other = Database(connection, "landed"), connection.cursor()
+    sink.acquire([ZERO])
+    sink.write(rows(range(1)).drop_columns(["value"]))
+    other.execute("INSERT INTO landed VALUES ('t', 0, 0)")
+    with pytest.raises(duckdb.TransactionException, match="Failed to commit"):
+        sink.commit({ZERO: 1})
+    sink.abort()
+    sink.write(rows(range(1, 2)).drop_columns(["value"]))
+    assert other.execute('SELECT "offset" FROM landed').fetchall() == [(0,)]
+    sink.commit({ZERO: 2})
+    assert other.execute('SELECT "offset" FROM landed').fetchall() == [(0,), (1,)]
+
+
+def test_a_column_that_the_table_lacks(tmp_path: Path) -> None:
+    table = SqliteTable(tmp_path)
+    table.create()
+    sink = table.open()
+    sink.acquire([ZERO])
+    with pytest.raises(SchemaMismatchError, match="landed has no column new: add it with ALTER"):
+        sink.write(rows(range(1), new=pa.array([1])))
+
+
+def test_connections_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="connection is in autocommit mode"):
+        Database(sqlite3.connect(tmp_path / "db", isolation_level=None), "landed")
+    with pytest.raises(InvalidArgumentError, match="paramstyle must be one of PEP 249, got None"):
+        Database(_Wrapped(), "landed")
+    with pytest.raises(InvalidArgumentError, match="paramstyle must be one of PEP 249, got 'x'"):
+        Database(sqlite3.connect(tmp_path / "db"), "landed", paramstyle="x")
+
+
+class _Wrapped:
+    def cursor(self) -> None:
+        raise AssertionError
+
+    commit = rollback = cursor
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("qmark", "a ? b ?"),
+        ("pyformat", "a %s b %s"),
+        ("format", "a %s b %s"),
+        ("named", "a :1 b :2"),
+    ],
+)
+def test_statements_in_the_style_of_the_module(style: str, expected: str, tmp_path: Path) -> None:
+    sink = Database(sqlite3.connect(tmp_path / "db"), "landed", paramstyle=style)
+    assert sink._marked("a ? b ?") == expected
+
+
+def test_delta_lake_names_others_that_commit_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    sink = DeltaLake(tmp_path / "table")
+    sink.acquire([ZERO])
+    tried = []
+    monkeypatch.setattr(sink, "_append", lambda *_: tried.append(1) and False)
+    with pytest.raises(deltalake.exceptions.CommitFailedError, match="100 attempts to commit"):
+        sink.commit({ZERO: 1})
+    assert len(tried) == 100
+
+
+def test_positions_that_go_backwards_hide_nothing(table: Table) -> None:
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(5, 8)))
+    sink.commit({ZERO: 8})
+    sink.write(rows(range(2)))  # the topic was deleted and created again
+    sink.commit({ZERO: 2})
+    assert table.open().acquire([ZERO]) == {ZERO: 2}
+    assert table.rows() == landed((0, range(2)), (0, range(5, 8)))
+
+
+def test_a_full_manifest_is_not_continued_behind_another_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem_kafka.landing.parquet_directory._FILES", 2)
+    table = ParquetTable(tmp_path)
+    old, new = ParquetDirectory(table.place), ParquetDirectory(table.place)
+    old.acquire([ZERO])
+    old.write(rows(range(1)))
+    old.commit({ZERO: 1})
+    new.acquire([ZERO])
+    # It was paused between its check and its commit.
+    with monkeypatch.context() as paused:
+        paused.setattr(old, "_is_fenced", lambda _tp: False)
+        old.write(rows(range(1, 2)))
+        old.commit({ZERO: 2})
+    with pytest.raises(SinkFencedError):
+        old.commit({ZERO: 3})
+    new.write(rows(range(1, 3)))
+    new.commit({ZERO: 3})
+    assert table.rows() == landed((0, range(3)))
+
+
+def test_a_removed_file_of_a_paused_acquirer_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, others = ParquetDirectory(tmp_path), [ParquetDirectory(tmp_path) for _ in range(2)]
+    hardlink_to = Path.hardlink_to
+
+    def overtaken(path: Path, target: Path) -> None:
+        monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+        for each in others:
+            each.acquire([ZERO])
+        path.hardlink_to(target)
+
+    monkeypatch.setattr(Path, "hardlink_to", overtaken)
+    assert paused.acquire([ZERO]) == {ZERO: None}
+    paused.commit({ZERO: 1})
+
+
+def test_files_are_in_the_order_of_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sink = ParquetDirectory("landed")
+    monkeypatch.chdir("/")
+    for partition in (10, 2):
+        sink.acquire([TopicPartition("t", partition)])
+        sink.write(rows(range(1), partition))
+        sink.commit({TopicPartition("t", partition): 1})
+    found = ParquetDirectory(tmp_path / "landed").files()
+    assert [path.parent.name for path in found] == ["t-2", "t-10"]
+
+
+def test_a_dataset_has_the_columns_of_all_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = ParquetDirectory(tmp_path)
+    sink.acquire([ZERO])
+    reader = ParquetDirectory(tmp_path)
+    newest = reader._newest_schema
+
+    def slow() -> Any:
+        found = newest()
+        sink.write(rows(range(1), new=pa.array([1])))
+        sink.commit({ZERO: 1})
+        return found
+
+    monkeypatch.setattr(reader, "_newest_schema", slow)
+    read = reader.dataset().to_table()
+    assert read.num_rows == 0 or "new" in read.column_names
+
+
+def test_duckdb_has_a_transaction_after_an_interrupt(tmp_path: Path) -> None:
+    table = DuckdbTable(tmp_path)
+    table.create()
+    connection = table.connect()
+    sink = Database(connection, "landed")
+    sink.acquire([ZERO])
+    sink.write(rows(range(1)))
+
+    def interrupted() -> None:
+        connection.commit()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sink._end(interrupted)
+    sink.abort()
+    assert sink.acquire([ZERO]) == {ZERO: None}
+    sink.write(rows(range(1, 3)))
+    sink.abort()
+    assert len(connection.execute("SELECT * FROM landed").fetchall()) == 1
+
+
+@pytest.mark.parametrize("name", ["select", 'a"b', "paid?", "50%", "a:b"])
+@pytest.mark.parametrize("kind", [SqliteTable, DuckdbTable])
+def test_columns_of_a_database_have_any_name(kind: Any, name: str, tmp_path: Path) -> None:
+    table = kind(tmp_path)
+    table.create()
+    sink = table.open()
+    quoted = name.replace('"', '""')
+    sink._cursor.execute(f'ALTER TABLE landed ADD COLUMN "{quoted}" INTEGER')
+    sink._connection.commit()
+    sink.acquire([ZERO])
+    sink.write(rows(range(1), **{name: pa.array([7])}))
+    sink.commit({ZERO: 1})
+    assert sink._cursor.execute("SELECT * FROM landed").fetchall()[0][-1] == 7

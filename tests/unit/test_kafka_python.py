@@ -1,0 +1,280 @@
+"""kafka-python, of which only what is used runs: no program sees the difference."""
+
+from __future__ import annotations
+
+from tandem_kafka.runtime.kafka_python import LAZY
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+OURS = "import tandem_kafka.errors as ours, tandem_kafka.types as types"
+FIRST = (
+    f"{OURS}\nimport sys\n"
+    "assert 'kafka.admin' not in sys.modules and 'kafka.errors' in sys.modules\n"
+)
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ImportWarning", "-c", program],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+PROGRAMS = {
+    "the package": "import kafka; assert kafka.errors.KafkaError is ours.KafkaError",
+    "a submodule": "import kafka.errors; assert kafka.errors.KafkaError is ours.KafkaError",
+    "a submodule with a name": "import kafka.errors as e; assert e.KafkaError is ours.KafkaError",
+    "from the package": "from kafka import errors; assert errors.KafkaError is ours.KafkaError",
+    "from a submodule": "from kafka.errors import KafkaError as E; assert E is ours.KafkaError",
+    "another submodule": "import kafka.admin; assert kafka.structs and kafka.errors.KafkaError",
+    "the consumer": "from kafka import KafkaConsumer; assert KafkaConsumer.DEFAULT_CONFIG",
+    "a name that is set": (
+        "import kafka; kafka.Serializer = 3; kafka.KafkaProducer; assert kafka.Serializer == 3"
+    ),
+    "structs": "import kafka; assert kafka.TopicPartition is types.TopicPartition",
+    "the version": "import kafka; assert kafka.__version__[0] == '3'",
+    "everything": "from kafka import *; assert KafkaAdminClient and TopicPartition",
+    "dir": "import kafka; assert {'admin', 'errors', 'structs', 'KafkaProducer'} <= {*dir(kafka)}",
+    "reload": (
+        "import kafka, importlib; importlib.reload(kafka); importlib.reload(kafka.structs)\n"
+        "assert kafka.errors.KafkaError is ours.KafkaError"
+    ),
+    "an error of ours": (
+        "import kafka.errors\n"
+        "try: raise ours.InvalidArgumentError('x')\n"
+        "except kafka.errors.KafkaError: pass"
+    ),
+    "an error of kafka-python": (
+        "import kafka\n"
+        "try: raise ours.KafkaTimeoutError('x')\n"
+        "except kafka.errors.KafkaTimeoutError: pass"
+    ),
+    "pickle": (
+        "import pickle\n"
+        "both = types.TopicPartition('t', 1), ours.KafkaError('x')\n"
+        "tp, error = pickle.loads(pickle.dumps(both))\n"
+        "import kafka\n"
+        "assert type(tp) is kafka.TopicPartition and type(error) is kafka.errors.KafkaError\n"
+        "assert pickle.loads(pickle.dumps(error)) == error"
+    ),
+    "a pickled record": (
+        "import pickle\n"
+        "record = types.ConsumerRecord(*range(13))\n"
+        "assert pickle.loads(pickle.dumps(record)) == record\n"
+        "import kafka.consumer.fetcher as f; assert isinstance(record, f.ConsumerRecord)"
+    ),
+    "an import hook": (
+        "import wrapt; seen = []\n"
+        "wrapt.register_post_import_hook(lambda kafka: seen.append(kafka.KafkaProducer), 'kafka')\n"
+        "import kafka; assert seen == [kafka.KafkaProducer]"
+    ),
+    "a changed attribute": (
+        "import kafka; kafka.KafkaConsumer = 1\n"
+        "from kafka import KafkaConsumer as changed; import kafka.admin; assert changed == 1\n"
+        "assert kafka.KafkaConsumer == 1 and kafka.KafkaProducer"
+    ),
+    "a patch": (
+        "from unittest.mock import patch; import kafka\n"
+        "with patch('kafka.KafkaProducer') as mock: assert kafka.KafkaProducer is mock\n"
+        "assert isinstance(kafka.KafkaProducer, type)"
+    ),
+    "a deleted attribute": "import kafka; del kafka.KafkaProducer; assert kafka.KafkaConsumer",
+    "an unknown name": (
+        "import kafka\n"
+        "try: kafka.KafkaStreams\n"
+        "except AttributeError as e: assert \"'kafka' has no attribute 'KafkaStreams'\" in str(e)"
+    ),
+    "vars": "import kafka; assert 'KafkaProducer' in vars(kafka)",
+    "the documentation": (
+        "import kafka.consumer.fetcher as f; import inspect\n"
+        "assert f.__doc__ == inspect.getdoc(f) and inspect.getsource(f)"
+    ),
+    "messages": (
+        "from kafka.protocol.consumer import FetchRequest\n"
+        "import kafka.protocol.consumer.fetch as f; assert f.FetchRequest is FetchRequest"
+    ),
+    "the loader": (
+        "import kafka, importlib.resources as r; assert kafka.__spec__.loader is kafka.__loader__\n"
+        "assert (r.files('kafka.protocol.schemas') / 'resources').is_dir()\n"
+        "assert kafka.errors.__spec__.parent == 'kafka' and kafka.errors.__file__"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kafka_python_is_imported_after_ours(name: str) -> None:
+    run(FIRST + PROGRAMS[name])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kafka_python_is_imported_before_ours(name: str) -> None:
+    run(f"import kafka, sys\n{OURS}\n{PROGRAMS[name]}")
+
+
+def test_a_hook_that_was_there_before_sees_the_package_run() -> None:
+    run(
+        "import wrapt; seen = []\n"
+        "wrapt.register_post_import_hook(lambda kafka: seen.append(kafka), 'kafka')\n"
+        f"{FIRST}assert not seen or seen[0].KafkaProducer\n"
+        "from kafka import KafkaProducer; assert seen == [sys.modules['kafka']]\n"
+        "assert seen[0].KafkaProducer is KafkaProducer"
+    )
+
+
+def test_a_record_made_before_is_one_of_kafka_pythons_later() -> None:
+    run(
+        "import sys, copy\n"
+        "from tandem_kafka import ConsumerRecord\n"
+        "record = ConsumerRecord(*range(13))\n"
+        "assert 'crc32c' not in sys.modules  # the fetcher has not run\n"
+        "from kafka.consumer.fetcher import ConsumerRecord as Theirs\n"
+        "assert isinstance(record, Theirs) and issubclass(ConsumerRecord, Theirs)\n"
+        "assert copy.deepcopy(record) == record == Theirs(*range(13))"
+    )
+
+
+def test_a_broken_package_can_be_asked_again() -> None:
+    """An error while it runs reaches the program that asks, each time."""
+    run(
+        f"{FIRST}import kafka\n"
+        "sys.modules['kafka.admin'] = None\n"
+        "for _ in range(2):\n"
+        "    try: kafka.KafkaProducer\n"
+        "    except ImportError: pass\n"
+        "    else: raise AssertionError\n"
+        "del sys.modules['kafka.admin']; assert kafka.KafkaProducer"
+    )
+
+
+def test_greenlets_import_it() -> None:
+    run(
+        "from gevent import monkey; monkey.patch_all()\n"
+        f"import gevent; {OURS}\n"
+        "def ask():\n"
+        "    from kafka import KafkaProducer\n"
+        "    return KafkaProducer\n"
+        "made = [gevent.spawn(ask) for _ in range(5)]\n"
+        "gevent.joinall(made, raise_error=True)\n"
+        "assert len({each.value for each in made}) == 1"
+    )
+
+
+def test_it_is_imported_from_an_archive(tmp_path: Path) -> None:
+    import zipfile
+
+    package = Path(__file__).resolve().parents[2] / "tandem_kafka"
+    theirs = find_spec("kafka")
+    assert theirs is not None
+    assert theirs.origin is not None
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for folder in (package, Path(theirs.origin).parent):
+            for each in [*folder.rglob("*.py"), *folder.rglob("*.json")]:
+                archive.write(each, each.relative_to(folder.parent))
+    run(
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'all.zip')!r})\n"
+        "import tandem_kafka; assert '.zip' in tandem_kafka.__file__\n"
+        "from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, MetadataRequest\n"
+        "import kafka; assert '.zip' in kafka.__file__ and 'kafka.admin' not in sys.modules\n"
+        "from kafka import KafkaProducer, errors; assert KafkaProducer and errors.KafkaError"
+    )
+
+
+def test_the_package_has_the_same_names_in_either_order() -> None:
+    names = (
+        "import kafka; print(sorted(kafka.__dict__), type(kafka), sorted(kafka.errors.__dict__))"
+    )
+    assert run(f"{FIRST}{names}") == run(names)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_threads_import_at_once(seed: int) -> None:
+    """One imports ours and the other kafka-python; a thread switches after each microsecond."""
+    run(
+        "import sys, threading, time\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "failed = []\n"
+        "statements = [\n"
+        "    'import tandem_kafka.errors',\n"
+        "    'from kafka import KafkaProducer',\n"
+        "    'import tandem_kafka.types',\n"
+        "    'from tandem_kafka import KafkaConsumer',\n"
+        "]\n"
+        "start = threading.Barrier(4)\n"
+        "def work(index):\n"
+        "    start.wait()\n"
+        f"    time.sleep(({seed} * index % 5) / 2000)\n"
+        "    try: exec(statements[index])\n"
+        "    except BaseException as error: failed.append(error)\n"
+        "threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]\n"
+        "for each in threads: each.start()\n"
+        "for each in threads: each.join(30)\n"
+        "assert not failed and not any(each.is_alive() for each in threads), failed\n"
+        "import kafka, tandem_kafka.errors as ours\n"
+        "assert kafka.errors is sys.modules['kafka.errors']\n"
+        "assert ours.KafkaTimeoutError is kafka.errors.KafkaTimeoutError\n"
+    )
+
+
+_FOLDER = Path(str(find_spec("kafka").origin)).parent  # type: ignore[union-attr]
+
+
+@cache
+def _imports(module: str) -> frozenset[tuple[str, str]]:
+    """Return what a module of kafka-python imports: modules, and names from them."""
+    place = _FOLDER.joinpath(*module.split(".")[1:])
+    is_package = place.is_dir()
+    source = place / "__init__.py" if is_package else place.with_suffix(".py")
+    found = set()
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, "") for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[
+                : None if is_package and node.level == 1 else -node.level or None
+            ]
+            near = [*above, *filter(None, [node.module])]
+            origin = ".".join(near) if node.level else str(node.module)
+            found |= {(origin, alias.name) for alias in node.names}
+    return frozenset(each for each in found if each[0].partition(".")[0] == "kafka")
+
+
+def _is_module(name: str) -> bool:
+    place = _FOLDER.joinpath(*name.split(".")[1:])
+    return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
+
+
+def _run_with(module: str) -> set[str]:
+    """Return the modules that may run while a module runs, itself not included."""
+    seen: set[str] = set()
+    todo = [module]
+    while todo:
+        for origin, name in _imports(todo.pop()):
+            for each in {origin, f"{origin}.{name}"} - seen:
+                if _is_module(each):
+                    seen.add(each)
+                    todo.append(each)
+    return seen
+
+
+@pytest.mark.parametrize("lazy", LAZY)
+def test_nothing_that_runs_with_a_lazy_module_waits_for_it(lazy: str) -> None:
+    """Two threads that run them, beginning at either, would wait for each other."""
+    askers = {
+        (each, name)
+        for each in _run_with(lazy) - {lazy, "kafka"}
+        for origin, name in _imports(each)
+        if origin == lazy and name and not _is_module(f"{lazy}.{name}")
+    }
+    assert askers == set()
