@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 import pyarrow as pa
@@ -12,10 +13,38 @@ from polars.io.plugins import register_io_source
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.reads.record_batches import read
+from tandem_kafka.runtime import new_lock
 from tandem_kafka.types import ARROW_COLUMNS, ArrowDecoder
 
 if TYPE_CHECKING:
     from tandem_kafka.reads.span import Where
+
+_EXIT_S: Final = 10.0
+
+
+class _Frames(Iterator[pl.DataFrame]):
+    """The frames of one query.
+
+    polars takes them in a thread of its own, and one more than a limit on rows needs. The process
+    would abort if that thread still ran Python code when the interpreter ends.
+    """
+
+    def __init__(self, frames: Iterator[pl.DataFrame]) -> None:
+        self._frames = frames
+        self._taking = new_lock()
+        # Invariant: older than the finalizer of the reader, which `frames` opens when it begins.
+        # At exit, the consumer is closed first, which ends its poll().
+        weakref.finalize(self, self._taking.acquire, timeout=_EXIT_S)
+
+    def __next__(self) -> pl.DataFrame:
+        """Return the next frame.
+
+        Raises:
+            StopIteration: The range is read, or has as many rows as the query asked for.
+            KafkaError: The next records cannot be read.
+        """
+        with self._taking:
+            return next(self._frames)
 
 
 def scan(
@@ -77,5 +106,8 @@ def scan(
                     if not left:
                         return
 
+    def source(*query: Any) -> Iterator[pl.DataFrame]:
+        return _Frames(batches(*query))
+
     types = pl.DataFrame(schema.empty_table()).schema
-    return register_io_source(batches, schema=types, explain_name="KAFKA")
+    return register_io_source(source, schema=types, explain_name="KAFKA")

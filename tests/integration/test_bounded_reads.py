@@ -7,7 +7,9 @@ import gc
 import json
 import os
 import re
+import subprocess
 import sys
+import textwrap
 import time
 import uuid
 from typing import Any
@@ -345,3 +347,34 @@ def test_a_lazy_frame(kafka: Cluster, topic: str) -> None:
     assert frame.select(pl.len()).collect().item() == 12, "each collection reads again"
     with pytest.raises(InvalidArgumentError, match="value: scan"):
         scan(topic, bootstrap_servers=kafka.bootstrap(), value=Json.infer())
+
+
+def test_a_program_ends_while_polars_takes_another_frame(kafka: Cluster, topic: str) -> None:
+    pytest.importorskip("polars")
+    for number in range(20):
+        produce(kafka, topic, range(5 * number, 5 * number + 5))
+    program = f"""
+        import threading, time
+        import polars as pl
+        from tandem_kafka.reads import scan
+
+        taking = threading.Event()
+
+        def slowly(done):
+            if done.records > 5:  # not the first frame, which has all that the query needs
+                taking.set()
+                time.sleep(0.5)
+
+        frame = scan({topic!r}, bootstrap_servers={kafka.bootstrap()!r}, progress=slowly,
+                     max_partition_fetch_bytes=1)
+        print(len(frame.filter(pl.col("offset") >= 0).head(5).collect()))
+        print(taking.wait(10))
+        """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("5\nTrue\n", "", 0)
