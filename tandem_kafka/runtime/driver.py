@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -234,6 +234,6 @@ class ThreadDriver:
         return not self._thread.is_alive()
 
 
-def new_lock() -> AbstractContextManager[bool]:
+def new_lock() -> threading.RLock:
     """Return a lock that its holder, for instance a signal handler, may take again."""
     return threading.RLock()
