@@ -60,6 +60,14 @@ if TYPE_CHECKING:
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,
     )
+    from tandem_kafka.wire.share_messages import (
+        ShareAcknowledgeRequest,
+        ShareAcknowledgeResponse,
+        ShareFetchRequest,
+        ShareFetchResponse,
+        ShareGroupHeartbeatRequest,
+        ShareGroupHeartbeatResponse,
+    )
     from tandem_kafka.wire.telemetry_messages import (
         GetTelemetrySubscriptionsRequest,
         GetTelemetrySubscriptionsResponse,
@@ -106,6 +114,12 @@ __all__ = [
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
     "SaslHandshakeResponse",
+    "ShareAcknowledgeRequest",
+    "ShareAcknowledgeResponse",
+    "ShareFetchRequest",
+    "ShareFetchResponse",
+    "ShareGroupHeartbeatRequest",
+    "ShareGroupHeartbeatResponse",
     "SyncGroupRequest",
     "SyncGroupResponse",
 ]
@@ -114,6 +128,7 @@ _GROUP: Final = "kafka.protocol.consumer.group"
 _OFFSETS: Final = "kafka.protocol.consumer.offsets"
 _SASL: Final = "kafka.protocol.sasl"
 _ASSIGNMENT: Final = "tandem_kafka.wire.assignment_messages"
+_SHARE: Final = "tandem_kafka.wire.share_messages"
 _TELEMETRY: Final = "tandem_kafka.wire.telemetry_messages"
 
 #: The modules of the messages by API.
@@ -137,6 +152,9 @@ _HOMES: Final = {
     "PushTelemetry": _TELEMETRY,
     "SaslAuthenticate": _SASL,
     "SaslHandshake": _SASL,
+    "ShareAcknowledge": _SHARE,
+    "ShareFetch": _SHARE,
+    "ShareGroupHeartbeat": _SHARE,
     "SyncGroup": _GROUP,
 }
 
