@@ -21,6 +21,8 @@ from benchmarks.plot import plot
 from benchmarks.readers.catalogue import OURS, READERS
 from benchmarks.readers.variants import VARIANTS
 from benchmarks.report import Results, markdown, table, write_json
+from benchmarks.share.plan import SHARE_MEASURES, SHARE_PLAN, SHARE_QUICK, ShareSuite
+from benchmarks.share.report import write_share
 from benchmarks.start.plan import (
     START_CLIENTS,
     START_MEASURES,
@@ -49,7 +51,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = False
-    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups, _start):
+    for part in (_readers, _options, _ways, _asynchronous, _workers, _groups, _share, _start):
         failed |= part(arguments)
     return 1 if failed else 0
 
@@ -157,6 +159,20 @@ def _groups(arguments: argparse.Namespace) -> bool:
     return bool(results.failures())
 
 
+def _share(arguments: argparse.Namespace) -> bool:
+    """Measure share groups; returns whether anything failed."""
+    plan = SHARE_QUICK if arguments.quick else SHARE_PLAN
+    measures = _chosen(SHARE_MEASURES, arguments.only)
+    if not measures:
+        return False
+    results = Results([], SHARE_MEASURES)
+    with RealKafka(jvm_options=_BROKER_OPTIONS) as cluster:
+        _collect(ShareSuite(cluster, plan).run(measures, arguments.readers), results)
+    results.end()
+    _print_files(results, arguments.output, write_share(results, plan, arguments.output))
+    return bool(results.failures())
+
+
 def _start(arguments: argparse.Namespace) -> bool:
     """Measure what a process pays to begin; returns whether anything failed."""
     runs = START_QUICK if arguments.quick else START_RUNS
@@ -208,6 +224,7 @@ def _parser() -> argparse.ArgumentParser:
         "aio",
         "workers",
         "groups",
+        "share",
         "start",
     ]
     measures = (
@@ -218,6 +235,7 @@ def _parser() -> argparse.ArgumentParser:
         *AIO_MEASURES,
         *WORKERS_MEASURES,
         *GROUP_MEASURES,
+        *SHARE_MEASURES,
         *START_MEASURES,
     )
     names = [*kinds, *(each.name for each in measures)]

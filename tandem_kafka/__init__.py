@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.records import ConsumerRecords
     from tandem_kafka.reads import read
     from tandem_kafka.runtime.native import native_available
+    from tandem_kafka.share.consumer import ShareConsumer
+    from tandem_kafka.share.record import ShareRecord, ShareRecords
     from tandem_kafka.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -55,6 +57,9 @@ __all__ = [
     "OffsetSpec",
     "PartitionHealth",
     "Serializer",
+    "ShareConsumer",
+    "ShareRecord",
+    "ShareRecords",
     "SubscriptionPattern",
     "TopicPartition",
     "TopicPartitionReplica",
@@ -92,6 +97,9 @@ _HOMES: Final = {
     "PartitionHealth": "tandem_kafka.consumer.health",
     "diagnose_on_signal": "tandem_kafka.consumer.diagnosis",
     "install": "tandem_kafka.consumer.installation",
+    "ShareConsumer": "tandem_kafka.share.consumer",
+    "ShareRecord": "tandem_kafka.share.record",
+    "ShareRecords": "tandem_kafka.share.record",
     "native_available": "tandem_kafka.runtime.native",
     "read": "tandem_kafka.reads",
     "uninstall": "tandem_kafka.consumer.installation",

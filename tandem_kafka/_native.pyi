@@ -122,16 +122,16 @@ class ColumnDecoder:
     def infer_json(column: object, samples: int) -> ColumnDecoder: ...
     @staticmethod
     def avro(
-        reader: Sequence[str], writers: Mapping[int, Sequence[str]] | None
+        reader: Sequence[str], writers: Mapping[int | bytes, Sequence[str]] | None
     ) -> ColumnDecoder: ...
     @staticmethod
-    def schema_ids(column: object) -> list[int]: ...
+    def schema_ids(column: object, headers: object = None) -> list[int | bytes]: ...
     @staticmethod
     def protobuf(
         descriptors: bytes,
         message: str,
         framed: bool,
-        files: Mapping[int, bytes] | None,
+        files: Mapping[int | bytes, bytes] | None,
         nanoseconds: bool,
         as_spark: bool,
     ) -> ColumnDecoder: ...
@@ -139,7 +139,9 @@ class ColumnDecoder:
     def text() -> ColumnDecoder: ...
     @property
     def data_type(self) -> ArrowType: ...
-    def decode(self, column: object) -> tuple[ArrowArray, list[tuple[int, str]]]: ...
+    def decode(
+        self, column: object, headers: object = None
+    ) -> tuple[ArrowArray, list[tuple[int, str]]]: ...
 
 def to_arrow(
     sequences: Sequence[Sequence[ConsumerRecord]], columns: tuple[str, ...], *, binary_view: bool

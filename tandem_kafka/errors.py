@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         InconsistentGroupProtocolError,
         InvalidGroupIdError,
         InvalidReceiveError,
+        InvalidRecordStateError,
         InvalidTopicError,
         KafkaConfigurationError,
         KafkaConnectionError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         RebalanceInProgressError,
         RetriableError,
         SaslAuthenticationFailedError,
+        ShareSessionNotFoundError,
         TopicAuthorizationFailedError,
         UnreleasedInstanceIdError,
         UnsupportedAssignorError,
@@ -61,6 +63,7 @@ else:
         InconsistentGroupProtocolError,
         InvalidGroupIdError,
         InvalidReceiveError,
+        InvalidRecordStateError,
         InvalidTopicError,
         KafkaConfigurationError,
         KafkaConnectionError,
@@ -73,6 +76,7 @@ else:
         RebalanceInProgressError,
         RetriableError,
         SaslAuthenticationFailedError,
+        ShareSessionNotFoundError,
         TopicAuthorizationFailedError,
         UnreleasedInstanceIdError,
         UnsupportedAssignorError,
@@ -107,6 +111,7 @@ __all__ = [
     "InvalidGroupIdError",
     "InvalidOptionError",
     "InvalidReceiveError",
+    "InvalidRecordStateError",
     "InvalidRegularExpressionError",
     "InvalidTopicError",
     "KafkaConfigurationError",
@@ -125,11 +130,13 @@ __all__ = [
     "RebalanceInProgressError",
     "RecordDeserializationError",
     "RecordFailedError",
+    "RecordLockLostError",
     "RetriableCommitFailedError",
     "RetriableError",
     "SaslAuthenticationFailedError",
     "SchemaMismatchError",
     "SchemaRegistryError",
+    "ShareSessionNotFoundError",
     "SinkFencedError",
     "TlsAuthenticationError",
     "TopicAuthorizationFailedError",
@@ -216,6 +223,14 @@ class NoGroupError(IllegalStateError, InvalidGroupIdError):
     """The call needs a group, but the consumer has no ``group_id``."""
 
 
+class RecordLockLostError(InvalidRecordStateError):
+    """The lock of a record of a share group has ended, so it is delivered again.
+
+    Its time was over, the connection to the leader of its partition was lost, or the leader moved.
+    What the handler has done may be done a second time, by this consumer or by another one.
+    """
+
+
 class NotAssignedError(IllegalStateError, ValueError, KeyError):
     """The partition is not assigned to this consumer."""
 
@@ -250,11 +265,11 @@ class SchemaRegistryError(KafkaError):
     Positions have not moved: the next poll asks again.
 
     Attributes:
-        schema_id: The id of the schema.
+        schema_id: The id of the schema, or its GUID as text.
         retriable: False if the registry refused the request, for example without a login.
     """
 
-    def __init__(self, message: str, schema_id: int, *, retriable: bool) -> None:
+    def __init__(self, message: str, schema_id: int | str, *, retriable: bool) -> None:
         super().__init__(message)
         self.schema_id = schema_id
         self.retriable = retriable  # type: ignore[misc]  # of this error alone

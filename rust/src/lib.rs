@@ -16,7 +16,7 @@ pub mod transport;
 pub mod view;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
-const ABI: u32 = 11;
+const ABI: u32 = 12;
 
 // The GIL protects the conversion of rows to a list, and the reuse of a loop's record.
 #[pymodule(gil_used = true)]

@@ -17,7 +17,7 @@ except ImportError as error:
     _MISSING = "tandem_kafka.arrow needs pyarrow; run: pip install tandem-kafka[arrow]"
     raise ImportError(_MISSING) from error
 
-from tandem_kafka.arrow.registry import SchemaRegistry, Schemas
+from tandem_kafka.arrow.registry import SchemaId, SchemaRegistry, Schemas, named
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.runtime import new_lock
 from tandem_kafka.runtime.native import native
@@ -57,7 +57,10 @@ class _Decoder:
 
     @property
     def schema(self) -> pa.DataType:
-        """The type of the decoded column; null before a record has told it."""
+        """The type of the decoded column; null before a record has told it.
+
+        Fields of structs are nullable, even if no value lacks them: those of a tombstone are null.
+        """
         return pa.field(self._decoder.data_type).type
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
@@ -171,28 +174,43 @@ class _Registered(_Decoder):
     def __init__(self, errors: DecodeErrors, *, flatten: bool) -> None:
         super().__init__(errors, flatten=flatten)
         self._schemas: Schemas | None = None
+        #: Whether something names the schema of each value.
+        self._framed = False
         self._lock = new_lock()
         #: How many schemas the decoder knows.
         self._built = 0
 
-    def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+    @property
+    def reads_schema_header(self) -> bool:
+        """Whether a header may name the schema."""
+        return self._framed
+
+    def decode(
+        self, column: pa.Array, headers: pa.Array | None = None
+    ) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
         """Return the decoded column, and what could not be decoded: its row, and why.
 
         Such a row is null. Works on any column of binary.
+
+        Args:
+            column: The values.
+            headers: The headers ``__key_schema_id`` or ``__value_schema_id`` of their records, null
+                where there is none.
 
         Raises:
             SchemaRegistryError: The registry did not answer, or refused the request.
             InvalidArgumentError: The schema of the first record has no type in Arrow.
         """
         if self._schemas is not None:
-            ids = self._native.ColumnDecoder.schema_ids(column)
+            ids = self._native.ColumnDecoder.schema_ids(column, headers)
             with self._lock:
                 self._schemas.fetch(ids)
                 # Not what was fetched just now: an interrupt may have come before this.
                 if len(self._schemas.known) > self._built:
                     self._rebuild()
                     self._built = len(self._schemas.known)
-        return super().decode(column)
+        decoded, failures = self._decoder.decode(column, headers)
+        return pa.array(decoded), failures
 
     def _rebuild(self) -> None:
         """Make the decoder of the schemas that are known."""
@@ -203,10 +221,10 @@ class Avro(_Registered):
     """Decodes Avro, usually records into a column of structs.
 
     Without a registry, values are bare Avro of the schema. With one, each value begins with a zero
-    byte and the id of its schema in 4 bytes, as the serializers of Confluent write it (ids in
-    headers are not read). Values of other schemas are resolved to the one that was given, or else
-    that of the first record: fields by name or alias, defaults, promotions, unions. Outside unions,
-    the names of types are not compared.
+    byte and the id of its schema in 4 bytes, or its record has a header with the GUID of the
+    schema, as the serializers of Confluent write them. Values of other schemas are resolved to the
+    one that was given, or else that of the first record: fields by name or alias, defaults,
+    promotions, unions. Outside unions, the names of types are not compared.
 
     Types of Arrow are those of Avro. An enum is a string, uuid keeps the type it is written in,
     other logical types are decoded. A union with null is nullable, int with long is int64, float
@@ -219,9 +237,9 @@ class Avro(_Registered):
     Args:
         schema: The reader's schema, as JSON or as what JSON stands for.
         registry: A client such as ``confluent_kafka.schema_registry.SchemaRegistryClient``. It is
-            asked once for each id, on the thread that polls (asyncio: in the event loop).
-        errors: As for `Json`. An id that the registry does not have is such an error; it is asked
-            for again after ten seconds.
+            asked once for each schema, on the thread that polls (asyncio: in the event loop).
+        errors: As for `Json`. A schema that the registry does not have is such an error; it is
+            asked for again after ten seconds.
         flatten: The fields become columns of the batch, in place of the column of structs.
         timeout_ms: How long to ask a registry again that is down or slow, in milliseconds.
             ``poll_arrow()`` raises `SchemaRegistryError` then, and positions stay. A call of the
@@ -252,14 +270,14 @@ class Avro(_Registered):
         if schema is not None:
             self._reader = [schema if isinstance(schema, str) else _json(schema)]
         if registry is not None:
-            self._schemas = Schemas(registry, timeout_ms, "AVRO")
+            self._schemas, self._framed = Schemas(registry, timeout_ms, "AVRO"), True
         self._rebuild()
 
     def _rebuild(self) -> None:
         writers = None if self._schemas is None else self._schemas.known
         if self._reader is None and writers:
             first = next(iter(writers))
-            self._origin = f"the first record has schema {first}: "
+            self._origin = f"the first record has schema {named(first)}: "
             self._reader = writers[first]
         reader = self._reader or ['"null"']
         self._use(lambda: self._native.ColumnDecoder.avro(reader, writers), self._origin)
@@ -292,11 +310,11 @@ class Protobuf(_Registered):
             (``protoc --include_imports --descriptor_set_out=FILE``).
         message: The full name of the message, such as ``shop.Order``; only with bytes.
         confluent: Values begin with a zero byte, the id of a schema and the indexes of a message,
-            as the serializers of Confluent write them. The descriptor reads what other versions of
-            it wrote: fields have numbers. With True, no registry is asked, and a record of another
-            message type is not noticed. With a client such as
-            ``confluent_kafka.schema_registry.SchemaRegistryClient``, such a record is an error; the
-            registry must support ``format=serialized``.
+            or a header has its GUID and the indexes, as the serializers of Confluent write them.
+            The descriptor reads what other versions of it wrote: fields have numbers. With True, no
+            registry is asked, and a record of another message type is not noticed. With a client
+            such as ``confluent_kafka.schema_registry.SchemaRegistryClient``, such a record is an
+            error; the registry must support ``format=serialized``.
         unit: The unit of times, ``"us"`` or ``"ns"``. A time with finer digits than microseconds is
             an error with ``"us"``, one outside the years 1678 to 2261 with ``"ns"``.
         errors: As for `Avro`.
@@ -339,7 +357,7 @@ class Protobuf(_Registered):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        files: dict[int, bytes] | None = None
+        files: dict[SchemaId, bytes] | None = None
         if self._schemas is not None:
             files = {each: _serialized(text) for each, (*_, text) in self._schemas.known.items()}
         make = self._native.ColumnDecoder.protobuf

@@ -1,4 +1,4 @@
-"""Schemas by the ids of a schema registry."""
+"""Schemas by what a schema registry calls them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
+from uuid import UUID
 
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
 from tandem_kafka.runtime import MonotonicClock, sleep_ms
@@ -26,13 +27,22 @@ _MAX_DEPTH: Final = 64
 
 #: Codes of the registry: it has no such subject (40401), version (40402) or schema (40403).
 _ABSENT: Final = range(40400, 40500)
+#: The code of `SchemaRegistryClient` for an answer that is no JSON, such as the page of a proxy.
+_PAGE: Final = -1
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 #: Other answers below 500 do not change if asked again.
 _TRANSIENT: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
+#: What a registry calls a schema: a number, or a GUID of 16 bytes.
+SchemaId: TypeAlias = int | bytes
+
+
 class SchemaRegistry(Protocol):
     """What is used of ``confluent_kafka.schema_registry.SchemaRegistryClient``.
+
+    If headers name schemas, it also needs ``get_schema_by_guid(guid)``, which is like
+    `get_schema()` with a GUID such as ``"f81d4fae-7dec-11d0-a765-00a0c91e6bf6"``.
 
     An error with ``http_status_code`` 404 and an ``error_code`` of 404xx says that there is no such
     subject, version or schema.
@@ -64,22 +74,18 @@ class Schemas:
     def __init__(
         self, registry: SchemaRegistry, timeout_ms: float, kind: Literal["AVRO", "PROTOBUF"]
     ) -> None:
-        get_schema = getattr(registry, "get_schema", None)
-        if not callable(get_schema):
+        if not callable(getattr(registry, "get_schema", None)):
             msg = f"registry must have get_schema(id), as SchemaRegistryClient, got {registry!r}"
             raise InvalidArgumentError(msg)
         self._registry = registry
-        self._get: Callable[[int], Any] = get_schema
-        if kind == "PROTOBUF":
-            self._get = partial(get_schema, fmt="serialized")
         self._timeout_ms = timeout_ms
         self._kind = kind
         #: The texts by id. A schema comes after those that it refers to.
-        self.known: dict[int, Sequence[str]] = {}
+        self.known: dict[SchemaId, Sequence[str]] = {}
         #: When the registry had no such schema.
-        self._absent: dict[int, int] = {}
+        self._absent: dict[SchemaId, int] = {}
 
-    def fetch(self, ids: Iterable[int]) -> None:
+    def fetch(self, ids: Iterable[SchemaId]) -> None:
         """Fetch the schemas that are not known yet.
 
         Raises:
@@ -91,13 +97,21 @@ class Schemas:
         for schema_id in ids:
             if schema_id in self.known or schema_id in self._absent:
                 continue
-            ask = _Asking(schema_id, self._timeout_ms, now_ms + self._timeout_ms)
-            schema = ask(partial(self._get, schema_id))
+            ask = _Asking(named(schema_id), self._timeout_ms, now_ms + self._timeout_ms)
+            schema = ask(partial(self._get, named(schema_id)))
             found: dict[tuple[str, int], str] = {}
             if not self._is_usable(schema) or not self._follow(schema, ask, found):
                 self._absent[schema_id] = _CLOCK.now_ms()
                 continue
             self.known[schema_id] = [*found.values(), str(schema.schema_str)]
+
+    def _get(self, name: int | str) -> Any:
+        form = {"fmt": "serialized"} if self._kind == "PROTOBUF" else {}
+        if isinstance(name, int):
+            return self._registry.get_schema(name, **form)
+        # Older clients lack it.
+        by_guid: Callable[..., Any] = getattr(self._registry, "get_schema_by_guid")  # noqa: B009
+        return by_guid(name, **form)
 
     def _is_usable(self, schema: Any) -> bool:
         kind = getattr(schema, "schema_type", None) or "AVRO"
@@ -125,10 +139,15 @@ class Schemas:
         return True
 
 
+def named(schema_id: SchemaId) -> int | str:
+    """Return a number as it is, and a GUID as text."""
+    return schema_id if isinstance(schema_id, int) else str(UUID(bytes=schema_id))
+
+
 class _Asking:
     """Asks the registry for what belongs to a schema, again and again until a deadline."""
 
-    def __init__(self, schema_id: int, timeout_ms: float, deadline_ms: float) -> None:
+    def __init__(self, schema_id: int | str, timeout_ms: float, deadline_ms: float) -> None:
         self._schema_id = schema_id
         self._timeout_ms = timeout_ms
         self._deadline_ms = deadline_ms
@@ -156,9 +175,12 @@ class _Asking:
         return answer
 
     def _error(self, error: Exception, status: int | None) -> SchemaRegistryError:
-        # The text of a proxy may be a page of HTML, and an address may contain a password.
+        # An address may contain a password.
         text = _LOGIN.sub("//", " ".join(str(error).split()))[:_MAX_CHARS]
         told, final = f"{type(error).__name__}: {text}", _is_final(error, status)
+        if getattr(error, "error_code", None) == _PAGE:
+            told = f"HTTP {status}"
+        guids = ", and that it and its client find schemas by GUID"
         if status in _REFUSED:
             msg = (
                 f"the schema registry refuses to return schema {self._schema_id} ({told}); give "
@@ -167,7 +189,8 @@ class _Asking:
         elif final:
             msg = (
                 f"the schema registry did not return schema {self._schema_id} ({told}); check its "
-                f"address; the next attempt asks again"
+                f"address{guids if isinstance(self._schema_id, str) else ''}; the next attempt "
+                f"asks again"
             )
         else:
             msg = (

@@ -169,7 +169,7 @@ class Closing:
             await self._attempt(self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
             await self._attempt(self._commits.await_pending(deadline_ms, interruptible=False))
         finally:
-            await self._end_network_thread(deadline_ms)
+            await self._attempt(end_network_thread(self._core, deadline_ms))
         # By now, commits that could not be sent have failed. Their callbacks must run as well.
         await self._attempt(_called(self._commits.run_callbacks))
         for hook in self._hooks:
@@ -202,24 +202,6 @@ class Closing:
     async def _leave(self, deadline_ms: int, leave: LeaveOperation) -> None:
         event = LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=leave)
         await self._attempt(self._core.ask(event))
-
-    async def _end_network_thread(self, deadline_ms: int) -> None:
-        event = Close(deadline_ms=deadline_ms)
-        await self._attempt(_called(lambda: self._core.engine.queue.add(event)))
-        join_by_ms = max(deadline_ms, self._core.clock.now_ms()) + JOIN_GRACE_MS
-        try:
-            ended = await self._core.callers.join(join_by_ms)
-        except BaseException as error:  # noqa: BLE001 - Ctrl-C; raised after all phases
-            self._errors.append(error)
-            self._core.engine.loop.stop()
-            ended = await self._core.callers.join(self._core.clock.now_ms() + JOIN_GRACE_MS)
-        if not ended:
-            log.warning(
-                "the network thread did not end by the deadline of close(); it ends in the "
-                "background",
-                client=self._core.client,
-            )
-            self._core.engine.loop.stop()
 
     async def _attempt(self, step: Awaitable[R]) -> None:
         """Run a step; log a timeout, and keep any other error for the end."""
@@ -260,3 +242,27 @@ async def _call_listener(callback: Awaitable[None]) -> None:
 
 async def _called(function: Callable[[], object]) -> None:
     function()
+
+
+async def end_network_thread(core: Core, deadline_ms: int) -> None:
+    """Let the network thread send its final requests, and wait for its end.
+
+    Raises:
+        BaseException: An interrupt; the thread ends nevertheless.
+    """
+    core.engine.queue.add(Close(deadline_ms=deadline_ms))
+    interrupt: BaseException | None = None
+    try:
+        ended = await core.callers.join(max(deadline_ms, core.clock.now_ms()) + JOIN_GRACE_MS)
+    except BaseException as error:  # noqa: BLE001 - Ctrl-C; raised once the thread has ended
+        interrupt = error
+        core.engine.loop.stop()
+        ended = await core.callers.join(core.clock.now_ms() + JOIN_GRACE_MS)
+    if not ended:
+        log.warning(
+            "the network thread did not end by the deadline of close(); it ends in the background",
+            client=core.client,
+        )
+        core.engine.loop.stop()
+    if interrupt is not None:
+        raise interrupt

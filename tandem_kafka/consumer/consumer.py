@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
@@ -249,8 +250,18 @@ class KafkaConsumer(
         Raises:
             RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
         """
-        closing = self._parts.closing
-        run(closing.close(autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group))
+        call = partial(
+            self._parts.closing.close,
+            autocommit=autocommit,
+            timeout_ms=timeout_ms,
+            leave_group=leave_group,
+        )
+        driver = self._core.driver
+        if driver.is_current():
+            # Garbage is collected on any thread, and this one cannot wait for its own end.
+            driver.offload(lambda: run(call()), lambda _: None)
+        else:
+            run(call())
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -65,9 +65,8 @@ class Decoding:
         columns = {name: (plain.schema.field(name), plain.column(name)) for name in self._plain}
         failures: dict[str, Sequence[tuple[int, str]]] = {}
         for name, decoder in self._decoders.items():
-            raw = to_record_batch(records, (name,), binary_view=True).column(0)
-            decoded, failures[name] = decoder.decode(raw)
-            _check_decoded(name, len(raw), len(decoded), failures[name])
+            decoded, failures[name] = _decoded(records, name, decoder)
+            _check_decoded(name, sum(map(len, records)), len(decoded), failures[name])
             columns[name] = (pa.field(name, decoded.type), decoded)
         raised = [
             Undecodable(row, name, reason)
@@ -162,6 +161,17 @@ def _kept_views(column: pa.Array, kept: Sequence[bool]) -> pa.Array:
             parts.append(column.slice(begin, length))
         begin += length
     return pa.concat_arrays(parts)
+
+
+def _decoded(
+    records: Sequence[Sequence[ConsumerRecord]], name: str, decoder: ArrowDecoder
+) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+    decode: Callable[..., tuple[pa.Array, Sequence[tuple[int, str]]]] = decoder.decode
+    if not getattr(decoder, "reads_schema_header", False):
+        return decode(to_record_batch(records, (name,), binary_view=True).column(0))
+    names = (name, f"header:__{name}_schema_id")
+    column, headers = to_record_batch(records, names, binary_view=True).columns
+    return decode(column, headers) if headers.null_count < len(headers) else decode(column)
 
 
 def _check_decoded(name: str, rows: int, values: int, failed: Sequence[tuple[int, str]]) -> None:

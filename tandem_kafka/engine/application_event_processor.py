@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tandem_kafka.errors import KafkaError, NoGroupError, UnsupportedVersionError
+from tandem_kafka.engine.event_processor import EventProcessor
+from tandem_kafka.errors import IllegalStateError, NoGroupError, UnsupportedVersionError
 from tandem_kafka.events import application as events
-from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.exchange import internal_error
 from tandem_kafka.request_managers.list_offsets import LATEST
 from tandem_kafka.request_managers.managers import GroupManagers, RequestManagers
 from tandem_kafka.types import OffsetAndTimestamp, TopicPartition
 
-log = client_logger(__name__)
 
-
-class ApplicationEventProcessor:
+class ApplicationEventProcessor(EventProcessor):
     """Passes each event on to the request manager that handles it."""
 
     def __init__(self, context: ManagerContext, managers: RequestManagers) -> None:
         self._context = context
         self._subscription = context.subscription
         self._managers = managers
-
-    def process(self, event: events.ApplicationEvent) -> None:
-        """Process an event; an error fails its future."""
-        try:
-            self._dispatch(event)
-        except KafkaError as error:
-            event.future.fail(error)
-        except Exception as error:
-            log.exception(
-                "%s failed on the network thread because of a defect in tandem-kafka; please "
-                "report it",
-                event.operation,
-            )
-            event.future.fail(internal_error(error))
 
     def _dispatch(self, event: events.ApplicationEvent) -> None:  # noqa: C901, PLR0912, PLR0915
         """Handle an event by its type; mypy checks that no type is missing."""
@@ -124,6 +107,9 @@ class ApplicationEventProcessor:
                 event.future.complete(None)
             case events.Close():
                 event.future.complete(None)  # the loop handles it
+            case events.Acknowledge() | events.CommitAcknowledgements():
+                msg = f"{event.operation} needs a share group, which this consumer does not have"
+                raise IllegalStateError(msg)
             case _:
                 assert_never(event)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tandem_kafka.config import Config
+from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
+from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.engine.handle import EngineHandle
-from tandem_kafka.engine.loop import NetworkLoop
+from tandem_kafka.engine.loop import Managers, NetworkLoop
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.logs import LinesOf
@@ -15,6 +19,7 @@ from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import RequestManagers
+from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers
 from tandem_kafka.request_managers.user_code import UserCodeRunner
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
@@ -23,8 +28,24 @@ from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 
+#: Makes the request managers, and what processes the events of the application.
+Build = Callable[[ManagerContext, Offers], tuple[Managers, EventProcessor]]
 
-def assemble(config: Config, runtime: Runtime, transport: Transport | None = None) -> EngineHandle:
+
+def managers_of_consumer(
+    context: ManagerContext, offers: Offers
+) -> tuple[Managers, EventProcessor]:
+    """Make the request managers of a `KafkaConsumer`."""
+    managers = RequestManagers.build(context, offers)
+    return managers, ApplicationEventProcessor(context, managers)
+
+
+def assemble(
+    config: Config,
+    runtime: Runtime,
+    transport: Transport | None = None,
+    build: Build = managers_of_consumer,
+) -> EngineHandle:
     """Create and connect all objects without starting the network thread.
 
     Raises:
@@ -32,11 +53,15 @@ def assemble(config: Config, runtime: Runtime, transport: Transport | None = Non
     """
     group = GroupIdentity(config.group_id, config.group_instance_id, config.client_id)
     with LinesOf(group.client):
-        return _assemble(config, runtime, transport, group)
+        return _assemble(config, runtime, transport, group, build)
 
 
 def _assemble(
-    config: Config, runtime: Runtime, transport: Transport | None, group: GroupIdentity
+    config: Config,
+    runtime: Runtime,
+    transport: Transport | None,
+    group: GroupIdentity,
+    build: Build,
 ) -> EngineHandle:
     if transport is None:
         transport = open_transport(config, runtime.clock, ReaderOptions.of(config))
@@ -67,8 +92,8 @@ def _assemble(
         config, transport, runtime.driver, runtime.random, metadata, context.metrics
     )
     _register_gauges(context, client, queue)
-    managers = RequestManagers.build(context, client.offers)
-    loop = NetworkLoop(context, managers, client, transport, queue, runtime.driver)
+    managers, processor = build(context, client.offers)
+    loop = NetworkLoop(context, managers, processor, client, transport, queue, runtime.driver)
     return EngineHandle(
         loop=loop,
         queue=queue,

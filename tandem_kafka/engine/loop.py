@@ -10,7 +10,10 @@ The methods are split where the thread sleeps, so that a simulation can suspend 
 
 from __future__ import annotations
 
-from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
+from collections.abc import Iterator
+from typing import Protocol
+
+from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.errors import ConsumerClosedError, KafkaError, NetworkThreadError
 from tandem_kafka.events import application as events
 from tandem_kafka.events.background import ErrorEvent
@@ -24,7 +27,7 @@ from tandem_kafka.network.troubles import Trouble
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.exchange import internal_error
-from tandem_kafka.request_managers.managers import RequestManagers
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.runtime import Driver
 
 log = client_logger(__name__)
@@ -41,13 +44,36 @@ MANY_BYTES = 65_536
 FINAL_REQUESTS_MS = 1_000
 
 
+class Managers(Protocol):
+    """The request managers of one kind of consumer, and what the loop needs of them."""
+
+    @property
+    def metadata(self) -> MetadataRefresher:
+        """The manager of metadata."""
+        ...
+
+    @property
+    def added(self) -> int:
+        """How many results of fetches the application has been given."""
+        ...
+
+    def __iter__(self) -> Iterator[RequestManager]:
+        """Yield managers that start work in others before those others."""
+        ...
+
+    def end_changed_orders(self) -> None:
+        """End what the transport repeats by itself, if anything has changed."""
+        ...
+
+
 class NetworkLoop:
     """Runs everything that happens on the network thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the thread
         self,
         context: ManagerContext,
-        managers: RequestManagers,
+        managers: Managers,
+        processor: EventProcessor,
         client: NetworkClient,
         transport: Transport,
         queue: ApplicationQueue,
@@ -57,7 +83,7 @@ class NetworkLoop:
         self._lines = LinesOf(context.group.client)
         self._managers = managers
         self._poll_order: tuple[RequestManager, ...] = tuple(managers)
-        self._processor = ApplicationEventProcessor(context, managers)
+        self._processor = processor
         self._client = client
         self._transport = transport
         self._queue = queue
@@ -235,7 +261,7 @@ class NetworkLoop:
 
     def _end_changed_orders(self) -> None:
         try:
-            self._managers.fetch.end_changed_orders()
+            self._managers.end_changed_orders()
         except Exception as error:  # noqa: BLE001 - a defect must not end this thread
             self._report_defect(error)
 
@@ -281,7 +307,7 @@ class NetworkLoop:
         done = self._reaper.forget_done()
         if done:
             self._context.polls.request_attention()
-        news = self._context.buffer.added + self._context.background.added
+        news = self._managers.added + self._context.background.added
         if done or news != self._notified_version:
             self._notified_version = news
             self._driver.notify(first=first)

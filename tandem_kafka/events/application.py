@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar, dataclass_transform
 from uuid import UUID
 
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.types import (
     ClusterSnapshot,
@@ -306,6 +307,28 @@ class DrainCommits(Event[None]):
 
 
 @_event
+class Acknowledge(Event[None]):
+    """Acknowledgements wait in the queue of a share group's records (KIP-932)."""
+
+    operation: ClassVar[str] = "an acknowledgement"
+
+
+@_event
+class CommitAcknowledgements(Event[dict[TopicPartition, KafkaError | None]]):
+    """Send all acknowledgements that were made before; done when brokers have answered.
+
+    The result has each partition with acknowledgements since the last event of this kind, with the
+    error of the last one that failed.
+
+    Attributes:
+        closing: Acquire nothing any more, and end the sessions, which releases all other records.
+    """
+
+    operation: ClassVar[str] = "commit()"
+    closing: bool = False
+
+
+@_event
 class Close(Event[None]):
     """Send the final requests, then end the network thread."""
 
@@ -342,5 +365,7 @@ ApplicationEvent = (
     | ApplyAssignment
     | CallbackCompleted
     | DrainCommits
+    | Acknowledge
+    | CommitAcknowledgements
     | Close
 )

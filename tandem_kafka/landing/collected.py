@@ -6,6 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from tandem_kafka.errors import SchemaMismatchError
+
 #: So many tables are joined to one: each takes kilobytes, even with a single record.
 _TABLES: Final = 500
 
@@ -35,10 +37,18 @@ class Collected:
             self._tables = [self._joined()]
 
     def table(self) -> pa.Table:
-        """Return all records, without columns whose type is not known."""
+        """Return all records, without columns whose type is not known.
+
+        Raises:
+            SchemaMismatchError: A column has several types.
+        """
         table = self._joined()
         unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
         return table.drop_columns(unknown)
 
     def _joined(self) -> pa.Table:
-        return pa.concat_tables(self._tables, promote_options="default").combine_chunks()
+        try:
+            return pa.concat_tables(self._tables, promote_options="default").combine_chunks()
+        except pa.ArrowException as error:
+            msg = f"a column has another type in later records: {error}; give its decoder a schema"
+            raise SchemaMismatchError(msg) from error

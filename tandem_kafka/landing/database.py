@@ -8,17 +8,25 @@ import decimal
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
+from tandem_kafka.arrow.objects import as_object
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
 from tandem_kafka.types import TopicPartition
 
+T = TypeVar("T")
+
 _MARKS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 _WHERE: Final = "WHERE topic = ? AND partition_number = ?"
-#: Another writer may acquire the same partition for the first time.
+#: Another writer may create the same table (PostgreSQL fails then, in spite of IF NOT EXISTS), or
+#: acquire the same partition for the first time.
 _ATTEMPTS: Final = 3
+
+
+#: SQLite does not have them.
+_NO_SQLITE: Final = (dt.date, dt.time, dt.timedelta, decimal.Decimal)
 
 
 class Connection(Protocol):
@@ -41,9 +49,9 @@ class Database:
     """A `Sink`: a table of SQLite, DuckDB, PostgreSQL or another database with a DB-API.
 
     The table must exist, with a column for each column of the records. Next offsets are in a second
-    table, which is created, and change in the same transaction. Lists, structs and maps are written
-    as JSON, with bytes in base64; SQLite gets times in ISO 8601 and decimals as text. DuckDB takes
-    all types as they are.
+    table, which is created if it is not there, and change in the same transaction. Lists, structs
+    and maps are written as JSON, with bytes in base64 and NaN as text; SQLite gets times in
+    ISO 8601, durations and decimals as text. DuckDB takes all types as they are.
 
     Args:
         connection: An open connection, not in autocommit mode. It is used for nothing else, on the
@@ -89,30 +97,17 @@ class Database:
         self._offsets = offsets_table
         self._epochs: dict[TopicPartition, int] = {}
         self._begun = False
-        self._begin()
-        self._cursor.execute(
-            f"CREATE TABLE IF NOT EXISTS {offsets_table} (topic VARCHAR(249) NOT NULL, "
-            "partition_number INTEGER NOT NULL, epoch BIGINT NOT NULL, next_offset BIGINT, "
-            "PRIMARY KEY (topic, partition_number))"
-        )
-        self._end(connection.commit)
+        try:
+            self._repeatedly(self._look)
+        except Exception:  # noqa: BLE001 - each module has its own
+            self._repeatedly(self._create)
 
     def acquire(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int | None]:
         """Raise the epochs of the partitions."""
         self.abort()
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self._begin()
-                found = {tp: self._raise_epoch(tp) for tp in sorted(partitions)}
-                self._end(self._connection.commit)
-            except Exception:
-                self.abort()
-                if attempt == _ATTEMPTS:
-                    raise
-            else:
-                break
+        found = self._repeatedly(lambda: {tp: self._raise_epoch(tp) for tp in sorted(partitions)})
         self._epochs |= {tp: epoch for tp, (epoch, _) in found.items()}
         return {tp: offset for tp, (_, offset) in found.items()}
 
@@ -163,6 +158,32 @@ class Database:
         call()
         self._begun = False
 
+    def _repeatedly(self, work: Callable[[], T]) -> T:
+        """Do work in a transaction, and again if it fails."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._begin()
+                done = work()
+                self._end(self._connection.commit)
+            except Exception:
+                self.abort()
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                break
+        return done
+
+    def _look(self) -> None:
+        # First: PostgreSQL lets no user create a table that is there already without the right to.
+        self._cursor.execute(f"SELECT epoch FROM {self._offsets} WHERE 1 = 0")
+
+    def _create(self) -> None:
+        self._cursor.execute(
+            f"CREATE TABLE IF NOT EXISTS {self._offsets} (topic VARCHAR(249) NOT NULL, "
+            "partition_number INTEGER NOT NULL, epoch BIGINT NOT NULL, next_offset BIGINT, "
+            "PRIMARY KEY (topic, partition_number))"
+        )
+
     def _raise_epoch(self, tp: TopicPartition) -> tuple[int, int | None]:
         self._run(f"UPDATE {self._offsets} SET epoch = epoch + 1 {_WHERE}", *tp)
         stored = self._stored(tp)
@@ -206,16 +227,18 @@ class Database:
         if _MARKS.get(self._style) == "%s":
             names = names.replace("%", "%%")
         statement = f"INSERT INTO {self._table} ({names}) VALUES ({marks})"
-        columns = (column.to_pylist() for column in table.columns)
-        rows = zip(*columns, strict=True)
-        cursor.executemany(statement, [tuple(map(self._value, row)) for row in rows])
+        cursor.executemany(statement, [*zip(*map(self._values, table.columns), strict=True)])
 
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, dict | list):
-            return json.dumps(value, default=_as_text)
-        if self._sqlite and isinstance(value, dt.date | dt.time | decimal.Decimal):
-            return _as_text(value)
-        return value
+    def _values(self, column: pa.ChunkedArray) -> list[Any]:
+        values: list[Any] = column.to_pylist()
+        if pa.types.is_nested(column.type):
+            objects = (as_object(each, column.type) for each in values)
+            return [
+                None if each is None else json.dumps(each, default=_as_text) for each in objects
+            ]
+        if self._sqlite:
+            return [_as_text(each) if isinstance(each, _NO_SQLITE) else each for each in values]
+        return values
 
 
 def _quoted(name: str) -> str:

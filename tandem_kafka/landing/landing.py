@@ -111,6 +111,8 @@ class Landing:
         #: The next offset in the table of each partition of this process, without `_fenced`.
         self._landed: dict[TopicPartition, int] = {}
         self._fenced: dict[TopicPartition, float] = {}
+        #: What this object has paused, perhaps in a run that was interrupted.
+        self._paused: set[TopicPartition] = set()
         self._fence: SinkFencedError | None = None
         #: Offsets that are in the table, and not yet committed to Kafka.
         self._untold: dict[TopicPartition, int] = {}
@@ -148,7 +150,7 @@ class Landing:
         Raises:
             RecordDeserializationError: A record cannot be decoded. Those before it are committed.
             SinkFencedError: A landing of another group writes the same partitions.
-            SchemaMismatchError: A column has another type than in the table.
+            SchemaMismatchError: A column has another type than in the table, or in earlier records.
             NoOffsetForPartitionError: The table does not know a partition, and
                 ``auto_offset_reset`` is "none".
             RebalanceCallbackError: The sink or the consumer failed during a rebalance.
@@ -157,8 +159,8 @@ class Landing:
         """
         if self._running:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
-        self._running = True
         try:
+            self._running = True
             with LinesOf(self._consumer.log_names), handled_signals(signals, self.stop):
                 self._begin()
                 while not (self._stop_requested or (until is not None and until())):
@@ -172,9 +174,10 @@ class Landing:
             raise
         finally:
             self._running = self._stop_requested = False
+            self._resume()
 
     def _begin(self) -> None:
-        self._consumer.resume(*(self._fenced.keys() & self._consumer.assignment()))
+        self._resume()
         self._landed, self._fenced, self._fence = {}, {}, None
         # An interrupt at the end of the last run may have left them.
         self._clear()
@@ -199,9 +202,18 @@ class Landing:
         if former:
             # Invariant: partitions that were lost before this run are reported before others are
             # taken over. Their new owner would be fenced otherwise.
-            self._consumer.pause(*former)
+            self._pause(former)
             self._step()
-            self._consumer.resume(*(former & self._consumer.assignment()))
+            self._resume()
+
+    def _pause(self, partitions: set[TopicPartition]) -> None:
+        self._paused |= partitions
+        self._consumer.pause(*(partitions & self._consumer.assignment()))
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._consumer.resume(*(self._paused & self._consumer.assignment()))
+            self._paused = set()
 
     def _step(self) -> None:
         """Poll once, and commit if it is time."""
@@ -323,7 +335,7 @@ class Landing:
             self._landed.pop(tp, None)
             self._fenced[tp] = self._clock.now_ms()
         self._forget()
-        self._consumer.pause(*(self._fenced.keys() & self._consumer.assignment()))
+        self._pause({*self._fenced})
 
     def _check_fenced(self, now_ms: float) -> None:
         if self._fence is not None and any(

@@ -6,23 +6,21 @@ import inspect
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from kafka.errors import UnknownTopicOrPartitionError
 
-from tandem_kafka.errors import ForkedConsumerError, InvalidArgumentError
+from tandem_kafka.consumer.consumer import KafkaConsumer
+from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.reads.progress import Progress
 from tandem_kafka.reads.reader import SpanReader
 from tandem_kafka.reads.span import Bounds, Span, Where
-from tandem_kafka.runtime import MonotonicClock
+from tandem_kafka.runtime import MonotonicClock, new_lock
 from tandem_kafka.types import ArrowDecoder, DecodeErrors, TopicPartition
-
-if TYPE_CHECKING:
-    from tandem_kafka.consumer.consumer import KafkaConsumer
 
 #: What a batch needs to be cut at the end of the range.
 _PLACE: Final = ("topic", "partition", "offset")
@@ -31,23 +29,14 @@ _PACKAGE: Final = "tandem_kafka."
 
 
 class _Nested:
-    """A decoder whose column is flattened later.
-
-    Attributes:
-        used: Whether it has decoded a record, and so knows its type.
-    """
+    """A decoder whose column is flattened later."""
 
     flatten = False
 
     def __init__(self, decoder: ArrowDecoder) -> None:
         self.errors: DecodeErrors = decoder.errors
-        self._decode = decoder.decode
-        self.used = False
-
-    def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
-        decoded, failures = self._decode(column)
-        self.used = self.used or len(column) - column.null_count > len(failures)
-        return decoded, failures
+        self.reads_schema_header: bool = getattr(decoder, "reads_schema_header", False)
+        self.decode: Callable[..., tuple[pa.Array, Sequence[tuple[int, str]]]] = decoder.decode
 
 
 class Form:
@@ -85,11 +74,7 @@ class Form:
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)
-            given = {"key": self.key, "value": self.value}
-            if not any(
-                each and not each.used and pa.types.is_null(batch[name].type)
-                for name, each in given.items()
-            ):
+            if not any(pa.types.is_null(batch[name].type) for name in self._decoded):
                 break
         for each in held:
             columns = [
@@ -133,8 +118,20 @@ class Form:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
+class Range(NamedTuple):
+    """What to read, by the arguments of `read()`."""
+
+    topics: Sequence[str | re.Pattern[str]]
+    start: Where
+    end: Where
+    partitions: Sequence[int] | None
+
+
 class Batches(Iterator[pa.RecordBatch]):
-    """The batches of a range. The consumer is closed after the last one, or after an error."""
+    """The batches of a range. The consumer is closed after the last one, or after an error.
+
+    Threads may take them in turn.
+    """
 
     def __init__(
         self, consumer: KafkaConsumer, form: Form, progress: Callable[[Progress], object] | None
@@ -146,23 +143,34 @@ class Batches(Iterator[pa.RecordBatch]):
         self._form = form
         self._progress = progress
         self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._lock = new_lock()
+        self._failure: BaseException | None = None
 
-    def open(self, partitions: Sequence[TopicPartition], start: Where, end: Where) -> pa.Schema:
+    def open(self, asked: Range, *, empty: bool) -> pa.Schema:
         """Fix the range, and read the first batch.
+
+        Args:
+            asked: The range.
+            empty: Check the range, and read nothing of it.
 
         Returns:
             The schema of all batches.
         """
         clock = MonotonicClock()
         form = self._form
-        span = Bounds(self._consumer, partitions, clock.wall_ms(), _warn).span(start, end)
+        partitions = partitions_of(self._consumer, asked.topics, asked.partitions)
+        bounds = Bounds(self._consumer, partitions, clock.wall_ms(), _warn)
+        span = bounds.span(asked.start, asked.end)
+        if empty:
+            span = Span(span.first, span.first)
         batches = _read(SpanReader(self._consumer, span, clock), span, form, self._progress)
         first = next(batches, None)
         if first is not None:
             self._batches = chain([first], batches)
             return first.schema
-        empty = self._consumer.poll_arrow(0, columns=form.columns, key=form.key, value=form.value)
-        return form.projected(empty.slice(0, 0)).schema
+        self._consumer.assign([])  # a wrong record beyond the end would be raised
+        last = self._consumer.poll_arrow(0, columns=form.columns, key=form.key, value=form.value)
+        return form.projected(last.slice(0, 0)).schema
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch.
@@ -170,17 +178,59 @@ class Batches(Iterator[pa.RecordBatch]):
         Raises:
             StopIteration: The range is read.
             KafkaError: The next records cannot be read.
+            IllegalStateError: The read has failed before.
         """
-        try:
-            return next(self._batches)
-        except BaseException:
-            self.close()
-            raise
+        with self._lock:
+            if self._failure is not None:
+                # Without it, the rest of a range would look read.
+                failure = f"{type(self._failure).__name__}: {self._failure}"
+                msg = f"this read has failed, and cannot be continued; call read() again: {failure}"
+                raise IllegalStateError(msg) from self._failure
+            try:
+                return next(self._batches)
+            except StopIteration:
+                self.close()
+                raise
+            except BaseException as error:
+                self._failure = error
+                self.close()
+                raise
 
     def close(self) -> None:
         """Close the consumer; batches are no longer read."""
         self._batches = iter(())
         self._close()
+
+
+def opened(
+    asked: Range,
+    form: Form,
+    options: Mapping[str, Any],
+    progress: Callable[[Progress], object] | None = None,
+    *,
+    empty: bool = False,
+) -> tuple[pa.Schema, Batches]:
+    """Return the batches of a range, and their schema.
+
+    Args:
+        asked: The range.
+        form: The columns.
+        options: Options of the consumer.
+        progress: Called after each batch, and at the end.
+        empty: Check the range, and read nothing of it.
+
+    Raises:
+        KafkaError: As for `read()`.
+    """
+    # The range says where to read: a position that is gone must not be replaced.
+    fixed = {"enable_auto_commit": False, "auto_offset_reset": "none"}
+    consumer = KafkaConsumer(**{"isolation_level": "read_committed", **options, **fixed})
+    batches = Batches(consumer, form, progress)
+    try:
+        return batches.open(asked, empty=empty), batches
+    except BaseException:
+        batches.close()
+        raise
 
 
 def _close(consumer: KafkaConsumer) -> None:

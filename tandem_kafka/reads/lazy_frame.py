@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -12,7 +13,7 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.reads.record_batches import read
+from tandem_kafka.reads.batches import Form, Range, opened
 from tandem_kafka.runtime import new_lock
 from tandem_kafka.types import ARROW_COLUMNS, ArrowDecoder
 
@@ -57,7 +58,8 @@ def scan(
 ) -> pl.LazyFrame:
     """Return a range of topics as a LazyFrame, which reads it each time that it is collected.
 
-    Columns that the query does not use are not built, and a limit on rows ends the read.
+    Columns that the query does not use are not built, and a limit on rows before any filter ends
+    the read.
 
     Args:
         *topics: As for `tandem_kafka.read()`.
@@ -76,10 +78,13 @@ def scan(
         if pa.types.is_null(decoder.decode(pa.array([], pa.binary()))[0].type):
             msg = f"{name}: scan() needs a decoder that knows its schema, such as Json(schema)"
             raise InvalidArgumentError(msg)
+    asked = Range(topics, start, options.pop("end", "now"), options.pop("partitions", None))
+    progress = options.pop("progress", None)
     # An empty range tells the columns, and errors in the arguments.
-    empty = {**options, **decoders, "start": "latest", "end": "now"}
-    with read(*topics, columns=columns, **empty) as reader:
-        schema = reader.schema
+    schema, nothing = opened(asked, Form(columns, key, value), options, empty=True)
+    nothing.close()
+    # Fields of a flattened column may have other names of ARROW_COLUMNS.
+    known = ARROW_COLUMNS if columns is None else columns
 
     def batches(
         with_columns: list[str] | None,
@@ -88,23 +93,23 @@ def scan(
         batch_size: int | None,  # noqa: ARG001 - a hint
     ) -> Iterator[pl.DataFrame]:
         wanted = schema.names if with_columns is None else with_columns
-        plain = [name for name in wanted if name in ARROW_COLUMNS and name not in decoders]
+        plain = [name for name in wanted if name in known and name not in decoders]
         # Those that drop records or raise errors do so whatever the query uses.
         needed = len(plain) < len(wanted) or any(
             each.errors != "null" for each in decoders.values()
         )
-        used: dict[str, Any] = decoders if needed else {}
+        form = Form(plain, key, value) if needed else Form(plain, None, None)
         left = n_rows
-        with read(*topics, columns=plain, **{**options, **used, "start": start}) as reader:
-            for batch in reader:
-                frame = pl.DataFrame(batch).select(wanted)
-                frame = frame if predicate is None else frame.filter(predicate)
-                frame = frame if left is None else frame.head(left)
-                yield frame
-                if left is not None:
+        # Not in the finalizer alone: Ctrl-C while polars runs is raised by the next Python code.
+        with closing(opened(asked, form, options, progress)[1]) as read:
+            for batch in read:
+                frame = pl.DataFrame(batch.select(wanted))
+                if left is not None:  # a limit that comes before the predicate
+                    frame = frame.head(left)
                     left -= len(frame)
-                    if not left:
-                        return
+                yield frame if predicate is None else frame.filter(predicate)
+                if left == 0:
+                    return
 
     def source(*query: Any) -> Iterator[pl.DataFrame]:
         return _Frames(batches(*query))

@@ -104,8 +104,10 @@ class SpanReader:
             except RecordDeserializationError as error:
                 if error.offset < self._end[error.partition]:
                     raise
-                # It lies beyond the end, and would be raised again.
+                # It lies beyond the end, and would be raised again. All records before it were
+                # returned; the position may still be before markers that precede it.
                 self._consumer.pause(error.partition)
+                self.left.discard(error.partition)
                 self._note_progress()
                 continue
             except OffsetOutOfRangeError as error:

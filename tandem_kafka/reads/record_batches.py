@@ -72,18 +72,8 @@ def read(  # noqa: PLR0913 - each says what to read
     except ImportError as error:
         msg = "read() needs pyarrow; run: pip install tandem-kafka[arrow]"
         raise ImportError(msg) from error
-    from tandem_kafka.consumer.consumer import KafkaConsumer
-    from tandem_kafka.reads.batches import Batches, Form, partitions_of
+    from tandem_kafka.reads.batches import Form, Range, opened
 
-    # The range says where to read: a position that is gone must not be replaced.
-    fixed = {"enable_auto_commit": False, "auto_offset_reset": "none"}
-    given = {"isolation_level": "read_committed", **options, **fixed}
-    form = Form(columns, key, value)
-    consumer = KafkaConsumer(**given)
-    batches = Batches(consumer, form, progress)
-    try:
-        schema = batches.open(partitions_of(consumer, topics, partitions), start, end)
-    except BaseException:
-        batches.close()
-        raise
+    asked = Range(topics, start, end, partitions)
+    schema, batches = opened(asked, Form(columns, key, value), options, progress)
     return pa.RecordBatchReader.from_batches(schema, batches)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The maximum size of a column of type `binary`.
 _BINARY_MAX_BYTES: Final = 2**31 - 1
+#: Comes before the name of one header.
+_HEADER: Final = "header:"
 
 
 class Undecodable(NamedTuple):
@@ -39,7 +41,7 @@ def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns to build, all by default.
 
     Raises:
-        InvalidArgumentError: A column does not exist.
+        InvalidArgumentError: A column does not exist, or is named twice.
         ImportError: pyarrow is not installed.
     """
     try:
@@ -56,13 +58,20 @@ def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     if unknown:
         msg = f"column {unknown[0]!r} does not exist; columns are {', '.join(ARROW_COLUMNS)}"
         raise InvalidArgumentError(msg)
+    twice = [name for number, name in enumerate(columns) if name in columns[:number]]
+    if twice:
+        msg = f"columns names {twice[0]!r} twice"
+        raise InvalidArgumentError(msg)
     return tuple(columns)
 
 
 def to_record_batch(
     sequences: Sequence[Sequence[ConsumerRecord]], columns: tuple[str, ...], *, binary_view: bool
 ) -> pa.RecordBatch:
-    """Return the records of all sequences in order; each sequence has one partition."""
+    """Return the records of all sequences in order; each sequence has one partition.
+
+    A column `header:NAME` has the first header of that name, null for records without it.
+    """
     import pyarrow as pa  # noqa: PLC0415 - an optional dependency
 
     if native is not None and all(isinstance(each, native.Records) for each in sequences):
@@ -83,6 +92,8 @@ def _payload_type(pa: Any, name: str, records: Sequence[ConsumerRecord], binary:
 
 
 def _field(pa: Any, name: str, binary: Any) -> Any:
+    if name.startswith(_HEADER):
+        return pa.field(name, pa.binary())
     header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
     types = {
         "topic": pa.dictionary(pa.int32(), pa.string()),
@@ -100,6 +111,10 @@ def _field(pa: Any, name: str, binary: Any) -> Any:
 
 
 def _array(pa: Any, field: Any, records: Sequence[ConsumerRecord]) -> Any:
+    if field.name.startswith(_HEADER):
+        header = field.name.removeprefix(_HEADER)
+        found = ([value for name, value in record.headers if name == header] for record in records)
+        return pa.array([next(iter(values), None) for values in found], field.type)
     values: list[Any] = [getattr(record, field.name) for record in records]
     if field.name == "timestamp":
         values = [None if value == -1 else value for value in values]

@@ -73,6 +73,15 @@ class RequestManagers:
             telemetry=TelemetryManager(context, offers),
         )
 
+    @property
+    def added(self) -> int:
+        """How many results of fetches are or were in the buffer."""
+        return self.fetch.added
+
+    def end_changed_orders(self) -> None:
+        """End the standing fetches if anything has changed."""
+        self.fetch.end_changed_orders()
+
     def __iter__(self) -> Iterator[RequestManager]:
         """Yield managers that start work in others before those others."""
         yield self.positions

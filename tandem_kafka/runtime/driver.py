@@ -104,6 +104,10 @@ class Driver(Protocol):
         """
         ...
 
+    def is_current(self) -> bool:
+        """Whether the network thread is the calling one."""
+        ...
+
     def join(self, deadline_ms: int) -> bool:
         """Wait until the loop has finished; return False if the deadline passes first."""
         ...
@@ -224,6 +228,10 @@ class ThreadDriver:
             thread.start()
         except RuntimeError as error:  # "can't start new thread": the caller may try again later
             done(error)
+
+    def is_current(self) -> bool:
+        """Whether the network thread is the calling one."""
+        return self._thread is threading.current_thread()
 
     def join(self, deadline_ms: int) -> bool:
         """Join the network thread."""

@@ -19,7 +19,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 #: The required value of `_native.ABI`; change both together.
-ABI: Final = 11
+ABI: Final = 12
 
 _MODULE: Final = "tandem_kafka._native"
 _VARIABLE: Final = "TANDEM_KAFKA_IMPL"

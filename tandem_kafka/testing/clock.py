@@ -7,6 +7,9 @@ import math
 #: 2024-01-01 in milliseconds since the Unix epoch, so that records have plausible timestamps.
 _WALL_START_MS = 1_704_067_200_000
 
+#: Later than any event.
+NEVER_MS = 2**62
+
 
 class SimClock:
     """A `Clock` that advances only in `advance_to`."""

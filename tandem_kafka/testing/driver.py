@@ -89,6 +89,10 @@ class SteppedDriver:
 
         self._scheduler.after(self._random.randint(*self.offloaded_ms), run)
 
+    def is_current(self) -> bool:
+        """Return False: there is no network thread."""
+        return False
+
     def join(self, deadline_ms: int) -> bool:
         """Step until the loop has ended."""
         parked, clock = self.parked, self._scheduler.clock

@@ -23,12 +23,12 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 from tandem_kafka.runtime import MonotonicClock, Random
-from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.clock import NEVER_MS, SimClock
 from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.testing.fault_plan import FaultPlan, cause
 from tandem_kafka.testing.faults import ClusterFaults
-from tandem_kafka.testing.network import NEVER_MS, Address, Conditions, SimConnection, SimNetwork
+from tandem_kafka.testing.network import Address, Conditions, SimConnection, SimNetwork
 from tandem_kafka.testing.trace import Trace
 
 _HOST: Final = "127.0.0.1"

@@ -17,11 +17,8 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.clock import NEVER_MS, SimClock
 from tandem_kafka.testing.trace import Trace
-
-#: Later than any event.
-NEVER_MS = 2**62
 
 Address = tuple[str, int]
 

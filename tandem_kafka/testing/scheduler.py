@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from tandem_kafka.network.transport import TransportEvent
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.network import NEVER_MS, SimNetwork, SimTransport
+from tandem_kafka.testing.clock import NEVER_MS, SimClock
+from tandem_kafka.testing.network import SimNetwork, SimTransport
 
 T = TypeVar("T")
 

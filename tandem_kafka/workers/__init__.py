@@ -2,7 +2,8 @@
 
 `KeyedWorkers` works with a `KafkaConsumer` and threads or an executor, `AsyncKeyedWorkers` with an
 `AsyncKafkaConsumer` and coroutines. `control.py` is the loop of both, `workload.py` their state,
-and `threads.py`, `executors.py` and `tasks.py` call the handlers.
+and `threads.py`, `executors.py` and `tasks.py` call the handlers. `ShareWorkers` works with a
+`ShareConsumer`, and needs none of them: its records have no order and no offset to commit.
 
     with KafkaConsumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
         KeyedWorkers(consumer, handle, workers=64, retry=Retry(5)).run()
@@ -34,10 +35,31 @@ The metadata is at most ``metadata_limit_bytes`` long. A broker counts character
 here. Metadata in another format, or with a wrong checksum, is ignored with a warning.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tandem_kafka.workers.async_keyed_workers import AsyncKeyedWorkers
 from tandem_kafka.workers.dead_letters import DeadLetters
 from tandem_kafka.workers.keyed_workers import KeyedWorkers
 from tandem_kafka.workers.progress import PartitionProgress
 from tandem_kafka.workers.retry import Retry
 
-__all__ = ["AsyncKeyedWorkers", "DeadLetters", "KeyedWorkers", "PartitionProgress", "Retry"]
+if TYPE_CHECKING:
+    from tandem_kafka.workers.share_workers import ShareWorkers
+
+__all__ = [
+    "AsyncKeyedWorkers",
+    "DeadLetters",
+    "KeyedWorkers",
+    "PartitionProgress",
+    "Retry",
+    "ShareWorkers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ShareWorkers":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # It needs a share consumer, which few have.
+    from tandem_kafka.workers.share_workers import ShareWorkers  # noqa: PLC0415
+
+    return ShareWorkers

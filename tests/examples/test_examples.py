@@ -20,6 +20,7 @@ from threading import Thread
 import pytest
 from kafka.errors import RebalanceInProgressError, UnknownMemberIdError
 
+from tandem_kafka.testing.kafka.admin import ClusterAdmin
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.testing.serving import order
@@ -538,6 +539,35 @@ def test_members_assign_partitions_by_their_capacity(tmp_path: Path) -> None:
 
 
 # --- the list ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_processes_share_a_queue(
+    kafka: ServedKafka, tmp_path: Path, number: signal.Signals
+) -> None:
+    orders = Orders(kafka)
+    setting = {"share.auto.offset.reset": "earliest"}
+    ClusterAdmin(kafka.bootstrap).configure_group(orders.group, setting)
+    orders.write(40)
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+
+    def handled() -> list[int]:
+        text = "".join((folder / "stdout").read_text() for folder in folders)
+        return sorted(int(n) for n in re.findall(r"handled order (\d+) at delivery 1(?!\d)", text))
+
+    example = EXAMPLES / "share_workers.py"
+    with (
+        RunningExample(folders[0], example, settings=orders.settings) as first,
+        RunningExample(folders[1], example, settings=orders.settings) as second,
+    ):
+        first.wait_until(lambda: handled() == [*range(40)], "the work")
+        first.end(number)
+        orders.write(40)
+        second.wait_until(lambda: handled() == [*range(80)], "the rest")
+        second.end(number)
+    assert handled() == [*range(80)], "each once"
 
 
 def test_every_example_is_tested() -> None:

@@ -86,12 +86,13 @@ class RealConnection(Connection):
 
 
 class SimulatedConnection(Connection):
-    """A connection to the first broker of a simulated cluster, without a simulated network."""
+    """A connection to a broker of a simulated cluster, without a simulated network."""
 
     open = True
 
-    def __init__(self, simulation: Simulation, number: int = 0) -> None:
+    def __init__(self, simulation: Simulation, number: int = 0, node_id: int = 1) -> None:
         self.number = number
+        self._node_id = node_id
         self._simulation = simulation
         self._responses: list[bytes] = []
 
@@ -99,7 +100,7 @@ class SimulatedConnection(Connection):
         self._responses.append(data)
 
     def send(self, frame: bytes) -> None:
-        broker: Any = next(iter(self._simulation.cluster.brokers.values()))
+        broker: Any = self._simulation.cluster.brokers[self._node_id]
         broker.receive(self, frame[4:])
 
     def has_response(self, within_s: float) -> bool:

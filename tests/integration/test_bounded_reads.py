@@ -12,6 +12,9 @@ import sys
 import textwrap
 import time
 import uuid
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from kafka.errors import UnknownTopicOrPartitionError
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import (
+    IllegalStateError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
     RecordDeserializationError,
@@ -31,7 +35,7 @@ from tests.integration.simulated_cluster import Cluster
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.arrow import Json, Text  # noqa: E402 - it imports pyarrow
+from tandem_kafka.arrow import Avro, Json, Text  # noqa: E402 - it imports pyarrow
 from tandem_kafka.reads import Progress, read, scan  # noqa: E402
 
 pytestmark = pytest.mark.both_clusters
@@ -206,6 +210,15 @@ def test_a_schema_that_is_inferred_after_tombstones(kafka: Cluster, topic: str) 
     assert read(topic, value=Json.infer(), **servers).schema.field("value").type == pa.null()
 
 
+def test_a_schema_that_is_inferred_after_nulls(kafka: Cluster, topic: str) -> None:
+    for value in ("null", "null", '{"id": 2}'):
+        kafka.admin.produce(topic, [value.encode() + b" " * 50_000])
+    small = {"max_partition_fetch_bytes": 60_000, "fetch_buffer_max_bytes": 100_000}
+    servers = {"bootstrap_servers": kafka.bootstrap(), **small}
+    table = read(topic, columns=[], value=Json.infer(), **servers).read_all()
+    assert table["value"].to_pylist() == [None, None, {"id": 2}]
+
+
 def test_records_that_are_dropped_are_progress(
     kafka: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +291,58 @@ def test_what_is_beyond_the_end_is_not_decoded(kafka: Cluster, topic: str) -> No
         ids(kafka, topic)
 
 
+def test_a_wrong_record_behind_markers_is_beyond_the_end(kafka: Cluster, topic: str) -> None:
+    settings = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": f"writer-{topic}"}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    # Offsets: a record and its marker, aborted records and their marker, a wrong one at 5; then
+    # aborted ones until 8, a record and a wrong one.
+    script = (
+        ([b'{"id": 0}'], "commit"),
+        ([b'{"id": 9}'] * 2, "abort"),
+        ([b"{"], "commit"),
+        ([b'{"id": 9}'], "abort"),
+        ([b'{"id": 9}', b"{"], "commit"),
+    )
+    for values, end in script:
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        producer.flush(30)
+        getattr(producer, f"{end}_transaction")(30)
+    for end in (2, 3, 5):
+        assert ids(kafka, topic, end=end) == [0]
+    assert ids(kafka, topic, start=7, end=8) == [], "only aborted ones"
+    with pytest.raises(RecordDeserializationError, match="at offset 5"):
+        ids(kafka, topic, end=6)
+
+
+def test_threads_take_batches_in_turn(kafka: Cluster, topic: str) -> None:
+    reader = in_small_parts(kafka, topic)
+    found: list[int] = []
+
+    def take() -> None:
+        for batch in reader:
+            found.extend(batch["id"].to_pylist())
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(take) for _ in range(4)]:
+            future.result()
+    assert sorted(found) == [*range(50)]
+
+
+def test_a_read_that_has_failed_does_not_look_complete(kafka: Cluster, topic: str) -> None:
+    produce(kafka, topic, range(3))
+    kafka.admin.produce(topic, [b"{"])
+    schema = Json(SCHEMA, flatten=True)
+    reader = read(topic, value=schema, columns=[], bootstrap_servers=kafka.bootstrap())
+    assert reader.read_next_batch().num_rows == 3
+    with pytest.raises(RecordDeserializationError, match="at offset 3"):
+        reader.read_next_batch()
+    with pytest.raises(IllegalStateError, match=r"call read\(\) again: Record.*at offset 3"):
+        reader.read_next_batch()
+
+
 @pytest.mark.partitions(3)
 def test_wrong_arguments(kafka: Cluster, topic: str) -> None:
     servers = {"bootstrap_servers": kafka.bootstrap()}
@@ -296,6 +361,8 @@ def test_wrong_arguments(kafka: Cluster, topic: str) -> None:
         read(topic, end={TopicPartition(topic, 0): 1, TopicPartition(topic, 2): 1}, **servers)
     with pytest.raises(InvalidArgumentError, match="column 'nothing' does not exist"):
         read(topic, columns=["nothing"], **servers)
+    with pytest.raises(InvalidArgumentError, match="columns names 'offset' twice"):
+        read(topic, columns=["offset", "offset"], **servers)
     produce(kafka, topic, range(1))
     offsets = Json(pa.schema([("offset", pa.int64())]), flatten=True)
     with pytest.raises(InvalidArgumentError, match="the field 'offset' has the name of another"):
@@ -332,6 +399,22 @@ def test_a_fork_that_drops_a_reader(kafka: Cluster, topic: str) -> None:
     assert reader.read_all().num_rows == 5
 
 
+def test_schemas_that_headers_name(kafka: Cluster, topic: str) -> None:
+    pytest.importorskip("polars")
+    guid, text = uuid.uuid4(), SimpleNamespace(schema_str='"string"', references=None)
+    registry = SimpleNamespace(get_schema=lambda _: text, get_schema_by_guid=lambda _: text)
+    headers = [("__value_schema_id", b"\1" + guid.bytes)]
+    records = [Record(b"\2a", headers=headers), Record(b"\0\0\0\0\1\2b")]
+    kafka.admin.produce(topic, records)
+    decoder = Avro("string", registry=registry)
+    servers = {"bootstrap_servers": kafka.bootstrap()}
+    for columns in ([], ["headers"]):
+        table = read(topic, columns=columns, value=decoder, **servers).read_all()
+        assert table["value"].to_pylist() == ["a", "b"]
+    frame = scan(topic, value=decoder, **servers).select("value").collect()
+    assert frame["value"].to_list() == ["a", "b"]
+
+
 def test_a_lazy_frame(kafka: Cluster, topic: str) -> None:
     pl = pytest.importorskip("polars")
     produce(kafka, topic, range(10))
@@ -341,6 +424,9 @@ def test_a_lazy_frame(kafka: Cluster, topic: str) -> None:
     chosen = frame.filter(pl.col("id") % 2 == 1).select("key", "offset").head(3)
     assert chosen.collect().rows() == [("k1", 1), ("k3", 3), ("k5", 5)]
     assert frame.select(pl.col("id").sum()).collect().item() == 45
+    limited = frame.head(4).filter(pl.col("id") % 2 == 1)
+    assert limited.select("id").collect()["id"].to_list() == [1, 3], "the limit comes first"
+    assert limited.select(pl.len()).collect().item() == 2
     some = scan(topic, bootstrap_servers=kafka.bootstrap(), columns=["offset"], key=Text())
     assert some.head(1).collect().to_dicts() == [{"offset": 0, "key": "k0"}]
     produce(kafka, topic, range(10, 12))
@@ -378,3 +464,65 @@ def test_a_program_ends_while_polars_takes_another_frame(kafka: Cluster, topic: 
         check=False,
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("5\nTrue\n", "", 0)
+
+
+def test_a_lazy_frame_checks_its_range_at_once(kafka: Cluster, topic: str) -> None:
+    pytest.importorskip("polars")
+    servers = {"bootstrap_servers": kafka.bootstrap()}
+    for wrong in ({"start": "bogus"}, {"end": "bogus"}):
+        with pytest.raises(InvalidArgumentError, match="bogus: write beginning, end"):
+            scan(topic, **wrong, **servers)
+    with pytest.raises(InvalidArgumentError, match=f"start has no offset of {topic}-0; name all"):
+        scan(topic, start={}, **servers)
+    produce(kafka, topic, range(3))
+    seen: list[Progress] = []
+    frame = scan(topic, progress=seen.append, **servers)
+    assert not seen, "nothing is read yet"
+    assert len(frame.collect()) == 3
+    assert [(each.records, each.share) for each in seen] == [(3, 1.0)]
+
+
+@pytest.mark.parametrize("errors", ["raise", "null"])
+def test_fields_with_the_names_of_other_columns(kafka: Cluster, topic: str, errors: Any) -> None:
+    pytest.importorskip("polars")
+    kafka.admin.produce(topic, [b'{"offset": 7, "timestamp": "noon"}'])
+    schema = pa.schema([("offset", pa.int64()), ("timestamp", pa.string())])
+    frame = scan(
+        topic,
+        columns=["partition"],
+        value=Json(schema, flatten=True, errors=errors),
+        bootstrap_servers=kafka.bootstrap(),
+    )
+    assert frame.select("offset").collect().rows() == [(7,)]
+    assert frame.select("timestamp", "partition").collect().rows() == [("noon", 0)]
+
+
+def test_a_query_without_columns_counts_records(kafka: Cluster, topic: str) -> None:
+    pl = pytest.importorskip("polars")
+    produce(kafka, topic, range(3))
+    for value in (None, Json(SCHEMA), Json(SCHEMA, errors="null")):
+        frame = scan(topic, value=value, bootstrap_servers=kafka.bootstrap())
+        assert frame.with_row_index("row").select("row").collect()["row"].to_list() == [0, 1, 2]
+    frame = scan(topic, columns=[], bootstrap_servers=kafka.bootstrap())
+    assert frame.select(pl.len()).collect().item() == 3
+
+
+def test_an_interrupt_of_a_finalizer_leaves_no_consumer(
+    kafka: Cluster, topic: str, network_threads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while polars runs is raised where Python code runs next: in what ends the read."""
+    pytest.importorskip("polars")
+    produce(kafka, topic, range(3))
+    frame = scan(topic, bootstrap_servers=kafka.bootstrap())
+    finalize = weakref.finalize.__call__
+    interrupts = iter([KeyboardInterrupt])
+
+    def interrupted(self: Any, _: object = None) -> Any:
+        for error in interrupts:
+            raise error
+        return finalize(self, _)
+
+    monkeypatch.setattr(weakref.finalize, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        frame.head(1).collect()
+    assert not network_threads()

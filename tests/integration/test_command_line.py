@@ -27,6 +27,7 @@ from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.commands import Ran, Run, runner
+from tests.implementations import require_implementation
 from tests.integration.polling import Consume
 
 HEADERS = [("trace", b"t"), ("empty", b"")]
@@ -316,6 +317,22 @@ def test_sql(commands: Commands, orders: str) -> None:
     wrong = commands.run("sql", f"SELECT nothing FROM {table}", code=1).err  # noqa: S608
     assert len(wrong.splitlines()) == 1
     assert 'column "nothing" not found' in wrong
+
+
+def test_decoded_values(commands: Commands, orders: str, tmp_path: Path) -> None:
+    require_implementation("native")
+    flags = ["-s", "value=json"]
+    query = f'SELECT sum(value."order") AS n FROM "{orders}"'  # noqa: S608
+    assert commands.rows("sql", query, *flags) == [{"n": 45}]
+    file = tmp_path / "orders.parquet"
+    commands.run("cat", "-t", orders, *flags, "-O", str(file))
+    values = pytest.importorskip("pyarrow.parquet").read_table(file)["value"].to_pylist()
+    assert sorted(value["order"] for value in values) == [*range(10)]
+    schema = tmp_path / "bytes.avsc"
+    schema.write_text(json.dumps({"type": "record", "name": "R", "fields": []}), encoding="utf-8")
+    ran = commands.run("cat", "-t", orders, "-s", "value=avro", "--schema", str(schema), code=1)
+    assert f"the value of {orders}-" in ran.err
+    assert "if it is JSON, write -s value=json" in ran.err
 
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])

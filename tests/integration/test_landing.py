@@ -12,12 +12,13 @@ import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka.errors import NoOffsetForPartitionError
 
-from tandem_kafka import TopicPartition
+from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
@@ -27,14 +28,14 @@ from tandem_kafka.errors import (
     SinkFencedError,
 )
 from tandem_kafka.testing.kafka.admin import Record
-from tests.integration.landing_kills import KINDS
+from tests.integration.landing_kills import KINDS, new_table
 from tests.integration.landing_tables import ParquetTable, Table
 from tests.integration.polling import Consume, wait_until
 from tests.integration.simulated_cluster import Cluster
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.arrow import Json  # noqa: E402 - it imports pyarrow
+from tandem_kafka.arrow import Avro, Json  # noqa: E402 - it imports pyarrow
 from tandem_kafka.landing import Landing  # noqa: E402
 
 pytestmark = pytest.mark.both_clusters
@@ -180,6 +181,24 @@ def test_members_come_and_go(
     assert table.rows() == expected(range(150), 4)
 
 
+@pytest.mark.partitions(2)
+@pytest.mark.parametrize("group_protocol", ["consumer", "classic"])
+def test_partitions_are_committed_before_they_are_given_up(
+    kafka: Cluster, topic: str, land: Any, table: Table, group_protocol: str
+) -> None:
+    produce(kafka, topic, range(10), 2)
+    given: dict[str, Any] = {"every": timedelta(hours=1), "group_protocol": group_protocol}
+    first, second = (land(table.open(), "g" + topic, **given) for _ in range(2))
+    thread = threading.Thread(target=first.run)
+    thread.start()
+    wait_until(lambda: first._collected.rows == 20)
+    second.run(lambda: second._landed)
+    first.stop()
+    thread.join()
+    assert (first.total, second.total) == (20, 0)
+    assert table.rows() == expected(range(10), 2)
+
+
 def test_another_group_fences(
     kafka: Cluster, topic: str, land: Any, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,12 +220,39 @@ def test_another_group_fences(
     produce(kafka, topic, range(10, 20))
     thread.join(30)
     assert failed[0].partitions == [TopicPartition(topic, 0)]  # type: ignore[attr-defined]
+    assert not old._consumer.paused()
     assert table.rows() == expected(range(10))
     new.run(until(table, 20))
     assert table.rows() == expected(range(20))
     produce(kafka, topic, range(20, 30))
     old.run(until(table, 30))  # it takes the partition back
     assert table.rows() == expected(range(30))
+
+
+@pytest.mark.partitions(2)
+@pytest.mark.parametrize("kind", ["parquet", "sqlite"])
+def test_a_fenced_landing_goes_on_with_its_other_partitions(
+    kafka: Cluster, topic: str, land: Any, kind: str, tmp_path: Path
+) -> None:
+    produce(kafka, topic, range(10), 2)
+    with new_table(kind, tmp_path) as table:
+        landings: list[Landing] = []
+
+        def run() -> None:
+            landings.append(land(table.open()))  # SQLite stays in its thread
+            landings[0].run()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_until(lambda: landings and landings[0].total == 20)
+        new = land(table.open(), assign=[TopicPartition(topic, 1)])
+        new.run(lambda: new._landed)
+        for begin in (10, 20):
+            produce(kafka, topic, range(begin, begin + 10), 2)
+            new.run(until(table, 2 * begin + 20))
+        landings[0].stop()
+        thread.join()
+        assert table.rows() == expected(range(30), 2)
 
 
 @pytest.mark.parametrize("group_protocol", ["consumer", "classic"])
@@ -272,6 +318,16 @@ def test_a_record_that_cannot_be_decoded(
     assert [row[1] for row in table.rows()] == [0, 1, 3]
 
 
+def test_schemas_that_headers_name(kafka: Cluster, topic: str, land: Any, table: Table) -> None:
+    text = SimpleNamespace(schema_str='"string"', references=None)
+    registry = SimpleNamespace(get_schema=lambda _: text, get_schema_by_guid=lambda _: text)
+    headers = [("__value_schema_id", b"\1" + uuid.uuid4().bytes)]
+    records = [Record(b"\2a", headers=headers), Record(b"\0\0\0\0\1\2b")]
+    kafka.admin.produce(topic, records)
+    land(table.open(), value=Avro(registry=registry)).run(until(table, 2))
+    assert [row[2] for row in table.rows()] == ["a", "b"]
+
+
 def test_a_schema_that_records_tell_late(
     kafka: Cluster, topic: str, land: Any, table: Table
 ) -> None:
@@ -329,6 +385,40 @@ def test_ctrl_c_and_signals(kafka: Cluster, topic: str, land: Any, table: Table)
     landing._forget = forget
     landing.run(interrupt, signals=[signal.SIGINT])
     assert table.rows() == expected(range(10))
+
+
+def test_an_interrupt_leaves_nothing_paused(
+    kafka: Cluster, topic: str, land: Any, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(kafka, topic, range(10))
+    landing = land(table.open())
+    landing.run(until(table, 10))
+    monkeypatch.setattr(landing, "_step", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        landing.run()
+    consumer = landing._consumer
+    assert not consumer.paused()
+    produce(kafka, topic, range(10, 20))
+    Landing(consumer, table.open(), columns=COLUMNS, every=timedelta(0)).run(until(table, 20))
+    assert table.rows() == expected(range(20))
+
+
+@pytest.mark.usefixtures("kafka")
+@pytest.mark.partitions(2)
+def test_offsets_that_were_not_committed_to_kafka_are_committed_next(
+    topic: str, land: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = land(Noted())
+    zero, one = (TopicPartition(topic, each) for each in range(2))
+    landing._untold = {zero: 7}
+    landing._note_told({zero: 5, one: 5}, OSError("failed"))
+    assert landing._untold == {zero: 7, one: 5}
+    landing._landed = {zero: 7}  # the other one was revoked
+    told: list[Any] = []
+    monkeypatch.setattr(landing._consumer, "commit_async", lambda given, _: told.append(given))
+    landing._tell()
+    landing._tell()
+    assert told == [{zero: OffsetAndMetadata(7, "", -1)}]
 
 
 @pytest.mark.usefixtures("kafka")

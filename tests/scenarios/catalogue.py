@@ -34,6 +34,10 @@ _CONSUMER = {**_COMMON, "group_protocol": "consumer"}
 #: With a long rebalance timeout, no removal of a member hides what its heartbeats forget.
 _PATIENT = {"max_poll_interval_ms": 150_000, "enable_auto_commit": False}
 _GROWING = {"metadata_max_age_ms": 5_000}
+_SHARE: dict[str, Any] = {
+    name: _COMMON[name]
+    for name in ("group_id", "max_poll_interval_ms", "bootstrap_timeout_ms", "request_timeout_ms")
+}
 _COMMITTED = {"isolation_level": "read_committed"}
 
 
@@ -57,6 +61,7 @@ class Scenario:
         in_turn: Whether seeds run it by default. Otherwise it runs by its name only, because one
             more scenario in the rounds would change the run of every seed.
         workers: Whether members have workers, whose handlers fail. Such a scenario runs by name.
+        shares: Whether the members are share consumers. Such a scenario runs by name.
         others: Options of half of the members, in a group with members of both protocols.
         asynchronous: Whether the members are asyncio consumers, whose calls are cancelled.
     """
@@ -75,6 +80,7 @@ class Scenario:
     recreated: bool = False
     in_turn: bool = True
     workers: bool = False
+    shares: bool = False
     others: dict[str, Any] | None = None
     asynchronous: bool = False
 
@@ -135,6 +141,10 @@ SCENARIOS: dict[str, Scenario] = {
             transactions=True,
             workers=True,
             in_turn=False,
+        ),
+        Scenario("share", {**_SHARE, "acknowledgement": "implicit"}, shares=True, in_turn=False),
+        Scenario(
+            "share-explicit", {**_SHARE, "acknowledgement": "explicit"}, shares=True, in_turn=False
         ),
         Scenario("consumer-asyncio", _CONSUMER, asynchronous=True, in_turn=False),
         Scenario("cooperative-asyncio", _COOPERATIVE, asynchronous=True, in_turn=False),

@@ -360,7 +360,7 @@ class Invariants:
         background, reaper = len(link.background), len(link.loop._reaper)
         if background > QUEUED or reaper > QUEUED:
             raise Violation(f"events queued: {background=}, {reaper=}")
-        client, group = link.loop._client, link.loop._managers.group
+        client, group = link.loop._client, link.loop._managers.group  # type: ignore[attr-defined]
         unsent, in_flight = client.queued, client.in_flight
         commits = group.commit.waiting if group is not None else 0
         if max(unsent, in_flight, commits) > WAITING:

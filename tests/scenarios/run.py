@@ -14,6 +14,7 @@ from tests.scenarios.catalogue import GROUP, Scenario, scenario_for
 from tests.scenarios.faults import Faults
 from tests.scenarios.members import Members
 from tests.scenarios.numbered_records import create_topic, produce
+from tests.scenarios.shares import run_shares
 from tests.scenarios.workers import run_workers
 
 __all__ = ["FAULTS_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "run_scenario", "run_seed"]
@@ -80,6 +81,8 @@ def run_scenario(
     cluster.configure_group(GROUP, initial_rebalance_delay_ms=delay.choice([0, 3_000]))
     epochs = Random(f"{simulation.seed}/commit epochs")
     cluster.configure_group(GROUP, commit_epochs=epochs.choice(["exact", "assigned"]))
+    if scenario.shares:
+        return run_shares(simulation, scenario, partitions, FAULTS_MS, SETTLE_MS)
     if scenario.workers:
         return run_workers(simulation, scenario, partitions, FAULTS_MS, SETTLE_MS)
     if scenario.local:

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, StringArray,
+    ArrayRef, BinaryArray, DictionaryArray, Int8Array, Int32Array, Int64Array, StringArray,
     TimestampMillisecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 use crate::arrow::{Part, payload};
+use crate::batches::Row;
+
+/// Comes before the name of one header.
+const HEADER: &str = "header:";
 
 /// Returns a column by its name.
 pub fn column(name: &str, parts: &[Part], view: bool) -> Result<(Field, ArrayRef), ArrowError> {
@@ -33,7 +37,13 @@ pub fn column(name: &str, parts: &[Part], view: bool) -> Result<(Field, ArrayRef
             let epochs = Part::rows(parts).map(|(piece, _)| piece.columns.leader_epoch);
             (Arc::new(Int32Array::from_iter_values(epochs)), false)
         }
-        _ => return Err(ArrowError::InvalidArgumentError(format!("there is no column {name:?}"))),
+        _ => match name.strip_prefix(HEADER) {
+            Some(header) => (Arc::new(values_of(header, parts)), true),
+            None => {
+                let reason = format!("there is no column {name:?}");
+                return Err(ArrowError::InvalidArgumentError(reason));
+            }
+        },
     };
     Ok((Field::new(name, array.data_type().clone(), nullable), array))
 }
@@ -65,6 +75,17 @@ fn timestamps(parts: &[Part]) -> TimestampMillisecondArray {
         Some(piece.columns.rows[row].timestamp).filter(|timestamp| *timestamp != -1)
     });
     TimestampMillisecondArray::from_iter(all).with_timezone("UTC")
+}
+
+/// The first header of a name; null for records without it.
+fn values_of(name: &str, parts: &[Part]) -> BinaryArray {
+    let mut pieces = parts.iter().flat_map(|part| &part.pieces);
+    let have_none = |rows: &[Row]| rows.iter().all(|row| row.headers_at == 0);
+    if pieces.all(|piece| have_none(&piece.columns.rows[piece.start..piece.stop])) {
+        return BinaryArray::new_null(parts.iter().map(Part::count).sum());
+    }
+    let values = Part::rows(parts).map(|(piece, row)| piece.columns.header(row, name.as_bytes()));
+    BinaryArray::from_iter(values)
 }
 
 fn headers(parts: &[Part]) -> ArrayRef {

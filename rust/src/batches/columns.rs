@@ -130,7 +130,12 @@ impl Columns {
 
     /// The headers of a record: name and value.
     pub fn headers(&self, row: usize) -> Vec<(&[u8], Option<&[u8]>)> {
-        parse_headers(self.encoded_headers(row))
+        parse_headers(self.encoded_headers(row)).collect()
+    }
+
+    /// The value of the first header of a name; None if there is none, or it has no value.
+    pub fn header(&self, row: usize, name: &[u8]) -> Option<&[u8]> {
+        parse_headers(self.encoded_headers(row)).find(|each| each.0 == name)?.1
     }
 
     /// The encoded headers of a record; see `Row::encoded_headers`.
@@ -175,12 +180,11 @@ impl Columns {
 }
 
 /// Reads headers: name and value of each.
-pub fn parse_headers(data: &[u8]) -> Vec<(&[u8], Option<&[u8]>)> {
+pub fn parse_headers(data: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     let mut at = 0;
     // Decoding has checked that all of this exists.
     let count = read_varint(data, &mut at).unwrap_or(0);
-    let mut headers = Vec::with_capacity(count.clamp(0, 64) as usize);
-    for _ in 0..count {
+    (0..count).map(move |_| {
         let length = read_varint(data, &mut at).unwrap_or(0).max(0) as usize;
         let name = &data[at..at + length];
         at += length;
@@ -189,9 +193,8 @@ pub fn parse_headers(data: &[u8]) -> Vec<(&[u8], Option<&[u8]>)> {
             at += length;
             &data[at - length..at]
         });
-        headers.push((name, value));
-    }
-    headers
+        (name, value)
+    })
 }
 
 /// Bytes of encoded headers.

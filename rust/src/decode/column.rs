@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, GenericListArray, MapArray, NullArray, OffsetSizeTrait, StructArray, make_array,
+    Array, ArrayRef, GenericListArray, MapArray, NullArray, OffsetSizeTrait, StructArray,
+    make_array,
 };
 use arrow_buffer::{
     ArrowNativeType, BooleanBufferBuilder, Buffer, IntervalMonthDayNano, NullBuffer,
     NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256,
 };
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, TimeUnit};
 
 use crate::decode::cells::BYTES_PER_CELL;
 
@@ -70,7 +71,6 @@ pub struct List<O> {
 
 pub struct Map {
     ends: Vec<i32>,
-    entries: FieldRef,
     pub keys: Column,
     pub items: Column,
 }
@@ -318,11 +318,20 @@ impl Column {
             Values::Struct(fields) => {
                 let arrays = fields.fields.iter_mut().map(Column::finish);
                 let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
-                let DataType::Struct(types) = data_type else { unreachable!("a struct's type") };
-                Arc::new(StructArray::try_new_with_length(types, arrays, nulls, length)?)
+                // Where a struct above is null, every field is: Parquet refuses one that is not
+                // nullable.
+                let types = fields.fields.iter().zip(&arrays);
+                let types =
+                    types.map(|(each, array)| typed(&each.field, array).with_nullable(true));
+                Arc::new(StructArray::try_new_with_length(types.collect(), arrays, nulls, length)?)
             }
         })
     }
+}
+
+/// A field with the type that its values have.
+fn typed(field: &Field, values: &ArrayRef) -> Field {
+    field.clone().with_data_type(values.data_type().clone())
 }
 
 fn numbers<T: ArrowNativeType>(
@@ -431,7 +440,8 @@ impl<O: OffsetSizeTrait> List<O> {
     fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let ends = std::mem::replace(&mut self.ends, started(0));
         let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
-        let (field, items) = (Arc::clone(&self.item.field), self.item.finish()?);
+        let items = self.item.finish()?;
+        let field = Arc::new(typed(&self.item.field, &items));
         Ok(Arc::new(GenericListArray::<O>::try_new(field, offsets, items, nulls)?))
     }
 }
@@ -458,7 +468,6 @@ impl Map {
         let DataType::Struct(pair) = entries.data_type() else { unreachable!("a map's entries") };
         Map {
             ends: started(rows),
-            entries: Arc::clone(entries),
             keys: Column::new(Arc::clone(&pair[0]), 0),
             items: Column::new(Arc::clone(&pair[1]), 0),
         }
@@ -494,18 +503,14 @@ impl Map {
         data_type: DataType,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, ArrowError> {
-        let (DataType::Struct(pair), DataType::Map(_, sorted)) =
-            (self.entries.data_type().clone(), data_type)
-        else {
-            unreachable!("a map's type")
-        };
-        let length = self.keys.len();
-        let columns = vec![self.keys.finish()?, self.items.finish()?];
-        let entries = StructArray::try_new_with_length(pair, columns, None, length)?;
+        let DataType::Map(entries, sorted) = data_type else { unreachable!("a map's type") };
+        let (length, keys, items) = (self.keys.len(), self.keys.finish()?, self.items.finish()?);
+        let pair = vec![typed(&self.keys.field, &keys), typed(&self.items.field, &items)];
+        let pairs = StructArray::try_new_with_length(pair.into(), vec![keys, items], None, length)?;
         let ends = std::mem::replace(&mut self.ends, started(0));
         let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
-        let field = Arc::clone(&self.entries);
-        Ok(Arc::new(MapArray::try_new(field, offsets, entries, nulls, sorted)?))
+        let field = Field::new(entries.name(), pairs.data_type().clone(), entries.is_nullable());
+        Ok(Arc::new(MapArray::try_new(Arc::new(field), offsets, pairs, nulls, sorted)?))
     }
 }
 

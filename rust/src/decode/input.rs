@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArray};
 use arrow_schema::DataType;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arrow::array_of;
@@ -22,6 +22,19 @@ impl Input {
                 "a column of type binary or string is needed, got {found}"
             ))
         })
+    }
+
+    /// Imports a column, and that of headers, which is as long.
+    pub fn with_headers(
+        column: &Bound<'_, PyAny>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Self, Option<Self>)> {
+        let (column, headers) =
+            (Input::imported(column)?, headers.map(Input::imported).transpose()?);
+        if headers.as_ref().is_some_and(|headers| headers.len() != column.len()) {
+            return Err(PyValueError::new_err("a header for each value is needed, or null"));
+        }
+        Ok((column, headers))
     }
 
     fn of(array: ArrayRef) -> Result<Self, DataType> {

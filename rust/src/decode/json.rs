@@ -37,7 +37,7 @@ impl Format for Json {
 }
 
 impl Decode for &Json {
-    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String> {
+    fn read(&mut self, _: Option<&[u8]>, bytes: &[u8], column: &mut Column) -> Result<(), String> {
         // Of the whole document: strings that are ignored are not looked at again.
         let text = str::from_utf8(bytes)
             .map_err(|error| format!("invalid unicode after {} bytes", error.valid_up_to()))?;

@@ -15,6 +15,7 @@ mod scalars;
 mod text;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
@@ -26,6 +27,7 @@ use pyo3::prelude::*;
 
 use crate::arrow::{ArrowArray, ArrowType, data_type_of};
 use crate::decode::column::Column;
+use crate::decode::framing::SchemaId;
 use crate::decode::input::Input;
 
 /// A thread more for each of these bytes: less than that is decoded before a thread has begun.
@@ -36,7 +38,14 @@ const MESSAGE_CHARS: usize = 300;
 /// Decodes byte strings one after another.
 trait Decode {
     /// Append the decoded value. After an error, a part of it may be there.
-    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String>;
+    ///
+    /// A header that names the schema takes the place of what the value begins with.
+    fn read(
+        &mut self,
+        header: Option<&[u8]>,
+        bytes: &[u8],
+        column: &mut Column,
+    ) -> Result<(), String>;
 }
 
 /// A kind of content.
@@ -75,16 +84,24 @@ impl ColumnDecoder {
     /// Avro of a reader's schema. Each schema is JSON, and before it those that it refers to. With
     /// `writers`, values begin with the id of the schema they were written with.
     #[staticmethod]
-    fn avro(reader: avro::Texts, writers: Option<HashMap<u32, avro::Texts>>) -> PyResult<Self> {
+    fn avro(
+        reader: avro::Texts,
+        writers: Option<HashMap<SchemaId, avro::Texts>>,
+    ) -> PyResult<Self> {
         let made = avro::Avro::new(&reader, writers).map_err(PyValueError::new_err)?;
         Ok(ColumnDecoder(Box::new(made)))
     }
 
-    /// The ids of schemas that values begin with, in the order of their first use.
+    /// The ids of schemas that values begin with, or that their headers have instead, in the order
+    /// of their first use.
     #[staticmethod]
-    fn schema_ids(column: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-        let input = Input::imported(column)?;
-        Ok(column.py().detach(|| framing::ids(&input)))
+    #[pyo3(signature = (column, headers=None))]
+    fn schema_ids(
+        column: &Bound<'_, PyAny>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<SchemaId>> {
+        let (input, headers) = Input::with_headers(column, headers)?;
+        Ok(column.py().detach(|| framing::ids(&input, headers.as_ref())))
     }
 
     /// A message of Protobuf in a FileDescriptorSet. With `framed`, values begin with the id of a
@@ -96,7 +113,7 @@ impl ColumnDecoder {
         descriptors: &[u8],
         message: &str,
         framed: bool,
-        files: Option<HashMap<u32, Vec<u8>>>,
+        files: Option<HashMap<SchemaId, Vec<u8>>>,
         nanoseconds: bool,
         as_spark: bool,
     ) -> PyResult<Self> {
@@ -114,14 +131,22 @@ impl ColumnDecoder {
 
     /// The type of the decoded column.
     #[getter]
-    fn data_type(&self) -> ArrowType {
-        ArrowType::new(Field::new("", self.0.data_type(), true))
+    fn data_type(&self) -> PyResult<ArrowType> {
+        let nothing = column_of(self.0.as_ref(), 0).finish();
+        let nothing = nothing.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(ArrowType::new(Field::new("", nothing.data_type().clone(), true)))
     }
 
-    /// Return the decoded column, and the rows that cannot be decoded, with the reason.
-    fn decode(&self, column: &Bound<'_, PyAny>) -> PyResult<(ArrowArray, Failures)> {
-        let input = Input::imported(column)?;
-        let decoded = column.py().detach(|| decode(self.0.as_ref(), &input));
+    /// Return the decoded column, and the rows that cannot be decoded, with the reason. `headers`
+    /// has the header of each value that names its schema, or null.
+    #[pyo3(signature = (column, headers=None))]
+    fn decode(
+        &self,
+        column: &Bound<'_, PyAny>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(ArrowArray, Failures)> {
+        let (input, headers) = Input::with_headers(column, headers)?;
+        let decoded = column.py().detach(|| decode(self.0.as_ref(), &input, headers.as_ref()));
         let (array, failures) =
             decoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok((ArrowArray::new(array), failures))
@@ -129,18 +154,22 @@ impl ColumnDecoder {
 }
 
 /// Decodes on as many threads as there are cores, if there is work for them.
-fn decode(format: &dyn Format, input: &Input) -> Result<(ArrayRef, Failures), ArrowError> {
+fn decode(
+    format: &dyn Format,
+    input: &Input,
+    headers: Option<&Input>,
+) -> Result<(ArrayRef, Failures), ArrowError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = (input.size() / BYTES_PER_THREAD + 1).min(cores).min(input.len().max(1));
     if threads == 1 {
-        return decode_rows(format, input, 0, input.len());
+        return decode_rows(format, input, headers, 0..input.len());
     }
     let rows = input.len().div_ceil(threads);
     let parts = thread::scope(|scope| {
         let started: Vec<_> = (0..threads)
             .map(|number| {
                 let (first, last) = (number * rows, ((number + 1) * rows).min(input.len()));
-                scope.spawn(move || decode_rows(format, input, first.min(last), last))
+                scope.spawn(move || decode_rows(format, input, headers, first.min(last)..last))
             })
             .collect();
         let joined = started.into_iter().map(|thread| thread.join().expect("a decoder panicked"));
@@ -155,18 +184,23 @@ fn decode(format: &dyn Format, input: &Input) -> Result<(ArrayRef, Failures), Ar
     Ok((make_array(whole.freeze()), failures.collect()))
 }
 
+/// An empty column for a number of rows.
+fn column_of(format: &dyn Format, rows: usize) -> Column {
+    Column::new(Arc::new(Field::new("", format.data_type(), true)), rows)
+}
+
 fn decode_rows(
     format: &dyn Format,
     input: &Input,
-    first: usize,
-    last: usize,
+    headers: Option<&Input>,
+    rows: Range<usize>,
 ) -> Result<(ArrayRef, Failures), ArrowError> {
-    let field = Arc::new(Field::new("", format.data_type(), true));
-    let (mut decoder, mut column) = (format.decoder(), Column::new(field, last - first));
+    let (mut decoder, mut column) = (format.decoder(), column_of(format, rows.len()));
     let mut failures = Failures::new();
-    for row in first..last {
+    for row in rows {
         let length = column.len();
-        match input.get(row).map(|bytes| decoder.read(bytes, &mut column)) {
+        let header = headers.and_then(|headers| headers.get(row));
+        match input.get(row).map(|bytes| decoder.read(header, bytes, &mut column)) {
             Some(Ok(())) => {}
             Some(Err(mut reason)) => {
                 column.truncate(length);

@@ -20,7 +20,7 @@ impl Format for Text {
 }
 
 impl Decode for &Text {
-    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String> {
+    fn read(&mut self, _: Option<&[u8]>, bytes: &[u8], column: &mut Column) -> Result<(), String> {
         str::from_utf8(bytes).map_err(|error| error.to_string())?;
         let Values::Text(texts) = &mut column.values else { unreachable!("a column of texts") };
         let full = |_| "the column exceeds 2 GiB: take fewer records at a time".to_owned();

@@ -42,6 +42,7 @@ def command(
     """Write the records of a topic, from its beginning to its present end, or a range.
 
     FILE has its name only once it is complete. `.jsonl`, `.parquet` and `.arrow` choose the form.
+    With -s, the latter two have what values contain as columns of structs.
     """
     from tandem_kafka.cli.records import files
     from tandem_kafka.cli.records.jsonlines import as_json
@@ -50,8 +51,6 @@ def command(
     form = files.form_of(to, output)
     if form is not None and printer.chosen:
         raise CommandError("choose one of --to and a form for text (-f, --json, --hex)", usage=True)
-    if form in {"parquet", "arrow"} and filters.decode is not None:
-        raise CommandError(f"-s decodes to JSON text, which {form} does not have", usage=True)
     with connection.reader(uncommitted=selection.uncommitted) as consumer:
         span = selection.span(connection, consumer)
         reader = SpanReader(consumer, span, connection.environment.clock)

@@ -11,19 +11,26 @@ import click
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.cli.output import Column, show
+from tandem_kafka.cli.records.decoding import decodes
 from tandem_kafka.cli.records.selection import Selection, ranged
 
 if TYPE_CHECKING:
     from tandem_kafka.cli.connection import Connection
+    from tandem_kafka.cli.records.decoded import Decoded
 
 
 @click.command()
 @click.argument("query")
 @ranged
+@decodes
 @flags.JSON
 @flags.connected
 def command(
-    connection: Connection, query: str, selection_of: Callable[[str], Selection], as_json: bool
+    connection: Connection,
+    query: str,
+    selection_of: Callable[[str], Selection],
+    decoded_of: Callable[[], Decoded | None],
+    as_json: bool,
 ) -> None:
     """Run QUERY, in which topics are tables: a name with a dash stands in double quotes.
 
@@ -31,18 +38,24 @@ def command(
     and value as text (NULL if they are not UTF-8), key_bytes and value_bytes. Everything in the
     range is read before the query runs; what does not fit into memory goes to temporary files.
     Example: SELECT key, count(*) FROM orders GROUP BY key
+
+    With -s, value is what it contains, usually a struct, in all topics of the query:
+    SELECT value.customer, sum(value.amount) FROM orders GROUP BY ALL. The fields are those of
+    --schema, or else of the first record with Avro, and of the first 10,000 records with JSON.
     """
     for name in ("duckdb", "pyarrow"):
         if find_spec(name) is None:
             raise CommandError(f"sql needs {name}: pip install duckdb 'tandem-kafka[arrow]'")
     from tandem_kafka.cli.records.queries import Query
+    from tandem_kafka.reads.reader import SpanReader
 
     with Query(query) as prepared:
-        chosen = [selection_of(topic) for topic in prepared.tables]
-        with connection.reader(uncommitted=chosen[0].uncommitted) as consumer:
-            for each in chosen:
+        chosen = [(selection_of(topic), decoded_of()) for topic in prepared.tables]
+        with connection.reader(uncommitted=chosen[0][0].uncommitted) as consumer:
+            for each, decoded in chosen:
                 span = each.span(connection, consumer)
-                prepared.load(each.topic, consumer, span, connection.environment.clock)
+                reader = SpanReader(consumer, span, connection.environment.clock)
+                prepared.load(each.topic, reader.arrow_batches(), decoded)
         names, rows = prepared.result()
         columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
         show(columns, (_row(names, row) for row in rows), as_json=as_json)

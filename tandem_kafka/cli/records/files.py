@@ -18,6 +18,8 @@ from tandem_kafka.reads.reader import SpanReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tandem_kafka.cli.records.decoded import Decoded
+
 
 FORMS: Final = ("jsonl", "parquet", "arrow")
 _SUFFIXES: Final = {
@@ -31,6 +33,8 @@ _SUFFIXES: Final = {
 }
 #: Rows of a Parquet file that are compressed together.
 _ROW_GROUP: Final = 100_000
+#: Batches of so many bytes wait for the type of what is decoded.
+_UNTYPED_BYTES: Final = 64 << 20
 
 
 def form_of(given: str | None, output: str) -> str | None:
@@ -101,13 +105,29 @@ def write_columns(
     if output == "-" and sys.stdout.isatty():
         raise CommandError(f"{form} is binary: name a file with --output", usage=True)
     count = 0
-    with _opened(output) as stream, _Columns(stream, form) as columns:
-        for batch in reader.arrow_batches():
-            chosen = batch.filter(_mask(batch, filters)) if filters else batch
+    decoded = filters.decoded
+    with _opened(output) as stream, _Columns(stream, form, decoded) as columns:
+        for batch, found in _decoded(reader, decoded):
+            chosen = _with(batch, found)
+            if filters:
+                chosen = chosen.filter(_mask(batch, found, filters))
             columns.write(chosen)
             count += chosen.num_rows
             advance()
     return count
+
+
+def _decoded(
+    reader: SpanReader, decoded: Decoded | None
+) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Array]]]:
+    batches = reader.arrow_batches()
+    return ((batch, {}) for batch in batches) if decoded is None else decoded.batches(batches)
+
+
+def _with(batch: pa.RecordBatch, decoded: dict[str, pa.Array]) -> pa.RecordBatch:
+    for name, column in decoded.items():
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch
 
 
 def _require_arrow() -> None:
@@ -115,10 +135,16 @@ def _require_arrow() -> None:
         raise CommandError("Parquet and Arrow need pyarrow: pip install 'tandem-kafka[arrow]'")
 
 
-def _mask(batch: pa.RecordBatch, filters: Filters) -> pa.Array:
+def _mask(batch: pa.RecordBatch, decoded: dict[str, pa.Array], filters: Filters) -> pa.Array:
     import pyarrow as pa
 
-    columns = [batch[name].to_pylist() for name in ("key", "value", "headers")]
+    columns = [
+        filters.decoded.texts(batch, decoded, name)
+        if filters.decoded is not None
+        else batch[name].to_pylist()
+        for name in ("key", "value")
+    ]
+    columns.append(batch["headers"].to_pylist())
     return pa.array(
         [
             filters.accept(key, value, [(each["key"], each["value"]) for each in headers or ()])
@@ -131,9 +157,11 @@ def _mask(batch: pa.RecordBatch, filters: Filters) -> pa.Array:
 class _Columns:
     """A writer of record batches; also without a batch, the file is complete."""
 
-    def __init__(self, stream: IO[bytes], form: str) -> None:
+    def __init__(self, stream: IO[bytes], form: str, decoded: Decoded | None) -> None:
         self._stream = stream
         self._form = form
+        self._decoded = decoded
+        self._schema: pa.Schema | None = None
         self._writer: Any = None
         self._waiting: list[pa.RecordBatch] = []
 
@@ -141,27 +169,54 @@ class _Columns:
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write a batch, for Parquet once enough rows wait for a row group."""
-        self._waiting.append(_plain(batch))
+        """Write a batch, for Parquet once enough rows wait for a row group.
+
+        The first batches also wait until a record tells the type of what is decoded.
+        """
+        self._waiting.append(batch)
+        if self._schema is None and self._lacks_types():
+            return
         if self._form == "arrow" or sum(each.num_rows for each in self._waiting) >= _ROW_GROUP:
             self._write_waiting()
+
+    def _lacks_types(self) -> bool:
+        """Whether to wait for them; not without an end, as no record may ever have a key."""
+        import pyarrow as pa
+
+        return (
+            self._decoded is not None
+            and any(map(pa.types.is_null, self._decoded.types.values()))
+            and sum(each.nbytes for each in self._waiting) < _UNTYPED_BYTES
+        )
 
     def _write_waiting(self) -> None:
         import pyarrow as pa
 
-        table = pa.Table.from_batches(self._waiting, _schema())
+        try:
+            self._write_table()
+        except pa.ArrowNotImplementedError as error:
+            raise CommandError(
+                f"{self._form} has no place for what the records contain: {error}; leave -s out"
+            ) from None
+
+    def _write_table(self) -> None:
+        import pyarrow as pa
+
+        if self._schema is None:
+            self._schema = _schema(self._decoded)
+            self._writer = self._opened(self._schema)
+        waiting = [_plain(batch, self._schema) for batch in self._waiting]
+        table = pa.Table.from_batches(waiting, self._schema)
         self._waiting.clear()
-        if self._writer is None:
-            self._writer = self._opened()
         self._writer.write_table(table.combine_chunks())
 
-    def _opened(self) -> Any:
+    def _opened(self, schema: pa.Schema) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if self._form == "parquet":
-            return pq.ParquetWriter(self._stream, _schema(), compression="zstd")
-        return pa.ipc.new_stream(self._stream, _schema())
+            return pq.ParquetWriter(self._stream, schema, compression="zstd")
+        return pa.ipc.new_stream(self._stream, schema)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None and (self._waiting or self._writer is None):
@@ -170,9 +225,11 @@ class _Columns:
             self._writer.close()
 
 
-def _schema() -> pa.Schema:
+def _schema(decoded: Decoded | None) -> pa.Schema:
+    """Return the schema of a file."""
     import pyarrow as pa
 
+    types = {} if decoded is None else decoded.types
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     return pa.schema(
         [
@@ -181,14 +238,23 @@ def _schema() -> pa.Schema:
             ("offset", pa.int64()),
             ("timestamp", pa.timestamp("ms", "UTC")),
             ("timestamp_type", pa.int8()),
-            ("key", pa.binary()),
-            ("value", pa.binary()),
+            ("key", types.get("key", pa.binary())),
+            ("value", types.get("value", pa.binary())),
             ("headers", pa.list_(header)),
             ("leader_epoch", pa.int32()),
         ]
     )
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the topic as text, which every reader of Parquet and Arrow knows."""
-    return batch.cast(_schema())
+    import pyarrow as pa
+
+    columns = [
+        # pyarrow casts null to no struct.
+        pa.nulls(len(column), field.type)
+        if pa.types.is_null(column.type)
+        else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

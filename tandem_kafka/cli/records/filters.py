@@ -13,6 +13,7 @@ import click
 from tandem_kafka.cli.failures import CommandError
 
 if TYPE_CHECKING:
+    from tandem_kafka.cli.records.decoded import Decoded
     from tandem_kafka.types import ConsumerRecord
 
     Record: TypeAlias = ConsumerRecord[Any, Any]
@@ -54,13 +55,13 @@ class Filters:
         key: Found in the key.
         value: Found in the value.
         headers: Names of headers, each with a pattern that is found in its value.
-        decode: Decodes records first.
+        decoded: Decodes records first.
     """
 
     key: Pattern | None = None
     value: Pattern | None = None
     headers: Sequence[tuple[str, Pattern]] = ()
-    decode: Callable[[Sequence[Record]], Sequence[Record]] | None = None
+    decoded: Decoded | None = None
 
     def __bool__(self) -> bool:
         """Whether there is a condition."""
@@ -68,8 +69,8 @@ class Filters:
 
     def chosen(self, records: Sequence[Record]) -> Iterable[Record]:
         """Return the records that fulfil all conditions, decoded."""
-        if self.decode is not None:
-            records = self.decode(records)
+        if self.decoded is not None:
+            records = self.decoded.records(records)
         if not self:
             return records
         return (each for each in records if self.accept(each.key, each.value, each.headers))

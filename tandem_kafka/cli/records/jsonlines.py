@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Sequence
 from json.encoder import encode_basestring
@@ -30,7 +31,7 @@ def json_value(value: Any) -> Any:
     A float that JSON does not have is a string: NaN, Infinity or -Infinity.
     """
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return json.dumps(value)
     if isinstance(value, bytes):
         return json_bytes(value)
     if isinstance(value, list):

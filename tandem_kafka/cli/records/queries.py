@@ -10,14 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
+import pyarrow as pa
 
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.reads.reader import SpanReader
-from tandem_kafka.reads.span import Span
-from tandem_kafka.runtime import Clock
 
 if TYPE_CHECKING:
-    from tandem_kafka import KafkaConsumer
+    from tandem_kafka.cli.records.decoded import Decoded
 
 
 #: What DuckDB may use; it writes the rest to the disk.
@@ -32,15 +30,13 @@ _DDL: Final = """
     )
 """
 _INSERT: Final = """
-    INSERT INTO {table}
-    SELECT topic, "partition", "offset", "timestamp" AT TIME ZONE 'UTC', timestamp_type, key, value,
-        headers, leader_epoch
-    FROM batch
+    INSERT INTO {table} BY NAME
+    SELECT * REPLACE ("timestamp" AT TIME ZONE 'UTC' AS "timestamp") FROM batch
 """
 _VIEW: Final = """
     CREATE VIEW {view} AS
-    SELECT topic, "partition", "offset" AS record_offset, "timestamp", TRY(decode(key)) AS key,
-        TRY(decode(value)) AS value, headers, timestamp_type, leader_epoch,
+    SELECT topic, "partition", "offset" AS record_offset, "timestamp", {key} AS key,
+        {value} AS value, headers, timestamp_type, leader_epoch,
         key AS key_bytes, value AS value_bytes
     FROM {table}
 """
@@ -67,6 +63,8 @@ class Query:
             config={"memory_limit": _MEMORY, "temp_directory": self._folder.name}
         )
         self._database.execute("SET enable_progress_bar = false")
+        #: Columns whose type no record has told.
+        self._unknown: list[str] = []
         self.tables = self._named_tables()
         if not self.tables:
             raise CommandError("the query names no topic: write SELECT ... FROM topic", usage=True)
@@ -90,18 +88,74 @@ class Query:
         self._database.close()
         self._folder.cleanup()
 
-    def load(self, topic: str, consumer: KafkaConsumer, span: Span, clock: Clock) -> None:
+    def load(
+        self, topic: str, batches: Iterator[pa.RecordBatch], decoded: Decoded | None = None
+    ) -> None:
         """Read a topic into its table.
+
+        Args:
+            topic: Its name.
+            batches: Its records.
+            decoded: Decodes them.
 
         Raises:
             CommandError: It cannot be read.
         """
         table, view = _quoted(f"{topic} (raw)"), _quoted(topic)
-        self._database.execute(_DDL.format(table=table))
-        for batch in SpanReader(consumer, span, clock).arrow_batches():
-            self._database.register("batch", batch)
-            self._database.execute(_INSERT.format(table=table))
-        self._database.execute(_VIEW.format(table=table, view=view))
+        shown = {name: f"TRY(decode({name}))" for name in ("key", "value")}
+        try:
+            self._database.execute(_DDL.format(table=table))
+            if decoded is None:
+                for batch in batches:
+                    self._insert(table, batch)
+            else:
+                shown |= self._load_decoded(table, batches, decoded)
+            self._database.execute(_VIEW.format(table=table, view=view, **shown))
+        except duckdb.Error as error:
+            advice = "; without -s, they have one" if decoded is not None else ""
+            explained = _explained(error, f"the records of {topic} have no table in DuckDB")
+            raise CommandError(f"{explained}{advice}") from None
+        self._unknown += [f"{name} of {topic}" for name, each in shown.items() if each == "NULL"]
+
+    def _insert(self, table: str, batch: pa.RecordBatch) -> None:
+        self._database.register("batch", batch)
+        self._database.execute(_INSERT.format(table=table))
+
+    def _load_decoded(
+        self, table: str, batches: Iterator[pa.RecordBatch], decoded: Decoded
+    ) -> dict[str, str]:
+        """Read a topic into its table; returns the expressions of the decoded columns.
+
+        A column is added once its type is known; the rows that the table has then are null there.
+        """
+        columns: dict[str, pa.DataType] = {}
+        for batch, found in decoded.batches(batches):
+            columns |= self._added(table, decoded, columns)
+            wider = batch
+            for name, kind in columns.items():
+                wider = wider.append_column(f"decoded {name}", found[name].cast(kind))
+            self._insert(table, wider)
+        columns |= self._added(table, decoded, columns)
+        return {
+            name: _quoted(f"decoded {name}") if name in columns else "NULL"
+            for name in decoded.types
+        }
+
+    def _added(
+        self, table: str, decoded: Decoded, columns: dict[str, pa.DataType]
+    ) -> dict[str, pa.DataType]:
+        added: dict[str, pa.DataType] = {}
+        for name, kind in decoded.types.items():
+            if name in columns or pa.types.is_null(kind):
+                continue
+            added[name] = _stored(kind)
+            column = _quoted(f"decoded {name}")
+            empty = pa.table({"empty": pa.array([], added[name])})
+            self._database.register("batch", empty)
+            self._database.execute("SELECT empty FROM batch")
+            for _, its_type, *_ in self._database.description or ():
+                self._database.execute(f"ALTER TABLE {table} ADD COLUMN {column} {its_type}")
+        return added
 
     def result(self) -> tuple[dict[str, type], Iterator[tuple[Any, ...]]]:
         """Return the names of the columns with their types in Python, and the rows.
@@ -114,7 +168,11 @@ class Query:
             names = [each[0] for each in done.description or ()]
             first = done.fetchone()
         except duckdb.Error as error:
-            raise _explained(error) from None
+            explained = _explained(error)
+            if self._unknown:
+                unknown = " and ".join(self._unknown)
+                raise CommandError(f"{explained}; the range has no {unknown} to decode") from None
+            raise explained from None
         repeated = Counter(names)
         names = [
             name if repeated[name] == 1 else f"{name}_{number}"
@@ -156,7 +214,20 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _explained(error: duckdb.Error) -> CommandError:
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Return a type in which times have no zone, and are in UTC; null alone is text."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _stored(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_stored(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _stored(kind.item_type))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit)
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _explained(error: duckdb.Error, what: str = "the query cannot run") -> CommandError:
     # The text after an empty line shows the query again.
     line = " ".join(str(error).split("\n\n", maxsplit=1)[0].split())
-    return CommandError(f"the query cannot run: {line}")
+    return CommandError(f"{what}: {line}")

@@ -81,6 +81,11 @@ class FetchManager(RequestManager):
         self._seen_versions: tuple[int, int, int] | None = None
         self._due_ms = 0
 
+    @property
+    def added(self) -> int:
+        """How many chunks are or were in the buffer."""
+        return self._context.buffer.added
+
     # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:

@@ -18,6 +18,7 @@ from tandem_kafka.testing.cluster.cluster_state import ClusterState
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.cluster.requests import Header, read_body, read_header
 from tandem_kafka.testing.cluster.scripts import Scripts
+from tandem_kafka.testing.cluster.share_groups import ShareGroups
 from tandem_kafka.testing.network import SimConnection
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
@@ -88,7 +89,7 @@ class SimBroker(BrokerState):
     def receive(self, connection: SimConnection, frame: bytes) -> None:
         """Queue a request behind the unanswered ones of its connection."""
         if self.paused:
-            self._postponed.append(partial(connection.handle, frame))
+            self.postpone(partial(connection.handle, frame))
             return
         header = read_header(frame)
         call = Call(self._cluster, self, connection, *header[:3])
@@ -134,12 +135,13 @@ class SimBroker(BrokerState):
     def closed(self, connection: SimConnection) -> None:
         """Forget the requests of a closed connection."""
         if self.paused:
-            self._postponed.append(partial(self.closed, connection))
+            self.postpone(partial(self.closed, connection))
             return
         self.logins.pop(connection.number, None)
         for call in self._queues.pop(connection.number, ()):
             call.responded = True
         self._muted_until_ms.pop(connection.number, None)
+        ShareGroups(self._cluster, self).end_connection(connection.number)
 
     def hang_up(self, connection: SimConnection) -> None:
         """Close a connection; its client notices."""
@@ -150,7 +152,7 @@ class SimBroker(BrokerState):
     def respond(self, call: Call, response: Any) -> None:
         """Respond to a parked request, then continue with the next ones of its connection."""
         if self.paused:
-            self._postponed.append(partial(self.respond, call, response))
+            self.postpone(partial(self.respond, call, response))
             return
         if call.responded:
             return

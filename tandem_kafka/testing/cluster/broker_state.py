@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
 
-from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.testing.clock import NEVER_MS, SimClock
 from tandem_kafka.testing.cluster.fetch_sessions import FetchSessions
 from tandem_kafka.testing.cluster.logins import Login
 from tandem_kafka.testing.cluster.quotas import Quotas
 from tandem_kafka.testing.cluster.releases import Release
 from tandem_kafka.testing.network import SimConnection
+from tandem_kafka.testing.share.partition import SharePartition
+from tandem_kafka.testing.share.sessions import ShareSessions
+
+
+@dataclass(slots=True, eq=False)
+class LedShare:
+    """A share partition in the memory of its leader.
+
+    Attributes:
+        epoch: The leader epoch in which it was loaded.
+        timer_ms: The next check of its locks.
+    """
+
+    epoch: int
+    share: SharePartition
+    timer_ms: int = NEVER_MS
 
 
 class BrokerState(ABC):
@@ -23,6 +41,9 @@ class BrokerState(ABC):
         release: The Kafka release that it simulates. None enables all features, also those that no
             release has.
         sessions: Its fetch sessions.
+        share_sessions: Its share sessions.
+        share_partitions: The share partitions that it leads, by group, topic and number.
+        share_loading: Those that it is loading.
         logins: The logins of its connections, by number.
         quotas: The quotas of its clients.
         requests: Number of requests received, by name.
@@ -43,6 +64,9 @@ class BrokerState(ABC):
         self.up = True
         self.paused = False
         self.sessions = FetchSessions()
+        self.share_sessions = ShareSessions()
+        self.share_partitions: dict[tuple[str, UUID, int], LedShare] = {}
+        self.share_loading: set[tuple[str, UUID, int]] = set()
         self.logins: dict[int, Login] = {}
         self.quotas = Quotas(clock)
         self.requests: dict[str, int] = {}
@@ -81,7 +105,14 @@ class BrokerState(ABC):
         """End the process; requests that it has not handled are lost."""
         self.up = self.paused = False
         self.sessions.clear()
+        self.share_sessions.clear()
+        self.share_partitions.clear()
+        self.share_loading.clear()
         self._postponed.clear()
+
+    def postpone(self, action: Callable[[], None]) -> None:
+        """Do something after the pause."""
+        self._postponed.append(action)
 
     def continue_after_pause(self) -> None:
         """Continue after a pause, with everything that has arrived, in order."""

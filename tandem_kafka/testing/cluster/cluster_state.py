@@ -19,6 +19,7 @@ from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.testing.coordinator.requests import Commit, CommitOffsets, EndTransaction
 from tandem_kafka.testing.network import SimNetwork
+from tandem_kafka.testing.share.persisted import PersistedState
 from tandem_kafka.types import TopicPartition
 
 #: No broker has this id.
@@ -40,6 +41,7 @@ class ClusterState(ABC):
         commit_log: Every accepted commit, in order, with the id of the member.
         coordination: The coordinators of the groups.
         transactions: The coordinators of transactions, which share their state.
+        share_states: The durable states of share partitions, by group, topic and number.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class ClusterState(ABC):
         self.users: dict[str, str] = {}
         self.disabled: set[int] = set()
         self.telemetry: TelemetryReceiver | None = None
+        self.share_states: dict[tuple[str, UUID, int], PersistedState] = {}
         self.commit_log: list[tuple[TopicPartition, Commit, str]] = []
         self._committed_for: dict[tuple[str, int], str] = {}
         self._coordinators: dict[str, int] = {}

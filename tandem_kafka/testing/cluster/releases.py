@@ -46,6 +46,9 @@ from tandem_kafka.wire.messages import (
     OffsetForLeaderEpochRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
     SyncGroupRequest,
 )
 
@@ -89,6 +92,9 @@ _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     DescribeConfigsRequest: ((0, 0), (0, 4), (0, 4), (1, 4)),
     IncrementalAlterConfigsRequest: (None, (0, 1), (0, 1), (0, 1)),
     DescribeClusterRequest: (None, (0, 0), (0, 1), (0, 2)),
+    ShareGroupHeartbeatRequest: (None, None, None, (1, 1)),
+    ShareFetchRequest: (None, None, None, (1, 2)),
+    ShareAcknowledgeRequest: (None, None, None, (1, 2)),
 }
 
 

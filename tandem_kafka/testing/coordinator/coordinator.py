@@ -20,11 +20,12 @@ from tandem_kafka.testing.coordinator.log import GroupLog
 from tandem_kafka.testing.coordinator.migration import Migration
 from tandem_kafka.testing.coordinator.offsets import GroupOffsets
 from tandem_kafka.testing.coordinator.settings import GroupSettings
+from tandem_kafka.testing.coordinator.share_group import ShareGroup
 from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 
 
 class GroupCoordinator:
-    """One group: its members of both protocols, its offsets and its log.
+    """One group: its members of all protocols, its offsets and its log.
 
     A request gets its response in the same step, or is parked and gets it in a later one. Another
     coordinator that reads the log continues without any loss, except for the parked requests.
@@ -32,6 +33,7 @@ class GroupCoordinator:
     Attributes:
         classic: The members of a classic group.
         consumer: The members of a KIP-848 group.
+        share: The members of a share group.
         offsets: The committed offsets.
     """
 
@@ -44,22 +46,24 @@ class GroupCoordinator:
         self._step = context.step
         self.classic = ClassicGroup(context)
         self.consumer = ConsumerGroup(context, self._downgrade)
-        self.offsets = GroupOffsets(context, self.classic, self.consumer)
+        self.share = ShareGroup(context)
+        self.offsets = GroupOffsets(context, self.classic, self.consumer, self.share)
         self._joins = ClassicJoins(context, self.classic)
         self._syncs = ClassicSyncs(context, self.classic)
         self._migration = Migration(context, self.classic, self.consumer)
+        self._modern_members = Kip848Members(context, self.consumer, self._migration)
         self._classic_members = ClassicMembers(context, self.consumer, self._downgrade)
         self._handlers = self._all_handlers()
         self._due = self._all_timers()
 
     def _all_handlers(self) -> dict[type[Request], Callable[[Any], None]]:
-        modern_members = Kip848Members(self._context, self.consumer, self._migration)
         return {
             requests.JoinGroup: self._join,
             requests.SyncGroup: self._sync,
             requests.Heartbeat: self._heartbeat,
             requests.LeaveGroup: self._leave,
-            requests.ConsumerHeartbeat: modern_members.handle_heartbeat,
+            requests.ConsumerHeartbeat: self._consumer_heartbeat,
+            requests.ShareHeartbeat: self._share_heartbeat,
             requests.PrepareAssignment: self.consumer.computations.handle_prepare,
             requests.InstallAssignment: self.consumer.computations.handle_install,
             requests.CommitOffsets: self.offsets.handle_commit,
@@ -133,6 +137,7 @@ class GroupCoordinator:
     def _end_session(self, timer: Timer) -> None:
         self.classic.expire(timer.about)
         self.consumer.expire(timer.about)
+        self.share.expire(timer.about)
 
     def take_over(self, now_ms: int, lost: int = 0) -> Outcome:
         """Continue as another coordinator that has read the log without its last `lost` records.
@@ -143,6 +148,7 @@ class GroupCoordinator:
         self.log = self.log.read(lost)
         self.classic.reload()
         self.consumer.reload()
+        self.share.reload()
         self.offsets.reload()
         return outcome
 
@@ -167,10 +173,25 @@ class GroupCoordinator:
             result = requests.JoinResult(errors.InvalidSessionTimeoutError, request.member_id)
             self._step.respond(request, result)
             return
+        if self.share.exists:
+            result = requests.JoinResult(errors.InconsistentGroupProtocolError, request.member_id)
+            self._step.respond(request, result)
+            return
         if not self.consumer.members and self.consumer.exists:
             self.consumer.dissolve()  # it has no members, so a classic group may replace it
         joins = self._classic_members if self.consumer.members else self._joins
         joins.handle_join(request)
+
+    def _consumer_heartbeat(self, request: requests.ConsumerHeartbeat) -> None:
+        if self.share.exists:
+            result = requests.ConsumerHeartbeatResult(errors.GroupIdNotFoundError)
+            self._step.respond(request, result)
+            return
+        self._modern_members.handle_heartbeat(request)
+
+    def _share_heartbeat(self, request: requests.ShareHeartbeat) -> None:
+        conflict = self.exists and not self.share.exists
+        self.share.handle_heartbeat(request, conflict=conflict)
 
     def _sync(self, request: requests.SyncGroup) -> None:
         syncs = self._classic_members if self.consumer.members else self._syncs
@@ -185,10 +206,12 @@ class GroupCoordinator:
     def _forget_topic(self, request: requests.ForgetTopic) -> None:
         self.offsets.forget_topic(request.topic)
         self.consumer.forget_topic(request.topic)
+        self.share.forget_topic(request.topic)
         self._step.respond(request, None)
 
     def _expel(self, request: requests.Expel) -> None:
-        groups = [g for g in (self.classic, self.consumer) if request.member_id in g.members]
+        kinds = self.classic, self.consumer, self.share
+        groups = [group for group in kinds if request.member_id in group.members]
         for group in groups:
             group.remove(request.member_id)
         self._step.respond(request, bool(groups))

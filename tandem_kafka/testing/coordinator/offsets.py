@@ -21,6 +21,7 @@ from tandem_kafka.testing.coordinator.requests import (
     FetchedOffsets,
     FetchOffsets,
 )
+from tandem_kafka.testing.coordinator.share_group import ShareGroup
 from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
 
@@ -34,11 +35,16 @@ class GroupOffsets:
     """
 
     def __init__(
-        self, context: GroupContext, classic: ClassicGroup, consumer: ConsumerGroup
+        self,
+        context: GroupContext,
+        classic: ClassicGroup,
+        consumer: ConsumerGroup,
+        share: ShareGroup,
     ) -> None:
         self._context = context
         self._classic = classic
         self._consumer = consumer
+        self._share = share
         self._step = context.step
         self.committed: dict[TopicPartition, OffsetCommit] = {}
         self.pending: dict[int, dict[TopicPartition, OffsetCommit]] = {}
@@ -50,13 +56,19 @@ class GroupOffsets:
     def group_exists(self) -> bool:
         """True from the first member or commit on, until nothing of the group remains."""
         offsets = self.committed or self.pending
-        return self._classic.exists or self._consumer.exists or bool(offsets)
+        exists = self._classic.exists or self._consumer.exists or self._share.exists
+        return exists or bool(offsets)
+
+    @property
+    def _has_members(self) -> bool:
+        return any((self._classic.members, self._consumer.members, self._share.members))
 
     def _forget_group_if_empty(self) -> None:
         """Forget a group without offsets, unless it has members."""
-        if not self._classic.members and not self._consumer.members:
+        if not self._has_members:
             self._classic.dissolve(errors.UnknownMemberIdError)
             self._consumer.dissolve()
+            self._share.dissolve()
 
     # --- committing ----------------------------------------------------------------------------
 
@@ -84,6 +96,8 @@ class GroupOffsets:
     def _error(self, request: CommitOffsets) -> Error:
         classic, consumer = self._classic, self._consumer
         transactional = request.producer_id is not None
+        if self._share.exists:
+            return errors.GroupIdNotFoundError
         if request.generation < 0 and not classic.members and not consumer.members:
             return None  # a simple consumer, without membership
         if not self.group_exists:
@@ -155,7 +169,7 @@ class GroupOffsets:
         error: Error = None
         if not self.group_exists:
             error = errors.GroupIdNotFoundError
-        elif self._classic.members or self._consumer.members:
+        elif self._has_members:
             error = errors.NonEmptyGroupError
         else:
             for tp in tuple(self.committed):

@@ -3,8 +3,8 @@
 Six types belong to KIP-848 groups, with the fields of the proposal, except for client id and host,
 which nothing here uses. Topics have names instead of ids. A topic that is deleted and created again
 keeps its name, so `assignment_changed` records the change. Two other additions are our own: the
-computation of a target by a member, and the assignors of each epoch. A classic group has only
-`GroupMetadata`, and a commit only `OffsetCommit`.
+computation of a target by a member, and the assignors of each epoch. Three types belong to share
+groups. A classic group has only `GroupMetadata`, and a commit only `OffsetCommit`.
 """
 
 from __future__ import annotations
@@ -163,6 +163,45 @@ class PendingOffsetCommit:
     commit: OffsetCommit
 
 
+@dataclass(frozen=True, slots=True)
+class ShareGroupMetadata:
+    """The epoch of a share group, and that of its target.
+
+    Attributes:
+        initialized: The partitions that can be assigned.
+        wanted: The subscribed ones among them of each member, to notice changes.
+    """
+
+    epoch: int
+    assignment_epoch: int
+    initialized: Partitions
+    wanted: tuple[tuple[str, Partitions], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupTargetAssignmentMember:
+    """The partitions of a member of a share group in the target."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupMember:
+    """A member of a share group: its subscription and its assignment."""
+
+    topics: frozenset[str]
+    epoch: int
+    previous_epoch: int
+    assigned: Partitions
+
+
+#: All types of share groups.
+OF_SHARE_GROUPS: tuple[type[Value], ...] = (
+    ShareGroupMember,
+    ShareGroupTargetAssignmentMember,
+    ShareGroupMetadata,
+)
+
 #: All types of KIP-848 groups.
 OF_CONSUMER_GROUPS: tuple[type[Value], ...] = (
     ConsumerGroupCurrentMemberAssignment,
@@ -185,4 +224,7 @@ Value = (
     | ConsumerGroupTargetAssignmentMetadata
     | ConsumerGroupTargetAssignmentMember
     | ConsumerGroupCurrentMemberAssignment
+    | ShareGroupMetadata
+    | ShareGroupTargetAssignmentMember
+    | ShareGroupMember
 )

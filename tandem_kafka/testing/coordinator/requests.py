@@ -135,6 +135,31 @@ class ConsumerHeartbeatResult:
     compute: bool = False
 
 
+# --- share groups --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ShareHeartbeat(Request):
+    """Its result is a `ShareHeartbeatResult`; `topics` is None if they have not changed."""
+
+    member_id: str
+    epoch: int
+    topics: frozenset[str] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ShareHeartbeatResult:
+    """`assigned` is None without a change."""
+
+    error: Error = None
+    epoch: int = 0
+    interval_ms: int = 0
+    assigned: Partitions | None = None
+
+
+# --- assignments by members ----------------------------------------------------------------------
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class PrepareAssignment(Request):
     """Its result is a `PrepareResult`."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from tandem_kafka.testing.coordinator.server_assignors import (
     PartitionAssignor,
@@ -16,6 +17,15 @@ CommitEpochs = Literal["exact", "assigned"]
 
 #: The values of `group.consumer.migration.policy`.
 MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
+
+_DURATION: Final = re.compile(
+    r"by_duration:P(?:(?P<days>\d+)D)?"
+    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+#: The values of `share.isolation.level`.
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,23 @@ class GroupSettings:
         computation_timeout_ms: Timeout for each request of a computing member.
         assignors: The server-side assignors. The most requested one is used; with equal requests,
             or without any, the first one (`group.consumer.assignors`).
+        share_heartbeat_interval_ms: Heartbeat interval of share members
+            (`share.heartbeat.interval.ms`).
+        share_session_timeout_ms: Session timeout of share members (`share.session.timeout.ms`).
+        share_assignment_interval_ms: Shortest time between two targets of a share group
+            (`share.assignment.interval.ms`, 1000 in Kafka).
+        share_max_size: Largest size of a share group (`group.share.max.size`).
+        share_auto_offset_reset: Where a share group begins: "latest", "earliest", or
+            "by_duration:" and an ISO 8601 duration (`share.auto.offset.reset`).
+        share_isolation_level: Whether a share group reads records of open and aborted transactions
+            (`share.isolation.level`).
+        share_record_lock_duration_ms: How long a member may keep a record
+            (`share.record.lock.duration.ms`).
+        share_delivery_count_limit: How often a record is offered (`share.delivery.count.limit`).
+        share_max_record_locks: Largest number of records in flight of a partition
+            (`share.partition.max.record.locks`).
+        share_renew_acknowledge_enable: Whether members may renew their locks
+            (`share.renew.acknowledge.enable`).
     """
 
     heartbeat_interval_ms: int = 500
@@ -69,6 +96,16 @@ class GroupSettings:
     assignment_interval_ms: int = 0
     computation_timeout_ms: int = 5_000
     assignors: tuple[PartitionAssignor, ...] = (UniformAssignor(), RangeAssignor())
+    share_heartbeat_interval_ms: int = 5_000
+    share_session_timeout_ms: int = 45_000
+    share_assignment_interval_ms: int = 0
+    share_max_size: int = 200
+    share_auto_offset_reset: str = "latest"
+    share_isolation_level: IsolationLevel = "read_uncommitted"
+    share_record_lock_duration_ms: int = 30_000
+    share_delivery_count_limit: int = 5
+    share_max_record_locks: int = 2_000
+    share_renew_acknowledge_enable: bool = True
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -92,6 +129,7 @@ class GroupSettings:
                 f"session_timeout_ms={self.session_timeout_ms}"
             )
             raise ValueError(msg)
+        duration_ms(self.share_auto_offset_reset)
         names = [assignor.name for assignor in self.assignors]
         if not names or len({*names}) < len(names):
             msg = f"assignors={names}: must be one or more, each of a name of its own"
@@ -99,7 +137,26 @@ class GroupSettings:
         for name, chosen, choices in (
             ("migration_policy", self.migration_policy, get_args(MigrationPolicy)),
             ("commit_epochs", self.commit_epochs, get_args(CommitEpochs)),
+            ("share_isolation_level", self.share_isolation_level, get_args(IsolationLevel)),
         ):
             if chosen not in choices:
                 msg = f"{name}={chosen!r}: must be one of {', '.join(choices)}"
                 raise ValueError(msg)
+
+
+def duration_ms(strategy: str) -> int:
+    """Return the milliseconds of a reset strategy such as "by_duration:PT1H"; 0 without any.
+
+    Raises:
+        ValueError: There is no such strategy.
+    """
+    if strategy in ("latest", "earliest"):
+        return 0
+    found = _DURATION.fullmatch(strategy)
+    if found is None:
+        msg = (
+            f"share_auto_offset_reset={strategy!r}: must be latest, earliest, or by_duration: and "
+            "an ISO 8601 duration, such as by_duration:PT1H"
+        )
+        raise ValueError(msg)
+    return sum(round(float(found[unit] or 0) * ms) for unit, ms in _MS.items())

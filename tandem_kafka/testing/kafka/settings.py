@@ -87,6 +87,8 @@ def broker_settings(
         # The heartbeat interval of KIP-848 members; rebalances must be fast in tests.
         "group.consumer.heartbeat.interval.ms": "300",
         "group.consumer.session.timeout.ms": "6000",
+        # Tests of share groups wait for the end of locks.
+        "group.share.min.record.lock.duration.ms": "1000",
         # A killed broker cannot register again before its session has expired.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 import time
 from decimal import Decimal
@@ -17,6 +18,7 @@ from tandem_kafka.errors import InvalidArgumentError
 from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 from tandem_kafka.arrow import Json, Text  # noqa: E402 - it imports pyarrow
 
@@ -183,6 +185,26 @@ def test_a_field_that_must_be_there() -> None:
         "$.a: the field is missing",
         "$.a: null, but the schema does not allow it",
     ]
+
+
+def test_fields_are_nullable_as_tombstones_have_none() -> None:
+    inner = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    fields = [
+        pa.field("s", inner, nullable=False),
+        pa.field("l", pa.list_(pa.field("item", inner, nullable=False)), nullable=False),
+        pa.field("m", pa.map_(pa.string(), pa.field("value", inner, nullable=False))),
+    ]
+    decoder = Json(pa.struct(fields), errors="null")
+    document = b'{"s":{"x":1},"l":[{"x":2}],"m":{"k":{"x":3}}}'
+    column, _ = decoder.decode(pa.array([document, None, b"{}"]))
+    assert decoder.schema == column.type == pa.struct([
+        ("s", pa.struct([("x", pa.int64())])),
+        ("l", pa.list_(pa.field("item", pa.struct([("x", pa.int64())]), nullable=False))),
+        ("m", pa.map_(pa.string(), pa.field("value", pa.struct([("x", pa.int64())]), False))),
+    ])  # fmt: skip
+    file = io.BytesIO()
+    pq.write_table(pa.table({"value": column}), file)
+    assert pq.read_table(file)["value"].to_pylist() == column.to_pylist()
 
 
 def test_what_was_read_of_a_wrong_document_is_gone() -> None:

@@ -30,6 +30,7 @@ from google.protobuf import (  # noqa: E402
     wrappers_pb2,
 )
 from google.protobuf.message import DecodeError  # noqa: E402
+from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: E402
 
 from tandem_kafka.arrow import Protobuf  # noqa: E402 - it imports pyarrow
 from tests.unit.arrow.avro_values import status  # noqa: E402
@@ -242,17 +243,16 @@ def check(kind: Any, *values: bytes) -> None:
 def test_the_types_of_fields() -> None:
     found = {each.name: each for each in Protobuf(Three).schema}
     for kind, arrow in SCALARS.items():
-        assert found[f"s_{kind}"] == pa.field(f"s_{kind}", arrow, nullable=False)
+        assert found[f"s_{kind}"] == pa.field(f"s_{kind}", arrow)
         assert found[f"o_{kind}"] == pa.field(f"o_{kind}", arrow)
         item = pa.field("item", arrow, nullable=False)
-        assert found[f"r_{kind}"] == pa.field(f"r_{kind}", pa.list_(item), nullable=False)
-    assert found["color"] == pa.field("color", pa.string(), nullable=False)
+        assert found[f"r_{kind}"] == pa.field(f"r_{kind}", pa.list_(item))
+    assert found["color"] == pa.field("color", pa.string())
     assert found["at"].type == pa.timestamp("us", "UTC")
     assert found["took"].type == pa.duration("us")
     assert found["m2"].type == pa.map_(pa.int32(), pa.field("value", pa.string(), nullable=False))
     assert found["w_UInt32"] == pa.field("w_UInt32", pa.uint32())
     assert found["any"].type.names == ["type_url", "value"]
-    assert not Protobuf(Two).schema.field("id").nullable
 
 
 def test_descriptors_are_classes_or_bytes() -> None:
@@ -395,13 +395,13 @@ def test_the_framing_of_confluent() -> None:
     decoder = Protobuf(Three, confluent=True, errors="null")
     value = Three(s_int32=7).SerializeToString()
     good = [CONFLUENT + indexes + value for indexes in (b"\0", b"\2\0", b"\4\2\4")]
-    bad = [b"", b"\0\0\0\0", b"\1" + value, CONFLUENT, CONFLUENT + b"\1", CONFLUENT + b"\4\2"]
+    bad = [b"", b"\0\0\0\0", b"\2" + value, CONFLUENT, CONFLUENT + b"\1", CONFLUENT + b"\4\2"]
     rows, failures = decoded(decoder, *good, *bad)
     assert [row and row["s_int32"] for row in rows] == [7] * 3 + [None] * 6
     assert [reason for _, reason in failures] == [
         "0 bytes have no place for a schema id",
         "4 bytes have no place for a schema id",
-        "the first byte is 1, and 0 comes before a schema id",
+        "the first byte is 2, and 0 or 1 comes before a schema id",
         "the message indexes after the schema id: the value ends within a number",
         "the message indexes after the schema id: their number is -1",
         "the message indexes after the schema id: the value ends within a number",
@@ -589,6 +589,24 @@ _GARBAGE = st.lists(
 STRICTER = ("where its type has", "utf-8", "out of range", "finer than", "is required")
 
 
+def _sets_entries_aside(message: Any) -> bool:
+    """Whether google.protobuf in C takes an entry with unknown fields for an unknown field."""
+    maps = {
+        each.number
+        for each in message.DESCRIPTOR.fields
+        if each.message_type and each.message_type.GetOptions().map_entry
+    }
+    inner: list[Any] = []
+    for field, value in message.ListFields():
+        if field.number in maps:
+            inner += value.values()
+        elif field.message_type:
+            inner += [value] if hasattr(value, "ListFields") else value
+    return bool(maps & {each.field_number for each in UnknownFieldSet(message)}) or any(
+        _sets_entries_aside(each) for each in inner if hasattr(each, "ListFields")
+    )
+
+
 @settings(max_examples=500, deadline=None)
 @given(st.lists(_GARBAGE, max_size=4), st.data())
 def test_garbage_is_a_value_of_google_or_null(values: list[bytes], data: st.DataObject) -> None:
@@ -606,7 +624,7 @@ def test_garbage_is_a_value_of_google_or_null(values: list[bytes], data: st.Data
                 continue
             if row in reasons:
                 assert any(each in reasons[row] for each in STRICTER), reasons[row]
-            elif kind is Three:
+            elif kind is Three and not _sets_entries_aside(expected):
                 assert repr(same(column[row].as_py())) == repr(plain(expected))
 
 

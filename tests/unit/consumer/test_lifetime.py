@@ -17,6 +17,7 @@ from tandem_kafka.records import join_records
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import Changes
 from tests.implementations import require_implementation
+from tests.integration.polling import wait_until
 from tests.unit.records.making import Rec, batch, reader, using
 
 OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
@@ -155,3 +156,29 @@ def test_a_list_of_records_that_contains_itself_is_collected() -> None:
     del records, holder
     gc.collect()
     assert reference() is None
+
+
+def test_a_consumer_may_be_closed_on_its_own_network_thread(
+    monkeypatch: pytest.MonkeyPatch, network_threads: Callable[[], list[str]]
+) -> None:
+    """Garbage is collected on any thread, and may have a finalizer that closes its consumer."""
+    consumer = KafkaConsumer(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=0)
+    loop = consumer._core.engine.loop
+    called: list[BaseException | None] = []
+    run_once = loop.run_once
+
+    def closing() -> None:
+        if not called:
+            try:
+                consumer.close(timeout_ms=0)
+                called.append(None)
+            except BaseException as error:  # noqa: BLE001 - for the assertion
+                called.append(error)
+        run_once()
+
+    monkeypatch.setattr(loop, "run_once", closing)
+    consumer.wakeup()
+    wait_until(lambda: bool(called) and not network_threads())
+    assert called == [None]
+    assert loop.finished
+    consumer.close()

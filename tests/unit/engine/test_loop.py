@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.engine.application_event_processor import ApplicationEventProcessor
 from tandem_kafka.engine.loop import MAX_SLEEP_MS, NetworkLoop
 from tandem_kafka.errors import (
     ConsumerClosedError,
@@ -53,8 +54,15 @@ class Looped(World):
         self.client = NetworkClient(
             self.config, self.transport, self.driver, self.context.random, self.metadata
         )
+        processor = ApplicationEventProcessor(self.context, self.managers)
         self.loop = NetworkLoop(
-            self.context, self.managers, self.client, self.transport, self.queue, self.driver
+            self.context,
+            self.managers,
+            processor,
+            self.client,
+            self.transport,
+            self.queue,
+            self.driver,
         )
 
     def iterate(self, *, after_ms: int = 0) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tandem_kafka.errors import SchemaMismatchError
+
 pa = pytest.importorskip("pyarrow")
 
 from tandem_kafka.landing.collected import Collected  # noqa: E402 - it imports pyarrow
@@ -26,3 +28,13 @@ def test_a_column_has_the_type_that_a_later_record_tells() -> None:
     collected.add(pa.record_batch({"a": pa.nulls(1), "b": pa.nulls(1)}))
     collected.add(pa.record_batch({"a": [1], "b": pa.nulls(1), "c": ["x"]}))
     assert collected.table().to_pylist() == [{"a": None, "c": None}, {"a": 1, "c": "x"}]
+
+
+def test_a_column_with_several_types() -> None:
+    collected = Collected()
+    collected.add(pa.record_batch({"a": [{"b": 1}]}))
+    collected.add(pa.record_batch({"a": [{"b": "x"}]}))
+    with pytest.raises(
+        SchemaMismatchError, match=r"another type in later records: .* int64 vs str"
+    ):
+        collected.table()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
+from tests.implementations import require_implementation
 from tests.integration.landing_tables import (
     DeltaTable,
     DuckdbTable,
@@ -21,6 +24,7 @@ from tests.integration.landing_tables import (
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
 
+from tandem_kafka.arrow import Json  # noqa: E402 - it imports pyarrow
 from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory  # noqa: E402
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -61,8 +65,9 @@ def test_records_are_there_with_their_offsets(table: Table) -> None:
     assert table.rows() == landed((0, range(3)), (1, range(5, 7)))
     sink.write(rows(range(3, 4)))
     sink.commit({ZERO: 4})
+    sink.commit({ZERO: 9})  # what follows are no records, such as markers of transactions
     assert table.rows() == landed((0, range(4)), (1, range(5, 7)))
-    assert table.open().acquire([ONE, ZERO]) == {ZERO: 4, ONE: 7}
+    assert table.open().acquire([ONE, ZERO]) == {ZERO: 9, ONE: 7}
 
 
 def test_what_is_aborted_is_not_there(table: Table) -> None:
@@ -237,6 +242,41 @@ def test_types_do_not_change(kind: Any, tmp_path: Path) -> None:
     assert table.rows() == landed((0, range(2)))
 
 
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, SqliteTable, DuckdbTable])
+def test_decoded_tombstones(kind: Any, tmp_path: Path) -> None:
+    """All sinks take null in place of a struct, whose fields the schema does not let be null."""
+    require_implementation("native")
+    inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    decoder = Json(pa.struct([pa.field("s", inner, nullable=False)]), errors="null")
+    parts = [
+        decoder.decode(pa.array(documents, pa.binary()))[0]
+        for documents in ([b'{"s":{"a":1}}'], [None, b'{"s":{}}'])
+    ]
+    table = kind(tmp_path)
+    if isinstance(table, SqliteTable | DuckdbTable):
+        table.create()
+    sink = table.open()
+    sink.acquire([ZERO])
+    if isinstance(table, SqliteTable | DuckdbTable):
+        of_type = "" if kind is SqliteTable else "STRUCT(s STRUCT(a BIGINT))"
+        sink._cursor.execute(f"ALTER TABLE landed ADD COLUMN doc {of_type}")
+        sink._connection.commit()
+    for begin, part in enumerate(parts):
+        sink.write(rows(range(begin, begin + len(part)), doc=part))
+        sink.commit({ZERO: begin + len(part)})
+    if kind is ParquetTable:
+        found = [row["doc"] for row in sink.dataset().sort_by("offset").to_table().to_pylist()]
+    elif kind is DeltaTable:
+        found = pl.read_delta(str(table.place)).drop_nulls("offset").sort("offset")["doc"].to_list()
+    else:
+        query = sink._cursor.execute('SELECT doc FROM landed ORDER BY "offset"')
+        found = [
+            doc if doc is None else json.loads(str(doc).replace("'", '"'))
+            for (doc,) in query.fetchall()
+        ]
+    assert found == [{"s": {"a": 1}}, None, None]
+
+
 def test_a_database_takes_documents(tmp_path: Path) -> None:
     import datetime as dt
     import decimal
@@ -245,20 +285,37 @@ def test_a_database_takes_documents(tmp_path: Path) -> None:
     more = {
         "moment": pa.array([moment, None], pa.timestamp("us", "UTC")),
         "amount": pa.array([decimal.Decimal("1.50"), None], pa.decimal128(5, 2)),
-        "doc": pa.array([{"a": [1], "b": b"\xff"}, None]),
+        "took": pa.array([dt.timedelta(seconds=90), None], pa.duration("us")),
+        "doc": pa.array(
+            [{"a": [1.0, math.nan], "b": b"\xff", "c": [("k", [("l", -math.inf)])]}, None],
+            pa.struct(
+                [
+                    ("a", pa.list_(pa.float64())),
+                    ("b", pa.binary()),
+                    ("c", pa.map_(pa.string(), pa.map_(pa.string(), pa.float64()))),
+                ]
+            ),
+        ),
     }
     connection = sqlite3.connect(tmp_path / "db")
     connection.execute(
-        'CREATE TABLE landed (topic, partition, "offset", value, moment, amount TEXT, doc)'
+        'CREATE TABLE landed (topic, partition, "offset", value, moment, amount TEXT, took, doc)'
     )
     sink = Database(connection, "landed")
     sink.acquire([ZERO])
     sink.write(rows(range(2), **more))
     sink.commit({ZERO: 2})
-    found = connection.execute("SELECT moment, amount, doc FROM landed ORDER BY 1 DESC").fetchall()
+    found = connection.execute(
+        "SELECT moment, amount, took, doc FROM landed ORDER BY 1 DESC"
+    ).fetchall()
     assert found == [
-        ("2026-05-01T12:00:00+00:00", "1.50", '{"a": [1], "b": "/w=="}'),
-        (None, None, None),
+        (
+            "2026-05-01T12:00:00+00:00",
+            "1.50",
+            "0:01:30",
+            '{"a": [1.0, "NaN"], "b": "/w==", "c": {"k": {"l": "-Infinity"}}}',
+        ),
+        (None, None, None, None),
     ]
 
 
@@ -333,6 +390,35 @@ def test_a_column_that_the_table_lacks(tmp_path: Path) -> None:
     sink.acquire([ZERO])
     with pytest.raises(SchemaMismatchError, match="landed has no column new: add it with ALTER"):
         sink.write(rows(range(1), new=pa.array([1])))
+
+
+def test_others_create_the_table_of_offsets_at_the_same_time(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "db", factory=_Racing)
+    sink = Database(connection, "landed", paramstyle="qmark")
+    assert connection.created == 2
+    assert sink.acquire([ZERO]) == {ZERO: None}
+    Database(connection, "landed", paramstyle="qmark")
+    assert connection.created == 2, "a user without the right to create tables can use this one"
+
+
+class _Racing(sqlite3.Connection):
+    """A connection whose first CREATE TABLE fails, as in PostgreSQL if another one is faster."""
+
+    created = 0
+
+    def cursor(self, *_: Any) -> Any:
+        return super().cursor(_RacingCursor)
+
+
+class _RacingCursor(sqlite3.Cursor):
+    def execute(self, statement: str, parameters: Any = ()) -> Any:
+        if statement.startswith("CREATE"):
+            self.connection.created += 1
+            if self.connection.created == 1:
+                raise sqlite3.IntegrityError(
+                    "duplicate key value violates pg_type_typname_nsp_index"
+                )
+        return super().execute(statement, parameters)
 
 
 def test_connections_that_cannot_be_used(tmp_path: Path) -> None:

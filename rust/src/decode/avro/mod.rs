@@ -17,7 +17,7 @@ use crate::decode::avro::schema::Schema;
 use crate::decode::avro::wire::Bytes;
 use crate::decode::cells::Cells;
 use crate::decode::column::Column;
-use crate::decode::framing::framed;
+use crate::decode::framing::{SchemaId, framed, in_header};
 use crate::decode::{Decode, Format};
 
 /// A schema, and before it those that it refers to.
@@ -30,8 +30,8 @@ pub struct Avro {
 
 enum Writers {
     Bare(Writer),
-    /// By the id that each value begins with; or why values of an id cannot be read.
-    Framed(HashMap<u32, Result<Writer, String>>),
+    /// By the id of each value; or why values of an id cannot be read.
+    Framed(HashMap<SchemaId, Result<Writer, String>>),
 }
 
 struct Writer {
@@ -41,7 +41,7 @@ struct Writer {
 
 impl Avro {
     /// Without `writers`, values are bare Avro of the reader's schema.
-    pub fn new(reader: &Texts, writers: Option<HashMap<u32, Texts>>) -> Result<Self, String> {
+    pub fn new(reader: &Texts, writers: Option<HashMap<SchemaId, Texts>>) -> Result<Self, String> {
         let reader = Arc::new(Schema::parse(reader)?);
         let data_type = reader.data_type()?;
         let writer = |schema: Arc<Schema>| -> Result<Writer, String> {
@@ -62,28 +62,65 @@ impl Avro {
     }
 }
 
+/// The id of a schema that is all that a header has.
+fn only_id(header: &[u8]) -> Result<SchemaId, String> {
+    match framed(header)? {
+        (id, []) => Ok(id),
+        (_, rest) => Err(format!("{} bytes are left over", rest.len())),
+    }
+}
+
 impl Format for Avro {
     fn data_type(&self) -> DataType {
         self.data_type.clone()
     }
 
     fn decoder(&self) -> Box<dyn Decode + '_> {
-        Box::new(self)
+        Box::new(Values { avro: self, last: None })
     }
 }
 
-impl Decode for &Avro {
-    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String> {
-        let (writer, bytes) = match &self.writers {
-            Writers::Bare(writer) => (writer, bytes),
-            Writers::Framed(writers) => {
-                let (id, bytes) = framed(bytes)?;
-                let writer = writers.get(&id).ok_or_else(|| {
-                    format!("the registry has no Avro schema {id}, or lacks one that it refers to")
-                })?;
-                (writer.as_ref().map_err(String::clone)?, bytes)
-            }
+struct Values<'a> {
+    avro: &'a Avro,
+    /// The writer of the value before: most have the same.
+    last: Option<(SchemaId, &'a Writer)>,
+}
+
+impl<'a> Values<'a> {
+    /// The writer of a value, and its bytes.
+    fn writer<'b>(
+        &mut self,
+        header: Option<&[u8]>,
+        bytes: &'b [u8],
+    ) -> Result<(&'a Writer, &'b [u8]), String> {
+        let writers = match &self.avro.writers {
+            Writers::Bare(writer) => return Ok((writer, bytes)),
+            Writers::Framed(writers) => writers,
         };
+        let (id, bytes) = match header {
+            None => framed(bytes)?,
+            Some(header) => (only_id(header).map_err(in_header)?, bytes),
+        };
+        if let Some((_, writer)) = self.last.filter(|last| last.0 == id) {
+            return Ok((writer, bytes));
+        }
+        let writer = writers.get(&id).ok_or_else(|| {
+            format!("the registry has no Avro schema {id}, or lacks one that it refers to")
+        })?;
+        let writer = writer.as_ref().map_err(String::clone)?;
+        self.last = Some((id, writer));
+        Ok((writer, bytes))
+    }
+}
+
+impl Decode for Values<'_> {
+    fn read(
+        &mut self,
+        header: Option<&[u8]>,
+        bytes: &[u8],
+        column: &mut Column,
+    ) -> Result<(), String> {
+        let (writer, bytes) = self.writer(header, bytes)?;
         let cells = Cells::of(bytes);
         let mut bytes = Bytes::new(bytes, &cells);
         wire::read(&writer.step, &writer.schema, column, &mut bytes)
@@ -133,11 +170,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_value_or_an_error(values in prop::collection::vec(garbage(), 1..8)) {
-            let writers = HashMap::from([(0, vec![WRITER.to_owned()])]);
+            let writers = HashMap::from([(SchemaId::Number(0), vec![WRITER.to_owned()])]);
             let avro = Avro::new(&vec![READER.to_owned()], Some(writers)).unwrap();
             let framed = values.iter().map(|value| [&[0; 5], &value[..]].concat());
             let input = Input::Small(BinaryArray::from_iter_values(framed));
-            let (column, failures) = decode_rows(&avro, &input, 0, values.len()).unwrap();
+            let (column, failures) = decode_rows(&avro, &input, None, 0..values.len()).unwrap();
             column.to_data().validate_full().unwrap();
             let expected = (values.len(), failures.len());
             prop_assert_eq!((column.len(), column.null_count()), expected);

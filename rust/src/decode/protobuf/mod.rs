@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use arrow_schema::DataType;
 
 use crate::decode::column::Column;
-use crate::decode::framing::framed;
+use crate::decode::framing::{SchemaId, framed, in_header};
 use crate::decode::protobuf::descriptor::Plan;
 pub use crate::decode::protobuf::descriptor::Style;
 use crate::decode::protobuf::read::Open;
@@ -28,7 +28,7 @@ pub enum Framing {
     /// The id of a schema and the indexes of the message in its file; both are skipped.
     Skipped,
     /// The same: each message must be the expected one in the file of its schema.
-    Checked(HashMap<u32, Names>),
+    Checked(HashMap<SchemaId, Names>),
 }
 
 /// The names of the messages of a file by their indexes; or why there are none.
@@ -36,11 +36,11 @@ type Names = Result<HashMap<Vec<i64>, String>, String>;
 
 impl Framing {
     /// With files by the id of their schema, each a FileDescriptorProto.
-    pub fn new(framed: bool, files: Option<HashMap<u32, Vec<u8>>>) -> Self {
+    pub fn new(framed: bool, files: Option<HashMap<SchemaId, Vec<u8>>>) -> Self {
         let Some(files) = files else {
             return if framed { Framing::Skipped } else { Framing::Bare };
         };
-        let names = |(id, file): (u32, Vec<u8>)| {
+        let names = |(id, file): (SchemaId, Vec<u8>)| {
             let wrong = |reason| format!("schema {id} is no serialized descriptor: {reason}");
             (id, descriptor::messages(&file).map_err(wrong))
         };
@@ -60,7 +60,12 @@ impl Protobuf {
         Ok(Protobuf { plan, message: message.trim_start_matches('.').to_owned(), framing })
     }
 
-    fn check(&self, files: &HashMap<u32, Names>, id: u32, indexes: &[i64]) -> Result<(), String> {
+    fn check(
+        &self,
+        files: &HashMap<SchemaId, Names>,
+        id: SchemaId,
+        indexes: &[i64],
+    ) -> Result<(), String> {
         let names = files
             .get(&id)
             .ok_or_else(|| format!("the registry has no Protobuf schema {id}"))?
@@ -111,11 +116,19 @@ struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    /// The message after its frame.
-    fn unframed<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], String> {
-        if matches!(self.protobuf.framing, Framing::Bare) {
-            return Ok(bytes);
+    /// The message after its frame, or all bytes if a header is the frame.
+    fn unframed<'b>(&mut self, header: Option<&[u8]>, bytes: &'b [u8]) -> Result<&'b [u8], String> {
+        match header {
+            _ if matches!(self.protobuf.framing, Framing::Bare) => Ok(bytes),
+            None => self.after_frame(bytes),
+            Some(header) => match self.after_frame(header).map_err(in_header)? {
+                [] => Ok(bytes),
+                rest => Err(in_header(format!("{} bytes are left over", rest.len()))),
+            },
         }
+    }
+
+    fn after_frame<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], String> {
         // Most records have the frame of the one before them.
         if !self.accepted.is_empty() && bytes.starts_with(&self.accepted) {
             return Ok(&bytes[self.accepted.len()..]);
@@ -133,8 +146,13 @@ impl Messages<'_> {
 }
 
 impl Decode for Messages<'_> {
-    fn read(&mut self, bytes: &[u8], column: &mut Column) -> Result<(), String> {
-        let bytes = self.unframed(bytes)?;
+    fn read(
+        &mut self,
+        header: Option<&[u8]>,
+        bytes: &[u8],
+        column: &mut Column,
+    ) -> Result<(), String> {
+        let bytes = self.unframed(header, bytes)?;
         read::read(&self.protobuf.plan.message, &mut self.open, column, bytes)
             .map_err(|reason| format!("${}: {reason}", column.place()))
     }
@@ -204,7 +222,7 @@ mod tests {
             let style = Style::new(false, false);
             let protobuf = Protobuf::new(&descriptors(), "M", Framing::Bare, style).unwrap();
             let input = Input::Small(BinaryArray::from_iter_values(&values));
-            let (column, failures) = decode_rows(&protobuf, &input, 0, values.len()).unwrap();
+            let (column, failures) = decode_rows(&protobuf, &input, None, 0..values.len()).unwrap();
             column.to_data().validate_full().unwrap();
             let expected = (values.len(), failures.len());
             prop_assert_eq!((column.len(), column.null_count()), expected);
@@ -223,7 +241,7 @@ mod tests {
             if let Ok(protobuf) = Protobuf::new(&bytes, "M", Framing::Skipped, style) {
                 let value = [0, 0, 0, 0, 0, 0, 0x4a, 1, b'x'];
                 let input = Input::Small(BinaryArray::from_iter_values([value]));
-                let (column, _) = decode_rows(&protobuf, &input, 0, 1).unwrap();
+                let (column, _) = decode_rows(&protobuf, &input, None, 0..1).unwrap();
                 column.to_data().validate_full().unwrap();
             }
         }

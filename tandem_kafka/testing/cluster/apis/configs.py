@@ -1,7 +1,8 @@
-"""DescribeConfigs and IncrementalAlterConfigs: the settings of topics."""
+"""DescribeConfigs and IncrementalAlterConfigs: the settings of topics and groups."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafka import errors
@@ -14,13 +15,14 @@ from kafka.protocol.admin import (
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code, error_text
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.group_configs import fields_of
 from tandem_kafka.testing.cluster.topic_configs import DEFAULTS, check_config
 from tandem_kafka.testing.cluster.topics import SimTopic
 
 _RESULT = DescribeConfigsResponse.DescribeConfigsResult
 _CONFIG = _RESULT.DescribeConfigsResourceResult
 _ALTERED = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-_TOPIC = 2
+_TOPIC, _GROUP = 2, 32
 _SET_BY_TOPIC, _DEFAULT = 1, 5
 _SET, _DELETE = 0, 1
 
@@ -81,8 +83,11 @@ def _alter(call: Call) -> Any:
 
 
 def _altered(call: Call, wanted: Any) -> None:
+    if wanted.resource_type == _GROUP:
+        _alter_group(call, wanted)
+        return
     if wanted.resource_type != _TOPIC:
-        raise errors.InvalidRequestError("only settings of topics can be changed here")
+        raise errors.InvalidRequestError("only settings of topics and groups can be changed here")
     topic = call.cluster.topics.get(wanted.resource_name)
     if topic is None:
         raise errors.UnknownTopicOrPartitionError
@@ -97,6 +102,21 @@ def _altered(call: Call, wanted: Any) -> None:
             raise errors.InvalidConfigurationError(f"{change.name} is not a list")
     if not call.request.validate_only:
         topic.configs = configs
+
+
+def _alter_group(call: Call, wanted: Any) -> None:
+    unknown = [c.name for c in wanted.configs if c.config_operation not in (_SET, _DELETE)]
+    if unknown:
+        raise errors.InvalidConfigurationError(f"{unknown[0]} is not a list")
+    changes = {c.name: c.value if c.config_operation == _SET else None for c in wanted.configs}
+    coordinator = call.cluster.coordination.of(wanted.resource_name)
+    try:
+        changed = fields_of(changes)
+        replace(coordinator.settings, **changed)  # checks the values
+    except ValueError as error:
+        raise errors.InvalidConfigurationError(str(error)) from None
+    if not call.request.validate_only:
+        coordinator.configure(**changed)
 
 
 APIS = (

@@ -35,7 +35,7 @@ def _described(call: Call, group_id: str) -> Any:
     if error is not None:
         return _GROUP(group_id=group_id, error_code=error_code(error))
     known = call.cluster.coordination.coordinators.get(group_id)
-    if known is None or not known.exists or known.consumer.exists:
+    if known is None or not known.exists or known.consumer.exists or known.share.exists:
         reports_unknown = call.version >= _FIRST_WITH_NOT_FOUND
         error = errors.GroupIdNotFoundError if reports_unknown else None
         return _GROUP(group_id=group_id, error_code=error_code(error), group_state=_NO_GROUP)

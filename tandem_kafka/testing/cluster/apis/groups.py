@@ -25,6 +25,7 @@ _LISTED: Final = ListGroupsResponse.ListedGroup
 _DELETED: Final = DeleteGroupsResponse.DeletableGroupResult
 _TOPIC: Final = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _CONSUMER: Final = "consumer"
+_SHARE: Final = "share"
 
 
 def _list(call: Call) -> Any:
@@ -42,6 +43,11 @@ def _list(call: Call) -> Any:
 
 
 def _listed(group_id: str, group: GroupCoordinator) -> Any:
+    if group.share.exists:
+        state = "Stable" if group.share.members else "Empty"
+        return _LISTED(
+            group_id=group_id, protocol_type=_SHARE, group_state=state, group_type=_SHARE
+        )
     modern = group.consumer.exists
     return _LISTED(
         group_id=group_id,
@@ -57,8 +63,22 @@ def _delete(call: Call) -> Any:
         error = coordinator_error(call, group_id)
         if error is None:
             error = call.cluster.coordination.execute(group_id, DeleteGroup())
+        if error is None:
+            _forget_share_states(call, group_id)
         results.append(_DELETED(group_id=group_id, error_code=error_code(error)))
     return DeleteGroupsResponse(throttle_time_ms=0, results=results)
+
+
+def _share_states(call: Call) -> list[dict[Any, Any]]:
+    brokers = call.cluster.brokers.values()
+    return [call.cluster.share_states, *(broker.share_partitions for broker in brokers)]
+
+
+def _forget_share_states(call: Call, group_id: str) -> None:
+    """Forget how far a deleted share group was; another one of its name begins anew."""
+    for states in _share_states(call):
+        for key in [key for key in states if key[0] == group_id]:
+            del states[key]
 
 
 def _delete_offsets(call: Call) -> Any:

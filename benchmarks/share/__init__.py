@@ -1,0 +1,1 @@
+"""Share groups: our `ShareConsumer`, and the preview of confluent-kafka."""

@@ -1,0 +1,119 @@
+"""The measures of share groups, and the suite that runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.measures import Figures
+from benchmarks.plan import SIZES, Measure
+from benchmarks.readers.catalogue import CONFLUENT, LOOP, OURS
+from benchmarks.suite import Sample
+from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka.testing.kafka.admin import Record
+
+__all__ = ["SHARE_MEASURES", "SHARE_PLAN", "SHARE_QUICK", "SharePlan", "ShareSuite"]
+
+_LIMIT_S: Final = 120.0
+_PARTITIONS: Final = 4
+
+_METHOD: Final = (
+    "A new group reads a topic of four partitions from its beginning; the value of each record is "
+    "looked at. The clock runs from a tenth of the records on, to the last. "
+)
+
+SHARE_MEASURES: Final = (
+    *(
+        Measure(
+            f"share-{way}-{size}",
+            f"Share group, {way} acknowledgement, values of {size} bytes",
+            "records_per_s",
+            higher_is_better=True,
+            method=_METHOD + how,
+            readers=readers,
+        )
+        for way, how, readers in (
+            ("implicit", "The next poll accepts the batch before.", (OURS, LOOP, CONFLUENT)),
+            ("explicit", "Each record is accepted.", (OURS, CONFLUENT)),
+        )
+        for size in SIZES
+    ),
+    Measure(
+        f"share-workers-{SIZES[0]}",
+        "Share group, a handler of 5 ms on 64 threads",
+        "records_per_s",
+        higher_is_better=True,
+        method=f"{_METHOD}64 threads can handle 12,800 records in a second.",
+        readers=(OURS,),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SharePlan:
+    """How much to measure.
+
+    Attributes:
+        runs: The number of processes for each row.
+        records: The records of a topic.
+        handled: Those that the handler of 5 ms gets.
+    """
+
+    runs: int
+    records: int
+    handled: int
+
+
+SHARE_PLAN: Final = SharePlan(runs=5, records=1_000_000, handled=50_000)
+SHARE_QUICK: Final = SharePlan(runs=1, records=100_000, handled=10_000)
+
+
+class ShareSuite:
+    """The measures on one cluster."""
+
+    def __init__(self, cluster: RealKafka, plan: SharePlan) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._topics: dict[int, str] = {}
+
+    def run(self, measures: Sequence[Measure], clients: Sequence[str]) -> Iterator[Sample]:
+        """Yield the samples one by one; the clients take turns."""
+        for measure in measures:
+            for _ in range(self._plan.runs):
+                for client in measure.readers:
+                    if client in clients:
+                        yield self._sample(measure.name, client)
+
+    def _topic(self, size: int) -> str:
+        if size not in self._topics:
+            admin = self._cluster.admin
+            self._topics[size] = topic = admin.create_topic(f"share-{size}", _PARTITIONS)
+            admin.produce(
+                topic,
+                (
+                    Record(b"0" * size, partition=number % _PARTITIONS)
+                    for number in range(self._plan.records)
+                ),
+            )
+        return self._topics[size]
+
+    def _sample(self, measure: str, client: str) -> Sample:
+        _, way, size = measure.split("-")
+        topic, group = self._topic(int(size)), uuid.uuid4().hex
+        self._cluster.admin.configure_group(group, {"share.auto.offset.reset": "earliest"})
+        records = self._plan.handled if way == "workers" else self._plan.records
+        arguments = [client, way, self._cluster.bootstrap(), topic, group, str(records)]
+        command = [sys.executable, "-m", "benchmarks.share.process", *arguments]
+        try:
+            ran = subprocess.run(
+                command, capture_output=True, check=True, text=True, timeout=_LIMIT_S
+            )
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            return Sample(measure, client, {}, f"{error}: {error.stderr!r}")
+        figures: Figures = json.loads(ran.stdout.splitlines()[-1])
+        return Sample(measure, client, figures)

@@ -1,0 +1,186 @@
+"""`AsyncShareConsumer`: `ShareConsumer` for asyncio."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Generic, Literal, Self
+
+from tandem_kafka.aio.tasks import Tasks, running_loop
+from tandem_kafka.consumer.parts import named_client
+from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.share.consumer import batch_of
+from tandem_kafka.share.methods import ShareMethods
+from tandem_kafka.share.options import share_options
+from tandem_kafka.share.record import ShareRecord, ShareRecords, locked_record
+from tandem_kafka.types import KeyT, TopicPartition, ValueT
+
+
+class AsyncShareConsumer(Generic[KeyT, ValueT]):
+    """A member of a share group for asyncio; see `tandem_kafka.ShareConsumer`.
+
+    A cancelled call returns no record and accepts none. The network thread is the only thread.
+
+    Args:
+        *topics: Topics to subscribe to.
+        acknowledgement: "implicit" or "explicit", as for ``ShareConsumer``.
+        renew: "off" or "auto", as for ``ShareConsumer``.
+        max_processing_ms: For how long "auto" renews the lock of a record, in milliseconds.
+        **options: As for ``ShareConsumer``.
+
+    Raises:
+        KafkaConfigurationError: An option is unknown, has an invalid value, or has no meaning here.
+        NoGroupError: There is no ``group_id``.
+        InvalidArgumentError: One of the other arguments has an invalid value.
+
+    Example::
+
+        async with AsyncShareConsumer("jobs", group_id="resizers") as consumer:
+            async for record in consumer:
+                await resize(record.value)
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        acknowledgement: Literal["implicit", "explicit"] = "implicit",
+        renew: Literal["off", "auto"] = "off",
+        max_processing_ms: float = 600_000,
+        **options: Any,
+    ) -> None:
+        self._topics = topics
+        self._options = share_options(options, acknowledgement, renew, max_processing_ms)
+        self._started: ShareMethods | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Contact the cluster and subscribe, bound to the running event loop.
+
+        ``async with`` does this, and closes the consumer at its end.
+
+        Raises:
+            IllegalStateError: No asyncio event loop is running, or the consumer was started or
+                closed before.
+            KafkaTimeoutError: No bootstrap server responded within ``bootstrap_timeout_ms``.
+            NetworkThreadError: The system cannot start another thread.
+        """
+        loop = running_loop()
+        if self._started is not None or self._closed:
+            msg = "the consumer was started or closed before; create another one"
+            raise IllegalStateError(msg)
+        runtime = Runtime.threaded()
+        config, how = self._options
+        named, _ = named_client(config)
+        callers = Tasks(runtime.clock, runtime.driver, loop)
+        self._started = ShareMethods(named, runtime, callers, how)
+        await self._started.begin(self._topics)
+
+    @property
+    def _methods(self) -> ShareMethods:
+        if self._started is None:
+            msg = (
+                "the consumer has not been started; use `async with consumer:` or "
+                "`await consumer.start()`"
+            )
+            raise IllegalStateError(msg)
+        return self._started
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe to topics in place of those before. Takes effect with the next poll()."""
+        await self._methods.subscribe(topics)
+
+    async def unsubscribe(self) -> None:
+        """End the subscription, release records that were not handed out, and leave the group."""
+        await self._methods.unsubscribe()
+
+    def subscription(self) -> set[str]:
+        """Return the topics."""
+        return self._methods.subscription()
+
+    async def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, ShareRecords[KeyT, ValueT]]:
+        """Return records as soon as there are any; as ``ShareConsumer.poll()``."""
+        methods = self._methods
+        given = await methods.poll(max(0, timeout_ms), max_records)
+        batch = batch_of(given)
+        methods.handing.given = given  # nothing is awaited between this and the return
+        return batch
+
+    def __aiter__(self) -> Self:
+        """Return this consumer."""
+        return self
+
+    async def __anext__(self) -> ShareRecord[KeyT, ValueT]:
+        """Return the next record; wait for it.
+
+        Raises:
+            StopAsyncIteration: The consumer was closed, or no record came in
+                ``consumer_timeout_ms``.
+            KafkaError: As for ``poll()``.
+        """
+        methods = self._methods
+        given = methods.following()
+        if given is None:
+            found = await methods.next()
+            if not found:
+                raise StopAsyncIteration
+            [given] = found
+        chunk, start, _ = given
+        record = locked_record(chunk.run, chunk.records[start])
+        methods.handing.given = (given,)  # as in poll()
+        return record
+
+    async def commit(
+        self, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Send all acknowledgements, and return the outcomes; as ``ShareConsumer.commit()``."""
+        return await self._methods.commit(timeout_ms)
+
+    def wakeup(self) -> None:
+        """End the current or the next poll() with ``WakeupError``; for any thread or signal."""
+        self._methods.core.wakeup()
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Send all acknowledgements, release all other records, and leave the group.
+
+        A cancellation does not interrupt this; it is raised at the end.
+
+        Args:
+            timeout_ms: Time limit in milliseconds, 30,000 by default.
+        """
+        await self._close(timeout_ms, clean=True)
+
+    async def _close(self, timeout_ms: float | None, *, clean: bool) -> None:
+        self._closed = True
+        if self._started is not None:
+            close = self._started.close(timeout_ms=timeout_ms, clean=clean)
+            await self._started.core.callers.shield(close)
+
+    async def __aenter__(self) -> Self:
+        """Start the consumer and return it; the end of the block closes it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the consumer; after an exception, release what was not done."""
+        await self._close(None, clean=exc_type is None)
+
+    def __del__(self) -> None:
+        """Warn that the consumer was never closed; stop its thread."""
+        methods = getattr(self, "_started", None)
+        if methods is None or methods.core.closed or not methods.core.in_own_process:
+            return
+        warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
+        methods.core.engine.loop.stop()
+
+    def __repr__(self) -> str:
+        """Show the group."""
+        return f"<AsyncShareConsumer, group {self._options[0].group_id!r}>"

@@ -1,0 +1,364 @@
+"""Decodes keys and values of a topic, to Arrow columns or to JSON text. Needs pyarrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tandem_kafka.arrow.objects import as_object
+from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.records.jsonlines import json_value
+from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
+from tandem_kafka.types import ArrowDecoder, ConsumerRecord, DecodeErrors
+
+Record: TypeAlias = ConsumerRecord[Any, Any]
+#: Says which record a row is.
+Place: TypeAlias = Callable[[int], str]
+
+#: The schema of JSON is that of so many records, or of those of so many bytes.
+SAMPLE: Final = 10_000
+_SAMPLE_BYTES: Final = 16 << 20
+#: What comes before the content: a byte, and the id of the schema or its GUID.
+_FRAMES: Final = {0: 5, 1: 17}
+_NAMES: Final = {"avro": "Avro", "json": "JSON", "protobuf": "Protobuf"}
+#: What reads the types of schemas that a registry has.
+_FLAG_OF: Final = {
+    "AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf:MESSAGE with --schema FILE",
+}  # fmt: skip
+_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+#: What a document of JSON usually begins with.
+_OPENINGS: Final = (b"{", b"[")
+_AS_TEXT: Final = "without -s, it is text: value ->> '$.field' in SQL"
+
+
+class Registry(NamedTuple):
+    """A client of a schema registry, and its address without a login."""
+
+    url: str
+    client: Any
+
+    def kind(self, schema_id: int) -> str | None:
+        """Return the type of a schema; None if the registry does not tell it."""
+        with suppress(Exception):  # the error is about something else
+            return getattr(self.client.get_schema(schema_id), "schema_type", None) or "AVRO"
+        return None
+
+    def explained(self, error: SchemaRegistryError) -> CommandError:
+        """Return the error of a command for one of the registry, with advice of our own."""
+        advice = f"check -r {self.url}, and that a schema registry runs there"
+        if getattr(error.__cause__, "http_status_code", None) in _REFUSED:
+            advice = (
+                f"for {self.url}, set TANDEM_KAFKA_REGISTRY_LOGIN to USER:PASSWORD of a user who "
+                "may read schemas"
+            )
+        told = str(error).removeprefix("SchemaRegistryError: ").rsplit("; ", maxsplit=2)[0]
+        return CommandError(f"{told}; {advice}")
+
+
+class Messages:
+    """Decodes messages with and without the id of a schema before them; asks no registry.
+
+    No message begins with such a byte, as no field has the number 0.
+
+    Args:
+        make: Makes a decoder, given whether an id comes before the messages.
+    """
+
+    errors: DecodeErrors = "raise"
+    flatten = False
+
+    def __init__(self, make: Callable[[bool], Any]) -> None:
+        self._bare, self._framed = make(False), make(True)
+        self.schema: pa.DataType = self._bare.schema
+
+    def decode(self, column: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+        """Return the decoded column, and what could not be decoded: its row, and why."""
+        framed = _are_framed(column)
+        bare, failed = self._bare.decode(pc.if_else(framed, None, column))
+        others, failures = self._framed.decode(pc.if_else(framed, column, None))
+        return pc.if_else(framed, others, bare), [*failed, *failures]
+
+
+class Part:
+    """Decodes the keys or the values of a topic.
+
+    Args:
+        name: ``key`` or ``value``.
+        kind: ``avro``, ``json`` or ``protobuf``.
+        make: Makes a decoder.
+        registry: Where it asks for schemas; None if it does not.
+        by_writer: Whether text has the fields that its own schema has, not those of the first.
+
+    Raises:
+        InvalidArgumentError: There can be no such decoder.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        make: Callable[[], ArrowDecoder],
+        registry: Registry | None,
+        *,
+        by_writer: bool = False,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self._make = make
+        self._registry = registry
+        self._by_writer = by_writer
+        self._decoder: Any = make()
+        #: By the first bytes of what they decode.
+        self._of_writers: dict[bytes, Any] = {}
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the decoded column; null before a record has told it."""
+        return self._decoder.schema
+
+    def column(self, contents: pa.Array, place: Place) -> tuple[pa.Array, dict[int, str]]:
+        """Return the decoded column, and why rows could not be decoded.
+
+        Raises:
+            CommandError: No row can be decoded: the registry does not answer, for example.
+        """
+        try:
+            return self._decoded(self._decoder, contents)
+        except InvalidArgumentError as error:
+            topic = place(0).partition(" ")[0].rpartition("-")[0]
+            reason = reason_of(error).removesuffix(": give a schema")
+            advice = _AS_TEXT if self.kind == "json" else "--schema FILE names another schema"
+            raise CommandError(
+                f"the {self.name}s of {topic} cannot be decoded: {reason}; {advice}"
+            ) from None
+
+    def texts(
+        self, contents: Sequence[bytes | None], place: Place
+    ) -> tuple[list[bytes | None], dict[int, str]]:
+        """Return the JSON of contents, and why rows could not be decoded.
+
+        Raises:
+            CommandError: No row can be decoded, or one has a time that cannot be shown.
+        """
+        if self.kind == "json":
+            return [_bare_json(content) for content in contents], {}
+        groups: dict[bytes, list[int]] = {}
+        for row, content in enumerate(contents):
+            prefix = (content or b"")[: _FRAMES[0]] if self._by_writer else b""
+            groups.setdefault(prefix, []).append(row)
+        texts: list[bytes | None] = [None] * len(contents)
+        failed: dict[int, str] = {}
+        for prefix, rows in groups.items():
+            decoder = self._of_writers.get(prefix) or self._make()
+            group = pa.array([contents[row] for row in rows], pa.binary())
+            try:
+                column, failures = self._decoded(decoder, group)
+            except InvalidArgumentError as error:
+                # One of several schemas; the records of the others can be printed.
+                failed |= dict.fromkeys(
+                    rows, reason_of(error).removeprefix("the first record has ")
+                )
+                continue
+            failed |= {rows[row]: reason for row, reason in failures.items()}
+            if len(failures) < len(rows):
+                # Not of what is no Avro: it may begin with anything.
+                self._of_writers[prefix] = decoder
+            for row, scalar in zip(rows, column, strict=True):
+                texts[row] = self.text(scalar, place, row)
+        return texts, failed
+
+    def text(self, decoded: pa.Scalar, place: Place, row: int) -> bytes | None:
+        """Return decoded content as JSON.
+
+        Raises:
+            CommandError: It has a time that cannot be shown.
+        """
+        try:
+            content = as_object(decoded.as_py(), decoded.type)
+        except (OverflowError, ValueError) as error:
+            # Avro has times beyond the years of Python.
+            raise CommandError(
+                f"the {self.name} of {place(row)} has a time that cannot be shown: {error}"
+            ) from None
+        if content is None:
+            return None
+        return json.dumps(json_value(content), ensure_ascii=False, default=str).encode()
+
+    def undecodable(self, content: bytes, place: str, reason: str) -> CommandError:
+        """Return the error for a record that cannot be decoded."""
+        advice = ""
+        framed = content[:1] in {b"\0", b"\1"}
+        if self.kind == "json":
+            advice = f"{_AS_TEXT}; "
+        elif content[:1] in _OPENINGS:
+            advice = f"if it is JSON, write -s {self.name}=json; "
+        elif self._registry is None:
+            if framed:
+                advice = "if a serializer with a schema registry wrote it, add -r URL; "
+        elif not framed:
+            advice = "without -r, --schema FILE reads what has no schema id; "
+        elif content[:1] == b"\0":
+            schema_id = int.from_bytes(content[1 : _FRAMES[0]], "big")
+            kind = self._registry.kind(schema_id)
+            if kind in _FLAG_OF and kind != self.kind.upper():
+                reason = f"its schema {schema_id} is of type {kind}"
+                advice = f"write -s {self.name}={_FLAG_OF[kind]}; "
+        return CommandError(
+            f"the {self.name} of {place} is no such {_NAMES[self.kind]}: {reason}; {advice}"
+            "-E leaves such records out"
+        )
+
+    def _decoded(
+        self, decoder: ArrowDecoder, contents: pa.Array
+    ) -> tuple[pa.Array, dict[int, str]]:
+        if self.kind == "json" and pc.any(_are_framed(contents)).as_py():
+            contents = pa.array([*map(_bare_json, contents.to_pylist())], pa.binary())
+        try:
+            decoded, failures = decoder.decode(contents)
+        except SchemaRegistryError as error:
+            if self._registry is None:
+                raise
+            raise self._registry.explained(error) from error
+        return decoded, dict(failures)
+
+
+class Decoded:
+    """Decodes the records of one topic.
+
+    Args:
+        parts: The decoders of keys and values.
+        skip: Leave out records that cannot be decoded.
+
+    Attributes:
+        skipped: How many were left out.
+    """
+
+    def __init__(self, parts: Sequence[Part], *, skip: bool) -> None:
+        self._parts = parts
+        self._skip = skip
+        self.skipped = 0
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of the decoded columns; null before a record has told them."""
+        return {part.name: part.type for part in self._parts}
+
+    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return records with the JSON of what their keys or values contain.
+
+        Raises:
+            CommandError: One of them cannot be decoded.
+        """
+
+        def place(row: int) -> str:
+            record = records[row]
+            return f"{record.topic}-{record.partition} at offset {record.offset}"
+
+        changed: dict[str, list[Any]] = {}
+        left_out: set[int] = set()
+        for part in self._parts:
+            contents = [getattr(record, part.name) for record in records]
+            changed[part.name], failed = part.texts(contents, place)
+            self._check(part, failed, place, contents)
+            left_out |= {*failed}
+        self.skipped += len(left_out)
+        return [
+            record._replace(**{name: texts[row] for name, texts in changed.items()})
+            for row, record in enumerate(records)
+            if row not in left_out
+        ]
+
+    def batches(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Array]]]:
+        """Yield batches, each with its decoded columns.
+
+        Raises:
+            CommandError: A record cannot be decoded.
+        """
+        for read in self._sampled(batches):
+            batch = read
+            place = _place_in(batch)
+            columns: dict[str, pa.Array] = {}
+            left_out: set[int] = set()
+            for part in self._parts:
+                columns[part.name], failed = part.column(batch[part.name], place)
+                self._check(part, failed, place, batch[part.name])
+                left_out |= {*failed}
+            if left_out:
+                self.skipped += len(left_out)
+                kept = pa.array([row not in left_out for row in range(batch.num_rows)])
+                batch = batch.filter(kept)
+                columns = {name: column.filter(kept) for name, column in columns.items()}
+            yield batch, columns
+
+    def texts(
+        self, batch: pa.RecordBatch, columns: dict[str, pa.Array], name: str
+    ) -> list[bytes | None]:
+        """Return the text of the keys or values of a decoded batch, as filters search it."""
+        part = next((part for part in self._parts if part.name == name), None)
+        if part is None or part.kind == "json":
+            return [_bare_json(each) if part else each for each in batch[name].to_pylist()]
+        place = _place_in(batch)
+        return [part.text(scalar, place, row) for row, scalar in enumerate(columns[name])]
+
+    def _check(
+        self,
+        part: Part,
+        failed: dict[int, str],
+        place: Place,
+        contents: Sequence[Any] | pa.Array,
+    ) -> None:
+        if failed and not self._skip:
+            row = min(failed)
+            content = contents[row]
+            known = content if isinstance(content, bytes) else content.as_py()
+            raise part.undecodable(known, place(row), failed[row])
+
+    def _sampled(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Hold batches back until JSON has a schema: one batch may be of one partition only."""
+        inferred = [part for part in self._parts if part.kind == "json"]
+        held: list[pa.RecordBatch] = []
+        rows = size = 0
+        while inferred and rows < SAMPLE and size < _SAMPLE_BYTES:
+            batch = next(batches, None)
+            if batch is None:
+                break
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+        for part in inferred:
+            if held:
+                part.column(
+                    pa.concat_arrays([each[part.name] for each in held]), _place_in(held[0])
+                )
+        yield from chain(held, batches)
+
+
+def _place_in(batch: pa.RecordBatch) -> Place:
+    def place(row: int) -> str:
+        topic, partition, offset = (batch[name][row] for name in ("topic", "partition", "offset"))
+        return f"{topic}-{partition} at offset {offset}"
+
+    return place
+
+
+def reason_of(error: InvalidArgumentError) -> str:
+    """Return the text without the names of classes before it."""
+    return str(error).removeprefix(f"{type(error).__name__}: ").split(": ", maxsplit=1)[-1]
+
+
+def _bare_json(content: bytes | None) -> bytes | None:
+    """Return a document without the id of its schema."""
+    return content[_FRAMES.get(content[0], 0) :] if content else content
+
+
+def _are_framed(contents: pa.Array) -> pa.Array:
+    first = [pc.starts_with(contents, pattern=bytes([each])) for each in _FRAMES]
+    return pc.or_(*first)

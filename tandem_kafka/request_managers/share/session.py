@@ -1,0 +1,357 @@
+"""The share session with one broker: its partitions, and the acknowledgements for it.
+
+The broker keeps a session for each member and connection, and numbers its requests. Each request
+has only what changes: partitions to add or to forget, and acknowledgements. The first request of a
+session can have no acknowledgements, as nothing is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from tandem_kafka.request_managers.base import RequestState
+from tandem_kafka.shared.locked_records import (
+    Acknowledgement,
+    AcknowledgeType,
+    LockedPartition,
+    Run,
+)
+from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka.wire.messages import ShareAcknowledgeRequest, ShareFetchRequest
+
+#: Version 0 was an early access, with other fields.
+FIRST_VERSION: Final = 1
+#: The first version with renewals (KIP-1222) and a strict limit of records (KIP-1206).
+FIRST_VERSION_WITH_RENEWAL: Final = 2
+OPENING_EPOCH: Final = 0
+CLOSING_EPOCH: Final = -1
+_LAST_EPOCH: Final = 2**31 - 1
+
+#: First offset, last offset, and what became of the records.
+Range = tuple[int, int, AcknowledgeType]
+
+
+def batches_of(ranges: Iterable[Range]) -> list[tuple[int, int, list[int]]]:
+    """Return ranges as the protocol has them: in a row, with one type for all or one for each."""
+    rows: list[list[Range]] = []
+    for each in sorted(ranges):
+        if rows and rows[-1][-1][1] == each[0] - 1:
+            rows[-1].append(each)
+        else:
+            rows.append([each])
+    return [(row[0][0], row[-1][1], _types_of(row)) for row in rows]
+
+
+def _types_of(row: Sequence[Range]) -> list[int]:
+    types = {how for _, _, how in row}
+    if len(types) == 1:
+        return [int(how) for how in types]
+    return [int(how) for first, last, how in row for _ in range(first, last + 1)]
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """The acknowledgements of one partition.
+
+    Attributes:
+        topic_id: The id of its topic.
+        made: What became of which offsets.
+        renewed: The run and the offsets of each lock that is renewed.
+        whole: The runs of which all records that the application was given are renewed.
+    """
+
+    topic_id: UUID
+    made: list[Acknowledgement] = field(default_factory=list)
+    renewed: list[tuple[Run, int, int]] = field(default_factory=list)
+    whole: set[Run] = field(default_factory=set)
+
+    @property
+    def of_application(self) -> bool:
+        """Whether the application was given one of the records."""
+        return any(each.run is not None for each in self.made)
+
+    @property
+    def ranges(self) -> list[Range]:
+        """What became of which offsets, as ranges."""
+        return [(each.first, each.last, each.how) for each in self.made]
+
+    @property
+    def renewals(self) -> list[Range]:
+        """The ranges to renew: without records that are acknowledged by now."""
+        return [
+            (*row, AcknowledgeType.RENEW)
+            for run, first, last in self.renewed
+            for row in run.open_ranges(max(first, run.accepted), last + 1)
+        ]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Acknowledgements that are sent together.
+
+    Attributes:
+        number: The number of commits before the first of them.
+        by_partition: Each partition's.
+    """
+
+    number: int = 0
+    by_partition: dict[TopicPartition, Acknowledged] = field(default_factory=dict)
+
+    def of(self, partition: LockedPartition, number: int) -> Acknowledged:
+        """Return those of a partition."""
+        if not self.by_partition:
+            self.number = number
+        found = self.by_partition.get(partition.tp)
+        if found is None:
+            found = self.by_partition[partition.tp] = Acknowledged(partition.topic_id)
+        return found
+
+
+class ShareSession:
+    """One broker's session.
+
+    Attributes:
+        node: The broker.
+        state: Whether a request is in flight, and the backoff after a failure.
+        epoch: The number of the next request.
+        locked: What was received in this session and may be locked.
+        waiting: Acknowledgements for the next request.
+        renewals: Locks to renew with a request of its own.
+        sent: Acknowledgements in flight.
+        empty: The number of responses without records since the last with some.
+        empty_until_ms: When to fetch again after a response without records that came at once.
+    """
+
+    def __init__(self, node: Node, state: RequestState) -> None:
+        self.node = node
+        self.state = state
+        self.epoch = OPENING_EPOCH
+        self.locked: list[LockedPartition] = []
+        self.waiting, self.renewals = Batch(), Batch()
+        self.sent = Batch()
+        self.empty = self.empty_until_ms = 0
+        self._partitions: dict[TopicPartition, UUID] = {}
+        #: Whether the last request was a fetch.
+        self._fetches = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the broker knows the session."""
+        return self.epoch != OPENING_EPOCH
+
+    @property
+    def fetching(self) -> bool:
+        """Whether a fetch is in flight."""
+        return self.state.in_flight and self._fetches
+
+    @property
+    def oldest(self) -> int | None:
+        """The number of the oldest acknowledgement without a response, None without any."""
+        numbers = [each.number for each in (self.waiting, self.sent) if each.by_partition]
+        return min(numbers, default=None)
+
+    def acknowledge(self, each: Acknowledgement, number: int) -> None:
+        """Add an acknowledgement for the next request."""
+        if each.how is AcknowledgeType.RENEW and each.run is not None:
+            renewed = self.renewals.of(each.partition, number).renewed
+            renewed.append((each.run, each.first, each.last))
+            return
+        found = self.waiting.of(each.partition, number)
+        found.made.append(each)
+        each.partition.unacknowledged -= each.last - each.first + 1
+
+    def renew(self, run: Run, number: int) -> None:
+        """Renew the locks of all records of a run that the application works on."""
+        renewals = self.renewals.of(run.partition, number)
+        renewals.renewed.append((run, run.accepted, run.given - 1))
+        renewals.whole.add(run)
+
+    def drop_ended(self, now_ms: int) -> list[TopicPartition]:
+        """Drop acknowledgements whose locks may have ended while they waited.
+
+        Invariant: none is sent. This member may have the same record with another lock, which it
+        has not handled yet; a broker cannot tell the two apart.
+
+        Returns:
+            The partitions with records that the application was given.
+        """
+        found = []
+        for tp, each in tuple(self.waiting.by_partition.items()):
+            late = [one for one in each.made if not one.is_sure(now_ms)]
+            if not late:
+                continue
+            each.made = [one for one in each.made if one not in late]
+            if not each.made:
+                del self.waiting.by_partition[tp]
+            if any(one.run is not None for one in late):
+                found.append(tp)
+        return found
+
+    @property
+    def busy(self) -> bool:
+        """Whether an acknowledgement is to be expected."""
+        return any(each.unacknowledged > 0 for each in self.locked)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        identity: Mapping[str, str],
+        wanted: Mapping[TopicPartition, UUID],
+        limits: Mapping[str, int],
+    ) -> ShareFetchRequest:
+        """Return the next fetch, with the acknowledgements that wait."""
+        added = {
+            tp: topic_id for tp, topic_id in wanted.items() if self._partitions.get(tp) != topic_id
+        }
+        forgotten = {
+            tp: topic_id for tp, topic_id in self._partitions.items() if wanted.get(tp) != topic_id
+        }
+        self._partitions = dict(wanted)
+        self._fetches = True
+        batch = self._take_waiting()
+        topics: dict[UUID, list[Any]] = {}
+        entry = ShareFetchRequest.FetchTopic
+        for tp, topic_id in added.items():
+            if tp not in batch.by_partition:
+                topics.setdefault(topic_id, []).append(
+                    entry.FetchPartition(partition_index=tp.partition, acknowledgement_batches=[])
+                )
+        for tp, each in batch.by_partition.items():
+            topics.setdefault(each.topic_id, []).append(
+                entry.FetchPartition(
+                    partition_index=tp.partition,
+                    acknowledgement_batches=_encoded(entry.FetchPartition, each.ranges),
+                )
+            )
+            # Invariant: an acknowledgement adds its partition to the session, which would then
+            # bring records of a partition that this member does not have.
+            if tp not in wanted:
+                forgotten[tp] = each.topic_id
+        gone: dict[UUID, list[int]] = {}
+        for tp, topic_id in forgotten.items():
+            gone.setdefault(topic_id, []).append(tp.partition)
+        return ShareFetchRequest(
+            **identity,
+            **limits,
+            share_session_epoch=self._next_epoch(),
+            topics=[
+                entry(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
+            forgotten_topics_data=[
+                ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in gone.items()
+            ],
+            min_version=FIRST_VERSION,
+        )
+
+    def acknowledgement(
+        self, identity: Mapping[str, str], *, closing: bool = False
+    ) -> ShareAcknowledgeRequest:
+        """Return a request with the acknowledgements that wait; the last one ends the session."""
+        batch = self._take_waiting()
+        return self._message(identity, batch, closing=closing)
+
+    def renewal(self, identity: Mapping[str, str]) -> ShareAcknowledgeRequest | None:
+        """Return a request that renews locks, None if their records are acknowledged by now."""
+        self.sent, self.renewals = self.renewals, Batch()
+        for tp, each in tuple(self.sent.by_partition.items()):
+            if not each.renewals:
+                del self.sent.by_partition[tp]
+        if not self.sent.by_partition:
+            return None
+        return self._message(identity, self.sent, renews=True)
+
+    def _message(
+        self,
+        identity: Mapping[str, str],
+        batch: Batch,
+        *,
+        closing: bool = False,
+        renews: bool = False,
+    ) -> ShareAcknowledgeRequest:
+        self._fetches = False
+        entry = ShareAcknowledgeRequest.AcknowledgeTopic
+        topics: dict[UUID, list[Any]] = {}
+        for tp, each in batch.by_partition.items():
+            topics.setdefault(each.topic_id, []).append(
+                entry.AcknowledgePartition(
+                    partition_index=tp.partition,
+                    acknowledgement_batches=_encoded(
+                        entry.AcknowledgePartition, each.renewals if renews else each.ranges
+                    ),
+                )
+            )
+        return ShareAcknowledgeRequest(
+            **identity,
+            share_session_epoch=CLOSING_EPOCH if closing else self._next_epoch(),
+            is_renew_ack=renews,
+            topics=[
+                entry(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
+            min_version=FIRST_VERSION_WITH_RENEWAL if renews else FIRST_VERSION,
+        )
+
+    def _next_epoch(self) -> int:
+        epoch = self.epoch
+        self.epoch = 1 if epoch >= _LAST_EPOCH else epoch + 1
+        return epoch
+
+    def _take_waiting(self) -> Batch:
+        self.sent, self.waiting = self.waiting, Batch()
+        return self.sent
+
+    def unsent(self) -> None:
+        """Note that the last request could not be sent."""
+        self.epoch -= 1
+        self.sent = Batch()
+
+    def take_sent(self) -> Mapping[TopicPartition, Acknowledged]:
+        """Return the acknowledgements in flight, which are answered or lost."""
+        sent, self.sent = self.sent, Batch()
+        return sent.by_partition
+
+    # --- the end of locks ------------------------------------------------------------------------
+
+    def end(self) -> Mapping[TopicPartition, Acknowledged]:
+        """Note that the broker has ended the session and all its locks.
+
+        Returns:
+            The acknowledgements that wait, which cannot succeed.
+        """
+        for each in self.locked:
+            each.lost = True
+        self.locked = []
+        self._partitions = {}
+        self.epoch = OPENING_EPOCH
+        waiting, self.waiting, self.renewals = self.waiting, Batch(), Batch()
+        return waiting.by_partition
+
+    def lose(self, tp: TopicPartition) -> Acknowledged | None:
+        """Note that this broker no longer leads a partition; return its acknowledgements."""
+        for each in self.locked:
+            if each.tp == tp:
+                each.lost = True
+        self.locked = [each for each in self.locked if not each.lost]
+        self._partitions.pop(tp, None)
+        return self.waiting.by_partition.pop(tp, None)
+
+    def forget_old_locks(self, now_ms: int, held: AbstractSet[LockedPartition]) -> None:
+        """Forget what has no locks any more: it is too old, and no record of it is held."""
+        if self.locked and now_ms >= self.locked[0].received_ms + self.locked[0].lock_ms:
+            for each in self.locked:
+                each.lost = each not in held and now_ms >= each.received_ms + each.lock_ms
+            self.locked = [each for each in self.locked if not each.lost]
+
+
+def _encoded(owner: Any, ranges: Iterable[Range]) -> Sequence[Any]:
+    return [
+        owner.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+        for first, last, types in batches_of(ranges)
+    ]

@@ -1,0 +1,170 @@
+"""Hands records of a share group out, and accepts those that were handled.
+
+With implicit acknowledgement, the records of a call are accepted when the next call begins. Until
+then, nothing that an interrupt (Ctrl-C) ends is lost: what was not handed out is still there, and
+what was is delivered again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.share.unpacking import Chunk, Unpacked, Unpacker
+from tandem_kafka.shared.locked_records import (
+    Acknowledgement,
+    AcknowledgeType,
+    LockedPartition,
+    LockedRecords,
+    Run,
+)
+
+#: The pace of the handler is measured over this many records, or this time.
+_PACE_RECORDS: Final = 50
+_PACE_MS: Final = 20
+#: So many records are accepted at once, or those of this time.
+_ACCEPTED_RECORDS: Final = 500
+_ACCEPTED_MS: Final = 5
+
+#: A chunk, and the indexes of the first of its records that a call returned, and after the last.
+Given = tuple[Chunk, int, int]
+
+
+class Handing:
+    """What the reader has of the locked records. Only the reader uses it.
+
+    Attributes:
+        given: The records that the application got last. Writer: each call that returns records,
+            as its last action.
+    """
+
+    def __init__(self, records: LockedRecords, unpacker: Unpacker, *, implicit: bool) -> None:
+        self._records = records
+        self._unpacker = unpacker
+        self._implicit = implicit
+        #: Locked records before and after they are unpacked, the errors between, and what is to be
+        #: given back, which comes first.
+        self._ready: deque[LockedPartition | Unpacked] = deque()
+        self.given: Sequence[Given] = ()
+        self._given_ms = self._accepted_ms = 0
+        self._handled = self._busy_ms = 0
+
+    def settle(self, now_ms: int) -> None:
+        """Note that the application is done with what it got last, and accept it.
+
+        Perhaps it is accepted together with records that follow, or by `flush`.
+        """
+        # Invariant: each step can be repeated after an interrupt.
+        for chunk, _, stop in self.given:
+            self._handled += stop - chunk.index
+            chunk.index = stop
+            self._settle(chunk, now_ms)
+        if self.given:
+            self._measure(now_ms)
+            self.given = ()
+
+    def flush(self) -> None:
+        """Accept now what the application is done with: all but what it got last."""
+        done = [(chunk, start) for chunk, start, _ in self.given]
+        if not done and self._ready and isinstance(self._ready[0], Chunk):
+            done = [(self._ready[0], self._ready[0].index)]
+        for chunk, index in done:
+            self._accept(chunk.run, chunk.run.first + index)
+
+    def drop_last(self) -> None:
+        """Forget that the application got records by the last call: it did not handle them."""
+        self.given = [(chunk, start, start) for chunk, start, _ in self.given]
+
+    def _settle(self, chunk: Chunk, now_ms: int) -> None:
+        run, ended = chunk.run, chunk.index == len(chunk.records)
+        stop = run.first + chunk.index
+        many = stop - run.accepted >= _ACCEPTED_RECORDS
+        if ended or many or now_ms - self._accepted_ms >= _ACCEPTED_MS:
+            self._accepted_ms = now_ms
+            self._accept(run, stop)
+        if ended and self._ready and self._ready[0] is chunk:
+            self._ready.popleft()
+
+    def _accept(self, run: Run, stop: int) -> None:
+        if self._implicit and stop > run.accepted:
+            self._records.accept_up_to(run, stop)
+
+    def _measure(self, now_ms: int) -> None:
+        self._busy_ms += now_ms - self._given_ms
+        if self._handled < _PACE_RECORDS and self._busy_ms < _PACE_MS:
+            return
+        pace = self._handled / max(1, self._busy_ms)
+        known = self._records.pace
+        self._records.pace = pace if known is None else (known + pace) / 2
+        self._handled = self._busy_ms = 0
+
+    def next(self, count: int, now_ms: int) -> list[Given]:
+        """Return up to `count` records, which stay here until they are settled.
+
+        Raises:
+            KafkaError: The next record cannot be read. It is raised once.
+        """
+        found: list[Given] = []
+        self._fill(now_ms)
+        for each in self._ready:
+            if isinstance(each, KafkaError) and not found:
+                self._ready.popleft()
+                raise each
+            if not isinstance(each, Chunk) or count <= 0 or not _usable(each, now_ms):
+                break  # what is not usable, `_fill` removes in the next call
+            stop = min(len(each.records), each.index + count)
+            count -= stop - each.index
+            self._records.hand_out(each.run, each.run.first + stop, now_ms)
+            found.append((each, each.index, stop))
+        if not found:
+            self._records.ask()
+        self._given_ms = now_ms
+        self._records.left = sum(
+            len(each.records) - each.index for each in self._ready if isinstance(each, Chunk)
+        ) - sum(stop - start for _, start, stop in found)
+        return found
+
+    def following(self, now_ms: int) -> Given | None:
+        """Return the record after the one that the application got last, if it is at hand.
+
+        The records before it are settled later, together.
+        """
+        if len(self.given) != 1:
+            return None
+        [(chunk, _, stop)] = self.given
+        behind = stop - chunk.index >= _ACCEPTED_RECORDS or now_ms - self._given_ms >= _ACCEPTED_MS
+        if behind or stop == len(chunk.records) or not _usable(chunk, now_ms):
+            return None
+        self._records.hand_out(chunk.run, chunk.run.first + stop + 1, now_ms)
+        return chunk, stop, stop + 1
+
+    def _fill(self, now_ms: int) -> None:
+        """Remove what has waited too long, and unpack until there is a record."""
+        # Invariant: each step is one store or one call, so it can be repeated after an interrupt.
+        while self._ready or self._records.move_to(self._ready):
+            first = self._ready[0]
+            if isinstance(first, LockedPartition):  # and nothing behind it
+                unpacked = () if first.lost else self._unpacker.unpack(first)
+                self._ready = deque(sorted(unpacked, key=_is_handed_out))
+            elif isinstance(first, Acknowledgement):
+                self._records.give_back(self._ready)
+            elif isinstance(first, KafkaError) or _usable(first, now_ms):
+                return
+            else:
+                run = first.run
+                begin = run.first + first.index
+                self._accept(run, begin)
+                release = AcknowledgeType.RELEASE
+                self._ready[0] = Acknowledgement(run.partition, begin, run.last, release, None)
+                self._records.cut(run, begin)
+
+
+def _is_handed_out(unpacked: object) -> bool:
+    return not isinstance(unpacked, Acknowledgement)
+
+
+def _usable(chunk: Chunk, now_ms: int) -> bool:
+    partition = chunk.run.partition
+    return not partition.lost and now_ms < partition.usable_until_ms

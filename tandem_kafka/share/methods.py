@@ -1,0 +1,274 @@
+"""The methods of a share consumer as coroutines, written once for threads and for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.arguments import check_limit, check_topics, check_wait
+from tandem_kafka.consumer.closing import DEFAULT_TIMEOUT_MS, REASON, Hook, end_network_thread
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.network_thread_options import for_network_thread
+from tandem_kafka.engine.assembly import assemble
+from tandem_kafka.engine.share_event_processor import share_managers
+from tandem_kafka.errors import ConsumerClosedError, KafkaError, KafkaTimeoutError
+from tandem_kafka.events.application import (
+    Acknowledge,
+    Bootstrap,
+    CommitAcknowledgements,
+    Event,
+    LeaveGroup,
+    Poll,
+    Subscribe,
+    Unsubscribe,
+)
+from tandem_kafka.events.background import ErrorEvent
+from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.logs import client_logger
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.callers import Callers, Held
+from tandem_kafka.share.handing import Given, Handing
+from tandem_kafka.share.options import How
+from tandem_kafka.share.unpacking import Unpacker
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.types import LeaveOperation, TopicPartition
+
+log = client_logger(__name__)
+
+#: How often a waiting call records that the application is alive.
+_ALIVE_MS: Final = 1_000
+
+
+class ShareMethods(WithCore):
+    """The parts of a share consumer, with a running network thread.
+
+    Args:
+        config: The options.
+        runtime: Clock, driver and randomness.
+        callers: Threads or tasks, which decides how calls wait.
+        how: How records are acknowledged.
+        transport: A transport for the network thread; None for sockets.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        callers: Callers,
+        how: How,
+        transport: Any = None,
+    ) -> None:
+        self.records = records = LockedRecords(runtime.clock)
+        records.renew_ms = how.renew_ms
+        self.acknowledgement = "implicit" if how.implicit else "explicit"
+        deserializers = Deserializers(config)
+        self._hooks: list[Hook] = [deserializers, callers]
+        build = share_managers(records)
+        engine = assemble(for_network_thread(config), runtime, transport, build)
+        records.notice = lambda: engine.queue.add(Acknowledge())
+        self._core = core = Core(config, runtime, callers, engine)
+        unpacker = Unpacker(config, deserializers)
+        self.handing = Handing(records, unpacker, implicit=how.implicit)
+        self._event: Poll | None = None
+        #: The caller that got the last record, and `Polls.attention` when it looked at everything.
+        self._last: tuple[Hashable, object] = (None, None)
+        core.start_network_thread()
+
+    @property
+    def core(self) -> Core:
+        """The lock of the reader, and the connection to the network thread."""
+        return self._core
+
+    async def begin(self, topics: Sequence[str]) -> None:
+        """Wait for the first contact with the cluster, and subscribe.
+
+        Raises:
+            KafkaError: Either failed. The network thread has ended.
+        """
+        config = self._core.config
+        try:
+            if config.bootstrap_timeout_ms and config.api_version is None:
+                deadline_ms = self._core.deadline_ms(config.bootstrap_timeout_ms)
+                await self._core.ask(Bootstrap(deadline_ms=deadline_ms))
+            if topics:
+                await self.subscribe(topics)
+        except BaseException:
+            await self._core.callers.shield(self.close(timeout_ms=0, clean=False))
+            raise
+
+    @shared
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe to topics in place of those before."""
+        deadline_ms = self._core.deadline_ms(None)
+        names = check_topics(topics)
+        await self._core.ask(Subscribe(deadline_ms=deadline_ms, topics=names))
+
+    @shared
+    async def unsubscribe(self) -> None:
+        """End the subscription, release what was not handed out, and leave the group."""
+        deadline_ms = self._core.deadline_ms(None)
+        await self._core.ask(Unsubscribe(deadline_ms=deadline_ms))
+        await self._core.ask(self._leaving(deadline_ms))
+
+    @shared
+    def renew_locks(self, max_processing_ms: float) -> None:
+        """Renew the locks of records that the application works on, for this time each."""
+        check_wait("max_processing_ms", max_processing_ms)
+        self.records.renew_ms = int(max_processing_ms)
+        self._core.engine.queue.add(Acknowledge())  # the network thread looks when it is due
+
+    def subscription(self) -> set[str]:
+        """Return the topics."""
+        self._core.check_readable()
+        return set(self._core.engine.subscription.topics)
+
+    @guarded
+    async def poll(self, timeout_ms: float | None, max_records: int | None) -> list[Given]:
+        """Return records as soon as there are any; empty after the timeout, or once closed."""
+        core = self._core
+        held = core.enter() or await core.acquire()
+        try:
+            limit = core.config.max_poll_records
+            if max_records is not None:
+                limit = check_limit(max_records, limit)
+            endless = timeout_ms is None or timeout_ms < 0
+            deadline_ms = NO_DEADLINE_MS if endless else core.deadline_ms(timeout_ms)
+            self.handing.settle(core.clock.now_ms())
+            return await self._next(limit, deadline_ms, held)
+        finally:
+            held.release()
+
+    async def next(self) -> list[Given]:
+        """Return the next record; nothing if iteration ends."""
+        try:
+            return await self.poll(self._core.config.consumer_timeout_ms, 1)
+        except ConsumerClosedError:
+            return []
+
+    def following(self) -> Given | None:
+        """Return the next record if it is at hand, and nothing else is to be done."""
+        core = self._core
+        polls = core.engine.polls
+        if self._last != (core.callers.current(), polls.attention) or core.closing:
+            return None
+        now_ms = polls.polled_ms = core.clock.now_ms()
+        return self.handing.following(now_ms)
+
+    async def _next(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:
+        core, records = self._core, self.records
+        polls, outer, waited = core.engine.polls, core.reader, False
+        try:
+            core.reader = core.callers.current()
+            while True:
+                attention = polls.attention
+                await self._look(held)
+                if core.closed:
+                    return []
+                now_ms = polls.polled_ms = core.clock.now_ms()
+                if polls.event_needed:
+                    self._send_poll(now_ms)
+                found = self.handing.next(limit, now_ms)
+                self._last = core.reader, attention
+                if found or now_ms >= deadline_ms:
+                    return found
+                waited = True
+                await core.callers.wait(
+                    lambda attention=attention: (  # type: ignore[misc]
+                        not records.empty or polls.attention is not attention
+                    ),
+                    min(deadline_ms, now_ms + _ALIVE_MS),
+                )
+        finally:
+            if waited:  # it may ask no more; one that does not wait asks again soon
+                records.end_waiting()
+            core.reader = outer
+
+    async def _look(self, held: Held) -> None:
+        """Let other callers in, and raise what the network thread reports."""
+        core = self._core
+        if core.visited:
+            await core.give_way(held)
+        core.raise_if_woken()
+        background = core.engine.background
+        while (event := background.take()) is not None:
+            if isinstance(event, ErrorEvent):
+                raise event.error
+        if core.engine.group.fatal is not None:
+            raise core.engine.group.fatal.with_traceback(None)
+        if core.engine.loop.finished and not core.closing:
+            raise core.engine.loop.error()
+
+    def _send_poll(self, now_ms: int) -> None:
+        if self._event is None or self._event.future.done:
+            event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
+            self._core.engine.queue.add(event)
+            self._event = event
+
+    @shared
+    async def commit(self, timeout_ms: float | None) -> dict[TopicPartition, KafkaError | None]:
+        """Send all acknowledgements, and return what became of them."""
+        core = self._core
+        deadline_ms = core.deadline_ms(timeout_ms)
+        self._flush()
+        return await core.ask(CommitAcknowledgements(deadline_ms=deadline_ms), interruptible=True)
+
+    @guarded
+    def _flush(self) -> None:
+        """Accept what the reader is done with, unless it is at work."""
+        core = self._core
+        held = core.enter()
+        if held is not None:
+            try:
+                self.handing.flush()
+            finally:
+                held.release()
+
+    @guarded
+    async def close(self, *, timeout_ms: float | None, clean: bool) -> None:
+        """Send all acknowledgements, release all other records, and leave the group.
+
+        Args:
+            timeout_ms: Time limit in milliseconds.
+            clean: Whether the records that were handed out last were handled.
+        """
+        core = self._core
+        core.check_process()
+        core.callers.check()
+        if core.closed:
+            return
+        deadline_ms = core.deadline_ms(DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms)
+        core.closing = True
+        visit = await core.visit(deadline_ms)
+        try:
+            if core.closed:
+                return
+            if visit is not None:
+                if not clean:
+                    self.handing.drop_last()
+                self.handing.settle(core.clock.now_ms())
+                self.handing.flush()
+            try:
+                event = CommitAcknowledgements(deadline_ms=deadline_ms, closing=True)
+                await self._attempt(event)
+                await self._attempt(self._leaving(deadline_ms))
+            finally:
+                core.closed = True
+                await end_network_thread(core, deadline_ms)
+                for hook in self._hooks:
+                    hook.close()
+        finally:
+            if visit is not None:
+                visit.release()
+
+    @staticmethod
+    def _leaving(deadline_ms: int) -> LeaveGroup:
+        return LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=LeaveOperation.DEFAULT)
+
+    async def _attempt(self, event: Event[Any]) -> None:
+        try:
+            await self._core.ask(event)
+        except KafkaTimeoutError as error:
+            log.warning("a step of close() timed out: %s", error, client=self._core.client)

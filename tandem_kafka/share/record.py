@@ -1,0 +1,136 @@
+"""The records of a share group, which the application acknowledges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, overload
+
+from tandem_kafka.shared.locked_records import AcknowledgeType, Run
+from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
+
+
+class ShareRecord(ConsumerRecord[KeyT, ValueT]):
+    """One record of a share group: a `ConsumerRecord` that is locked for this consumer.
+
+    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns.
+    """
+
+    _run: Run
+
+    @property
+    def delivery_count(self) -> int:
+        """How often the record has been delivered, with this time: 1 at first."""
+        return self._run.delivery_count
+
+    @property
+    def lock_deadline_ms(self) -> int:
+        """When the lock ends, in milliseconds since the Unix epoch; later after ``renew()``."""
+        clock = self._run.partition.owner.clock
+        return clock.wall_ms() + self._run.lock_times(self.offset)[0] - clock.now_ms()
+
+    def accept(self) -> None:
+        """Acknowledge that the record has been handled; nobody gets it again.
+
+        Raises:
+            RecordLockLostError: The lock has ended, so the record is delivered again.
+            IllegalStateError: The record has been acknowledged before.
+        """
+        self._acknowledge(AcknowledgeType.ACCEPT)
+
+    def release(self) -> None:
+        """Let the record be delivered again, unless this was its last attempt.
+
+        A group gives each record ``share.delivery.count.limit`` attempts, 5 by default.
+
+        Raises:
+            RecordLockLostError: The lock has ended, so the record is delivered again.
+            IllegalStateError: The record has been acknowledged before.
+        """
+        self._acknowledge(AcknowledgeType.RELEASE)
+
+    def reject(self) -> None:
+        """Acknowledge that the record cannot be handled; nobody gets it again.
+
+        Raises:
+            RecordLockLostError: The lock has ended, so the record is delivered again.
+            IllegalStateError: The record has been acknowledged before.
+        """
+        self._acknowledge(AcknowledgeType.REJECT)
+
+    def renew(self) -> None:
+        """Ask for another lock of the full duration, for a handler that takes long (KIP-1222).
+
+        Raises:
+            RecordLockLostError: The lock has ended, so the record is delivered again.
+            IllegalStateError: The record has been acknowledged before.
+        """
+        self._acknowledge(AcknowledgeType.RENEW)
+
+    def _acknowledge(self, how: AcknowledgeType) -> None:
+        run = self._run
+        run.partition.owner.acknowledge(run, self.offset, how)
+
+
+ShareRecord.__module__ = "tandem_kafka"  # the public one
+
+_make = partial(tuple.__new__, ShareRecord)
+
+
+def locked_record(run: Run, record: ConsumerRecord[Any, Any]) -> ShareRecord[Any, Any]:
+    """Make the record that the application gets."""
+    made: ShareRecord[Any, Any] = _make(record)
+    made._run = run  # noqa: SLF001 - its own module
+    return made
+
+
+#: Records in a row, and the run that they belong to.
+Part = tuple[Run, Sequence[ConsumerRecord[Any, Any]]]
+
+
+class ShareRecords(Sequence[ShareRecord[KeyT, ValueT]]):
+    """Records of one partition, in offset order; each is made when someone looks at it."""
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return sum(len(records) for _, records in self._parts)
+
+    def __iter__(self) -> Iterator[ShareRecord[KeyT, ValueT]]:
+        """Yield the records."""
+        return chain.from_iterable(
+            map(partial(locked_record, run), records) for run, records in self._parts
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> ShareRecord[KeyT, ValueT]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ShareRecord[KeyT, ValueT]]: ...
+    def __getitem__(
+        self, index: int | slice
+    ) -> ShareRecord[KeyT, ValueT] | list[ShareRecord[KeyT, ValueT]]:
+        """Return a record, or a list of some."""
+        if isinstance(index, slice):
+            return list(self)[index]
+        left = index if index >= 0 else index + len(self)
+        for run, records in self._parts:
+            if 0 <= left < len(records):
+                return locked_record(run, records[left])
+            left -= len(records)
+        msg = f"there is no record {index} of {len(self)}"
+        raise IndexError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with any sequence of records."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show all records."""
+        return repr(list(self))

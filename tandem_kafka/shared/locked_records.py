@@ -1,0 +1,424 @@
+"""Records of a share group that brokers have locked for this consumer (KIP-932).
+
+A broker locks records when it sends them, and counts each delivery. Until the lock ends, only this
+consumer gets the record, and must acknowledge it.
+
+    network thread    LockedRecords.add ------------------> application: take, hand_out
+    network thread    LockedRecords.take_acknowledgements <- any thread: acknowledge
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import compress, islice
+from operator import is_
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from tandem_kafka.errors import IllegalStateError, RecordLockLostError
+from tandem_kafka.runtime import Clock
+from tandem_kafka.types import TopicPartition
+
+T = TypeVar("T")
+
+#: How long an application that found nothing and did not wait counts as waiting.
+ASKED_MS: Final = 1_500
+
+
+class AcknowledgeType(enum.IntEnum):
+    """What became of a record; the values are those of the protocol."""
+
+    #: The offset has no record, for example after compaction.
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class LockedPartition:
+    """What one response has locked of one partition.
+
+    Attributes:
+        tp: Topic and partition.
+        topic_id: The id of the topic.
+        node_id: The broker that holds the locks.
+        data: Record batches, which also have records that are not locked.
+        ranges: First offset, last offset and delivery count of each range of locked records.
+        requested_ms: When the fetch was sent; no lock is older.
+        received_ms: When the response arrived; no lock is younger.
+        lock_ms: How long a lock lasts.
+        owner: Where its acknowledgements go.
+        unacknowledged: How many of its locks have no acknowledgement. Writer: the network thread.
+        lost: Whether the locks ended because the connection was lost or the leader has moved.
+            Writer: the network thread.
+    """
+
+    __slots__ = (
+        "data",
+        "lock_ms",
+        "lost",
+        "node_id",
+        "owner",
+        "ranges",
+        "received_ms",
+        "requested_ms",
+        "topic_id",
+        "tp",
+        "unacknowledged",
+    )
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        topic_id: UUID,
+        node_id: int,
+        data: bytes,
+        ranges: Sequence[tuple[int, int, int]],
+        owner: LockedRecords,
+    ) -> None:
+        self.owner = owner
+        self.tp = tp
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.data = data
+        self.ranges = ranges
+        self.requested_ms = self.received_ms = self.lock_ms = 0
+        self.lost = False
+        self.unacknowledged = self.count
+
+    @property
+    def count(self) -> int:
+        """The number of locked offsets."""
+        return sum(last - first + 1 for first, last, _ in self.ranges)
+
+    @property
+    def usable_until_ms(self) -> int:
+        """Until when a record that waits here may still be handed out: half of its lock is over."""
+        return self.requested_ms + self.lock_ms // 2
+
+    def is_locked(self, now_ms: int) -> bool:
+        """Tell whether records that the application was not given are certainly still locked.
+
+        Invariant: no others are given back. They may be locked again, and with an acknowledgement
+        that fails, a broker discards all others of the partition in the same request.
+        """
+        return not self.lost and now_ms < self.requested_ms + self.lock_ms
+
+
+class Run:
+    """Records in a row that were locked together, some of which the application has been given.
+
+    Attributes:
+        partition: What they were locked with.
+        first: The first offset.
+        last: The last offset. Each offset between has a record. Writer: the reader.
+        delivery_count: How often they have been delivered, with this time.
+        given: The first offset that the application has not been given. Writer: the reader.
+        accepted: The first offset that is not accepted because the application went on. Writer: the
+            reader.
+        claimed: The first offset that other threads may acknowledge. Writer: the reader, before it
+            accepts.
+        done: The offsets that the application has acknowledged itself. Writers: any thread, each
+            for its offsets.
+        handed_ms: When the application got the first of them. Writer: the reader.
+        sure_until_ms: When their locks may end at the earliest. Writer: the network thread.
+        ends_ms: When they have certainly ended. Writer: the network thread.
+        renewed: The same two times of an offset that was renewed alone. Writer: the network thread.
+    """
+
+    __slots__ = (
+        "accepted",
+        "claimed",
+        "delivery_count",
+        "done",
+        "ends_ms",
+        "first",
+        "given",
+        "handed_ms",
+        "last",
+        "partition",
+        "renewed",
+        "sure_until_ms",
+    )
+
+    def __init__(
+        self, partition: LockedPartition, first: int, last: int, delivery_count: int
+    ) -> None:
+        self.partition = partition
+        self.first = self.given = self.accepted = self.claimed = first
+        self.last = last
+        self.delivery_count = delivery_count
+        self.done: dict[int, object] = {}
+        self.handed_ms = 0
+        self.sure_until_ms = partition.requested_ms + partition.lock_ms
+        self.ends_ms = partition.received_ms + partition.lock_ms
+        self.renewed: dict[int, tuple[int, int]] = {}
+
+    def lock_times(self, offset: int) -> tuple[int, int]:
+        """Return when the lock of a record may end, and when it has certainly ended."""
+        return max(self.renewed.get(offset, (0, 0)), (self.sure_until_ms, self.ends_ms))
+
+    def is_over(self, now_ms: int) -> bool:
+        """Tell whether all locks have certainly ended."""
+        ends_ms = max([self.ends_ms, *(end for _, end in tuple(self.renewed.values()))])
+        return self.partition.lost or now_ms >= ends_ms
+
+    def open_ranges(self, first: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges between two offsets that the application has not acknowledged."""
+        found: list[tuple[int, int]] = []
+        for offset in (*sorted(tuple(self.done)), stop):  # noqa: C414 - it may grow meanwhile
+            if not first <= offset < stop:
+                continue
+            if first < offset:
+                found.append((first, offset - 1))
+            first = offset + 1
+        if first < stop:
+            found.append((first, stop - 1))
+        return found
+
+
+class Acknowledgement(NamedTuple):
+    """What became of a range of offsets; `run` is None if the application was not given them."""
+
+    partition: LockedPartition
+    first: int
+    last: int
+    how: AcknowledgeType
+    run: Run | None
+
+    def is_sure(self, now_ms: int) -> bool:
+        """Tell whether the records are certainly still locked."""
+        run = self.run
+        if run is None or not run.renewed:
+            ends_ms = self.partition.requested_ms + self.partition.lock_ms
+            ends_ms = ends_ms if run is None else run.sure_until_ms
+        else:
+            offsets = range(self.first, self.last + 1)
+            ends_ms = min(run.lock_times(offset)[0] for offset in offsets)
+        return not self.partition.lost and now_ms < ends_ms
+
+
+class LockedRecords:
+    """The records and acknowledgements between the two threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._waiting: deque[LockedPartition] = deque()
+        self._acknowledged: deque[Acknowledgement] = deque()
+        #: What the application works on.
+        self._handed: dict[Run, None] = {}
+        self._noticed = False
+        #: Tells the network thread of acknowledgements. Writer: the consumer, before it starts.
+        self.notice: Callable[[], None] = lambda: None
+        #: How many records it has taken and not begun with. Writer: the application thread.
+        self.left = 0
+        #: For how long the lock of a record is renewed while the application works on it, in ms; 0
+        #: for not at all. Writer: the application thread.
+        self.renew_ms = 0
+        #: How many partitions were ever added. Writer: the network thread.
+        self.added = 0
+        #: How many records the application handles in a millisecond, None before the first.
+        #: Writer: the application thread.
+        self.pace: float | None = None
+        #: When the application found nothing, None if it got a record since. Writer: the reader.
+        self._asked_ms: int | None = None
+
+    # --- network thread --------------------------------------------------------------------------
+
+    def add(self, partition: LockedPartition) -> None:
+        """Append what a response has locked."""
+        self._waiting.append(partition)
+        self.added += 1
+
+    def waiting(self) -> int:
+        """Return how many locked offsets wait for the application."""
+        return sum(each.count for each in tuple(self._waiting))
+
+    def take_outdated(self, now_ms: int) -> list[LockedPartition]:
+        """Remove what has waited too long, or has lost its locks."""
+        found = []
+        for each in tuple(self._waiting):
+            if each.lost or now_ms >= each.usable_until_ms:
+                with suppress(ValueError):  # the application has taken it
+                    self._waiting.remove(each)
+                    found.append(each)
+        return found
+
+    def take_all(self) -> list[LockedPartition]:
+        """Remove everything that waits."""
+        found = []
+        while (each := self.take()) is not None:
+            found.append(each)
+        return found
+
+    @property
+    def next_outdated_ms(self) -> int | None:
+        """When the first partition will have waited too long, None without one."""
+        return min((each.usable_until_ms for each in tuple(self._waiting)), default=None)
+
+    def take_acknowledgements(self) -> list[Acknowledgement]:
+        """Remove and return the acknowledgements that were made."""
+        # Invariant: first, so that one that is made meanwhile is noticed again.
+        self._noticed = False
+        found = []
+        while self._acknowledged:
+            found.append(self._acknowledged.popleft())
+        return found
+
+    def handed(self) -> tuple[Run, ...]:
+        """Return what the application works on."""
+        while True:
+            try:
+                return tuple(self._handed)
+            except RuntimeError:  # another thread has changed it meanwhile
+                continue
+
+    def forget_ended(self, now_ms: int) -> None:
+        """Forget what the application works on without a lock."""
+        for run in self.handed():
+            if run.is_over(now_ms):
+                self._handed.pop(run, None)
+
+    # --- application ---------------------------------------------------------------------------
+
+    def take(self) -> LockedPartition | None:
+        """Remove and return what was received first, None if there is nothing."""
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
+
+    def move_to(self, ready: deque[Any]) -> bool:
+        """Move what was received first to the end of `ready`; return False if there is nothing."""
+        try:
+            _move(self._waiting, ready)
+        except IndexError:
+            return False
+        return True
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._waiting
+
+    @property
+    def asking(self) -> bool:
+        """Whether the application waits for records, or has asked a short time ago without."""
+        asked_ms = self._asked_ms
+        return asked_ms is not None and self.clock.now_ms() - asked_ms <= ASKED_MS
+
+    def ask(self) -> None:
+        """Note that the application has found nothing; the network thread may have held back."""
+        asking, self._asked_ms = self.asking, self.clock.now_ms()
+        if not asking:
+            self._notify()
+
+    def end_waiting(self) -> None:
+        """Note that the application waits no longer."""
+        self._asked_ms = None
+
+    def hand_out(self, run: Run, stop: int, now_ms: int) -> None:
+        """Note that the application gets the records before an offset."""
+        self._asked_ms = None
+        if run.given == run.first:
+            run.handed_ms = now_ms
+            self._handed[run] = None
+        run.given = max(run.given, stop)
+
+    def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
+        """Acknowledge a record that the application was given; any thread may call this.
+
+        Raises:
+            RecordLockLostError: The lock has ended.
+            IllegalStateError: The record has been acknowledged before.
+        """
+        tp, now_ms = run.partition.tp, self.clock.now_ms()
+        if run.partition.lost or now_ms >= run.lock_times(offset)[0]:
+            raise _lock_lost(run, offset, now_ms)
+        token, append = object(), self._acknowledged.extend
+        if how is AcknowledgeType.RENEW:
+            known = iter((run.done.get(offset, token),))
+        else:  # of several threads, one stores its token
+            known = map(run.done.setdefault, (offset,), (token,))
+        made = Acknowledgement(run.partition, offset, offset, how, run)
+        chosen = compress((made,), map(is_, known, (token,)))
+        # Invariant: one call stores the token and appends, and neither the reader nor an interrupt
+        # comes between it and the comparison.
+        if offset >= run.claimed:
+            append(chosen)
+            if run.done.get(offset, token) is token:
+                if len(run.done) == run.last - run.first + 1:
+                    self._handed.pop(run, None)
+                self._notify()
+                return
+        msg = (
+            f"the record at offset {offset} of {tp.topic}-{tp.partition} has been acknowledged "
+            "before"
+        )
+        raise IllegalStateError(msg)
+
+    def accept_up_to(self, run: Run, stop: int) -> None:
+        """Accept the records before an offset that the application has not acknowledged itself.
+
+        The broker decides whether their locks have ended, and `commit()` tells.
+        """
+        run.claimed = max(run.claimed, stop)
+        found = [
+            Acknowledgement(run.partition, begin, end, AcknowledgeType.ACCEPT, run)
+            for begin, end in run.open_ranges(run.accepted, stop)
+        ]
+        append = self._acknowledged.extend
+        # Invariant: no interrupt comes between these two, so it can be called again after one.
+        run.accepted = stop
+        append(found)
+        if stop > run.last:
+            self._handed.pop(run, None)
+        self._notify()
+
+    def cut(self, run: Run, stop: int) -> None:
+        """Note that the application is not given the records from an offset on."""
+        run.last = stop - 1
+        if run.accepted == stop or len(run.done) == stop - run.first:
+            self._handed.pop(run, None)
+
+    def give_back(self, ready: deque[Any]) -> None:
+        """Take the acknowledgement at the beginning of `ready`, of what was not handed out."""
+        first: Acknowledgement = ready[0]
+        if not first.partition.is_locked(self.clock.now_ms()):
+            ready.popleft()
+            return
+        _move(ready, self._acknowledged)
+        self._notify()
+
+    def _notify(self) -> None:
+        if not self._noticed:
+            self._noticed = True
+            self.notice()
+
+
+def _move(source: deque[T], target: deque[T]) -> None:
+    """Move the first item to the end of another deque; an interrupt comes before or after.
+
+    Raises:
+        IndexError: There is none.
+    """
+    target.extend(islice(iter(source.popleft, None), 1))
+
+
+def _lock_lost(run: Run, offset: int, now_ms: int) -> RecordLockLostError:
+    """Return the error for a record whose lock has ended."""
+    tp = run.partition.tp
+    why = (
+        "the connection to the broker was lost, or the leader has moved"
+        if run.partition.lost
+        else f"it lasted {run.partition.lock_ms} ms, and was handed out {now_ms - run.handed_ms} "
+        "ms ago; call renew() before it ends, or raise share.record.lock.duration.ms of the group"
+    )
+    return RecordLockLostError(
+        f"the lock of the record at offset {offset} of {tp.topic}-{tp.partition} has ended, "
+        f"so it is delivered again: {why}"
+    )

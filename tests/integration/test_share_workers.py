@@ -1,0 +1,221 @@
+"""ShareWorkers, on the simulated cluster and on a real one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka import ShareConsumer
+from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
+from tandem_kafka.workers import Retry, ShareWorkers
+from tests.integration.simulated_cluster import Cluster
+from tests.integration.test_share_consumer import (  # noqa: F401 - fixtures
+    LOCK_MS,
+    Share,
+    group,
+    places,
+    produce,
+    quiet,
+    share,
+    take,
+)
+
+pytestmark = pytest.mark.both_clusters
+
+
+@pytest.fixture
+def consumer(share: Share) -> ShareConsumer:  # noqa: F811
+    return share(acknowledgement="explicit")
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30) -> Callable[[], bool]:
+    """Ends a run when a condition is true; fails it after a time."""
+    deadline = time.monotonic() + timeout_s
+
+    def ended() -> bool:
+        assert time.monotonic() < deadline, "the run has not come to its end"
+        return condition()
+
+    return ended
+
+
+def test_many_threads_handle_each_record_once(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 500)
+    seen: Counter[int] = Counter()
+    threads = set()
+
+    def handle(record: Any) -> None:
+        time.sleep(0.002)
+        seen[record.offset] += 1
+        threads.add(threading.current_thread().name)
+
+    workers = ShareWorkers(consumer, handle, workers=8)
+    workers.run(until(lambda: len(seen) == 500))
+    assert seen == Counter(range(500))
+    assert workers.done == 500
+    assert len(threads) == 8
+    assert quiet(share())
+
+
+def test_a_record_is_tried_again_and_then_rejected(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 3)
+    calls: Counter[int] = Counter()
+
+    def handle(record: Any) -> None:
+        calls[record.offset] += 1
+        assert record.delivery_count == 1
+        if record.offset == 1 or (record.offset == 2 and calls[2] < 2):
+            raise ValueError(record.offset)
+
+    retry = Retry(3, backoff_ms=(10, 50))
+    ShareWorkers(consumer, handle, retry=retry).run(until(lambda: calls.total() == 6))
+    assert calls == {0: 1, 1: 3, 2: 2}
+    assert quiet(share())
+
+
+def test_a_record_is_released_for_another_consumer(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 2)
+    counts: list[tuple[int, int]] = []
+
+    def handle(record: Any) -> None:
+        counts.append((record.offset, record.delivery_count))
+        if record.offset == 1 and record.delivery_count < 3:
+            raise ValueError
+
+    ShareWorkers(consumer, handle, otherwise="release").run(until(lambda: (1, 3) in counts))
+    assert sorted(counts) == [(0, 1), (1, 1), (1, 2), (1, 3)]
+    assert quiet(share())
+
+
+def test_a_function_takes_what_cannot_be_handled(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 3)
+    letters: list[tuple[int, str, int]] = []
+
+    def otherwise(record: Any, error: Exception, attempts: int) -> None:
+        letters.append((record.offset, str(error), attempts))
+        if record.offset == 2 and record.delivery_count == 1:
+            raise OSError("no room for letters")
+
+    def handle(record: Any) -> None:
+        raise ValueError(f"no {record.offset}")
+
+    ShareWorkers(consumer, handle, otherwise=otherwise).run(until(lambda: len(letters) == 4))
+    assert sorted(letters) == [(0, "no 0", 1), (1, "no 1", 1), (2, "no 2", 1), (2, "no 2", 1)]
+    assert quiet(share())
+
+
+def test_a_handler_may_take_longer_than_a_lock(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 1)
+    done: list[int] = []
+    other = share()
+
+    def handle(record: Any) -> None:
+        deadline = time.monotonic() + 1.5 * LOCK_MS / 1_000
+        while time.monotonic() < deadline:
+            assert quiet(other)
+        done.append(record.delivery_count)
+
+    ShareWorkers(consumer, handle, workers=1).run(until(lambda: bool(done), 60))
+    assert done == [1]
+    assert quiet(other)
+
+
+def test_a_signal_ends_a_run_and_releases_what_waits(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 2)
+
+    def handle(record: Any) -> None:
+        if record.offset == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise ValueError
+
+    retry = Retry(5, backoff_ms=(60_000, 60_000))
+    workers = ShareWorkers(consumer, handle, retry=retry)
+    workers.run(until(lambda: False), signals=[signal.SIGTERM])
+    assert workers.done == 1
+    assert places(take(share(), 1)) == [(1, 2)]
+
+
+def test_a_handler_that_does_not_return_in_time(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 1)
+    begun, end = threading.Event(), threading.Event()
+
+    def handle(_: Any) -> None:
+        begun.set()
+        end.wait(60)
+
+    ShareWorkers(consumer, handle, drain_timeout_ms=100).run(until(begun.is_set))
+    assert places(take(share(), 1)) == [(0, 2)]
+    end.set()
+
+
+def test_a_handler_that_ends_the_program(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 1)
+
+    def handle(_: Any) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        ShareWorkers(consumer, handle).run(until(lambda: False))
+    assert places(take(share(), 1, timeout_s=40)) == [(0, 2)]
+
+
+def test_arguments_are_checked(consumer: ShareConsumer, share: Share) -> None:  # noqa: F811
+    async def coroutine(_: Any) -> None: ...
+
+    with pytest.raises(InvalidArgumentError, match='create it with acknowledgement="explicit"'):
+        ShareWorkers(share(), print)
+    for wrong in ({"workers": 0}, {"otherwise": "stop"}):
+        with pytest.raises(InvalidArgumentError, match=f"{next(iter(wrong))} must be"):
+            ShareWorkers(consumer, print, **wrong)  # type: ignore[arg-type]
+    for wrong in ({"workers": "8"}, {"retry": 3}):
+        with pytest.raises(ArgumentTypeError, match=f"{next(iter(wrong))} must be"):
+            ShareWorkers(consumer, print, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="handle must be an ordinary function"):
+        ShareWorkers(consumer, coroutine)

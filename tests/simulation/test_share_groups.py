@@ -1,0 +1,256 @@
+"""Share consumers under single faults; `python -m tests.scenarios` mixes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tandem_kafka import ShareConsumer, TopicPartition
+from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError
+from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import MetadataRequest
+from tests.scenarios import SCENARIOS, run_seed
+from tests.scenarios.numbered_records import create_topic, produce
+from tests.scenarios.runner import silence
+from tests.scenarios.share_members import share_consumer
+
+LOCK_MS = 15_000
+TP = TopicPartition("orders", 0)
+Start = Callable[..., ShareConsumer[Any, Any]]
+
+
+@contextmanager
+def sharing(
+    seed: str, *, brokers: int = 2, partitions: int = 1, count: int = 3
+) -> Iterator[tuple[Simulation, Start]]:
+    """A share group without members, and records of each partition, which brokers lead in turn."""
+    with Simulation(seed, brokers=brokers, trace_lines=2_000) as simulation:
+        for tp in create_topic(simulation, "orders", partitions):
+            simulation.cluster.move_leader(tp, tp.partition % brokers + 1)
+            produce(simulation, tp, count)
+        simulation.cluster.configure_group(
+            "g", share_auto_offset_reset="earliest", share_record_lock_duration_ms=LOCK_MS
+        )
+        started: list[ShareConsumer[Any, Any]] = []
+
+        def start(acknowledgement: str = "explicit", **options: Any) -> ShareConsumer[Any, Any]:
+            options.setdefault("consumer_timeout_ms", 500)
+            started.append(
+                share_consumer(
+                    simulation, "orders", acknowledgement=acknowledgement, group_id="g", **options
+                )
+            )
+            return started[-1]
+
+        try:
+            yield simulation, start
+        except BaseException:
+            for consumer in started:
+                consumer._methods.core.closed = True
+            raise
+        for consumer in started:
+            consumer.close()
+
+
+def take(consumer: ShareConsumer[Any, Any], count: int, within_ms: int = 40_000) -> list[Any]:
+    """Poll until there are so many records."""
+    clock = consumer._methods.core.clock
+    deadline_ms, found = clock.now_ms() + within_ms, []
+    while len(found) < count:
+        assert clock.now_ms() < deadline_ms, f"{len(found)} of {count} records"
+        found += [record for batch in consumer.poll(100).values() for record in batch]
+    return found
+
+
+def places(records: list[Any]) -> list[tuple[int, int]]:
+    return sorted((record.offset, record.delivery_count) for record in records)
+
+
+def counted(simulation: Simulation, api: Any) -> int:
+    """Return how many requests of a kind the brokers have received."""
+    brokers = simulation.cluster.brokers.values()
+    return sum(broker.requests.get(api.__name__, 0) for broker in brokers)
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+def test_commit_never_confirms_what_is_delivered_again() -> None:
+    with sharing("damaged answer") as (simulation, start):
+        consumer = start()
+        records = take(consumer, 3)
+        simulation.network.alter_response = lambda frame: frame[:10]
+        for record in records:
+            record.accept()
+        outcome = consumer.commit()[TP]
+        simulation.network.alter_response = None
+        again = consumer.poll(2 * LOCK_MS)
+        assert outcome is not None or not again
+
+
+def test_the_leader_moves_with_records_in_work() -> None:
+    with sharing("leader moves") as (simulation, start):
+        consumer = start()
+        first, second, third = take(consumer, 3)
+        first.accept()
+        assert consumer.commit() == {TP: None}
+        simulation.cluster.move_leader(TP, 2)
+        simulation.sleep(1_000)
+        second.accept()
+        error = consumer.commit()[TP]
+        assert isinstance(error, RecordLockLostError)
+        assert "the leader of the partition has moved" in str(error)
+        # The new leader knows nothing of deliveries that were not written.
+        assert places(take(consumer, 2)) == [(1, 1), (2, 1)]
+        with pytest.raises(RecordLockLostError):
+            third.accept()
+
+
+def test_a_broker_restarts() -> None:
+    with sharing("restart", brokers=1) as (simulation, start):
+        consumer = start()
+        first, *_ = take(consumer, 3)
+        first.accept()
+        assert consumer.commit() == {TP: None}
+        simulation.cluster.stop(1)
+        simulation.sleep(3_000)
+        simulation.cluster.start(1)
+        assert places(take(consumer, 2)) == [(1, 1), (2, 1)]
+
+
+def test_a_session_is_lost() -> None:
+    with sharing("session") as (simulation, start):
+        consumer = start()
+        [*records] = take(consumer, 3)
+        simulation.cluster.brokers[1].share_sessions.clear()
+        records[0].accept()
+        assert isinstance(consumer.commit()[TP], Exception)
+        assert places(take(consumer, 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_the_records_of_a_crashed_member_come_to_another_after_their_locks() -> None:
+    with sharing("crash") as (simulation, start):
+        member, other = start(), start()
+        got = take(member, 3)
+        began_ms = simulation.clock.now_ms()
+        driver: Any = member._methods.core.driver
+        driver.parked.stalled_until_ms = 2**60
+        member._methods.core.closed = True
+        simulation.network.freeze(driver.parked.transport)
+        assert places(take(other, 3)) == [(record.offset, 2) for record in got]
+        assert LOCK_MS - 1_000 < simulation.clock.now_ms() - began_ms < LOCK_MS + 2_000
+
+
+def test_the_coordinator_moves() -> None:
+    with sharing("coordinator") as (simulation, start):
+        consumer = start("implicit")
+        assert len(take(consumer, 3)) == 3
+        simulation.cluster.move_coordinator("g", 2)
+        produce(simulation, TP, 2)
+        assert [record.offset for record in take(consumer, 2)] == [3, 4]
+        consumer.poll(0)
+        assert consumer.commit() == {TP: None}
+
+
+def test_a_slow_member_releases_after_half_of_the_lock() -> None:
+    with sharing("slow", brokers=1, partitions=2, count=1) as (simulation, start):
+        slow = start("implicit")
+        record = next(slow)
+        began_ms = simulation.clock.now_ms()
+        [other] = take(start("implicit"), 1)
+        assert other.partition != record.partition
+        assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
+
+
+# --- defects that scenarios have found ------------------------------------------------------------
+
+
+def test_a_slow_handler_gets_records_of_several_brokers() -> None:
+    """Its limit of one record was divided by the brokers, and nothing was fetched any more."""
+    with sharing("brokers", brokers=3, partitions=3, count=4) as (simulation, start):
+        consumer = start("implicit", max_poll_records=1)
+        found = []
+        while len(found) < 12:
+            found += take(consumer, 1)
+            simulation.sleep(1_000)
+        assert len({(record.partition, record.offset) for record in found}) == 12
+
+
+def test_records_are_not_used_up_while_a_handler_takes_minutes() -> None:
+    """A record that waits is released, and counts as delivered: five times, and it is gone."""
+    with sharing("minutes", brokers=2, partitions=2, count=4) as (simulation, start):
+        consumer, found = start("implicit", renew="auto"), []
+        for _ in range(20):
+            if (record := next(consumer, None)) is not None:
+                found.append((record.partition, record.offset))
+            simulation.sleep(90_000)
+        assert sorted(found) == [(number, offset) for number in (0, 1) for offset in range(4)]
+
+
+def test_a_commit_after_one_that_timed_out_tells_the_outcome() -> None:
+    with sharing("timeout") as (simulation, start):
+        consumer = start()
+        for record in take(consumer, 3):
+            record.accept()
+        with pytest.raises(KafkaTimeoutError):
+            consumer.commit(timeout_ms=0)
+        simulation.sleep(1_000)
+        assert consumer.commit() == {TP: None}
+
+
+def test_commit_accepts_all_but_the_last_record() -> None:
+    with sharing("flush") as (_, start):
+        consumer = start("implicit", max_poll_records=1)
+        for _ in range(3):  # within the time in which acceptances are collected
+            take(consumer, 1)
+        assert consumer.commit() == {TP: None}
+        consumer.__exit__(ValueError, ValueError(), None)
+        assert places(take(start(), 1)) == [(2, 2)]
+
+
+def test_unsubscribe_leaves_the_outcome_to_commit() -> None:
+    with sharing("unsubscribe") as (_, start):
+        consumer = start()
+        for record in take(consumer, 3):
+            record.accept()
+        consumer.unsubscribe()
+        assert consumer.commit() == {TP: None}
+
+
+def test_nothing_is_released_after_its_lock() -> None:
+    """The member had got the same records with a new lock, which the release ended."""
+    with sharing("late release") as (simulation, start):
+        consumer = start("implicit", max_poll_records=1)
+        assert next(consumer).offset == 0
+        simulation.sleep(LOCK_MS + 1_000)
+        found = take(consumer, 1) + take(consumer, 1)
+        assert len(found) == 2
+        simulation.sleep(500)
+        share = next(iter(simulation.cluster.brokers[1].share_partitions.values())).share
+        assert list(share._acquired()), "the records in work are locked"
+
+
+def test_a_partition_without_a_leader_causes_no_flood_of_requests() -> None:
+    with sharing("leaderless", partitions=2) as (simulation, start):
+        consumer = start()
+        take(consumer, 3)
+        simulation.cluster.stop(2, elect=False)
+        consumer.poll(2_000)
+        before = counted(simulation, MetadataRequest)
+        consumer.poll(10_000)
+        assert counted(simulation, MetadataRequest) - before < 60
+
+
+# --- scenarios ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", [each.name for each in SCENARIOS.values() if each.shares])
+def test_each_record_is_done_or_delivered_often_enough(kind: str, seed: int) -> None:
+    with silence():
+        outcome = run_seed(seed, kind)
+    assert not outcome.error
+    assert outcome.events > 50
