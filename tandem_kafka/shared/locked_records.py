@@ -95,6 +95,10 @@ class LockedPartition:
         """The number of locked offsets."""
         return sum(last - first + 1 for first, last, _ in self.ranges)
 
+    def overlaps(self, first: int, last: int) -> bool:
+        """Tell whether a range has one of the offsets."""
+        return any(begin <= last and first <= end for begin, end, _ in self.ranges)
+
     @property
     def usable_until_ms(self) -> int:
         """Until when a record that waits here may still be handed out: half of its lock is over."""
@@ -107,6 +111,9 @@ class LockedPartition:
         that fails, a broker discards all others of the partition in the same request.
         """
         return not self.lost and now_ms < self.requested_ms + self.lock_ms
+
+
+_ENDED: Final = (-1, -1)
 
 
 class Run:
@@ -127,7 +134,8 @@ class Run:
         handed_ms: When the application got the first of them. Writer: the reader.
         sure_until_ms: When their locks may end at the earliest. Writer: the network thread.
         ends_ms: When they have certainly ended. Writer: the network thread.
-        renewed: The same two times of an offset that was renewed alone. Writer: the network thread.
+        renewed: The same two times of an offset that was renewed alone, or locked again since.
+            Writer: the network thread.
     """
 
     __slots__ = (
@@ -160,7 +168,21 @@ class Run:
 
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
-        return max(self.renewed.get(offset, (0, 0)), (self.sure_until_ms, self.ends_ms))
+        of_run, alone = (self.sure_until_ms, self.ends_ms), self.renewed.get(offset)
+        return of_run if alone is None else alone if alone is _ENDED else max(of_run, alone)
+
+    def end_locks(self, first: int, last: int) -> None:
+        """Note that records are locked again, so these locks have ended.
+
+        Invariant: nothing is acknowledged by the old lock. The broker would take it for the new
+        one, whose record the application has not been given, and is given afterwards.
+        """
+        for offset in range(max(first, self.first), min(last, self.last) + 1):
+            if offset >= self.given:  # nobody has released it: its leader has forgotten all locks
+                self.partition.lost = True
+                return
+            if offset not in self.done:
+                self.renewed[offset] = _ENDED
 
     def is_over(self, now_ms: int) -> bool:
         """Tell whether all locks have certainly ended."""

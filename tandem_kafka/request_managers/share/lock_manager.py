@@ -453,6 +453,14 @@ class LockManager(RequestManager):
         locked = LockedPartition(tp, topic_id, session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._lock_ms
+        handed = [run for run in self._records.handed() if run.partition.tp == tp]
+        begun = {run.partition for run in handed}
+        for first, last, _ in ranges:
+            for run in handed:
+                run.end_locks(first, last)
+            for each in session.locked:
+                if each.tp == tp and each not in begun and each.overlaps(first, last):
+                    each.lost = True
         session.locked.append(locked)
         self._records.add(locked)
 

@@ -204,3 +204,19 @@ def test_a_recreated_topic_is_added_to_a_session() -> None:
     request = made.fetch({}, {TP: new}, limits)
     assert [each.topic_id for each in request.topics] == [new]
     assert [each.topic_id for each in request.forgotten_topics_data] == [old]
+
+
+def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None:
+    """After a leader was elected again; the new lock's record waits to be handed out."""
+    world = World(implicit=False)
+    world.got(world.poll(10))
+    [(chunk, _, _), _] = world.handing.given
+    world.records.acknowledge(chunk.run, 0, ACCEPT)
+    world.acknowledged()
+    chunk.run.end_locks(0, 1)
+    with pytest.raises(IllegalStateError):
+        world.records.acknowledge(chunk.run, 0, ACCEPT)
+    with pytest.raises(RecordLockLostError):
+        world.records.acknowledge(chunk.run, 1, ACCEPT)
+    world.records.acknowledge(chunk.run, 2, ACCEPT)
+    assert world.acknowledged() == [(2, ACCEPT)]
