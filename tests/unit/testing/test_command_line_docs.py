@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tandem_kafka.testing.__main__ import parser as serving
 from tests.scenarios import SCENARIOS
 from tests.scenarios.__main__ import parser as running
@@ -35,6 +37,7 @@ def test_the_options_and_their_help_are_on_the_page() -> None:
         assert set(rows) == expected
 
 
+@pytest.mark.sources
 def test_the_scenarios_are_on_the_page() -> None:
     section = SIMULATION.split("### Scenarios\n")[1].split("\n## ")[0]
     first_cells = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
