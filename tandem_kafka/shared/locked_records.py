@@ -215,10 +215,10 @@ class Acknowledgement(NamedTuple):
     def is_sure(self, now_ms: int) -> bool:
         """Tell whether the records are certainly still locked."""
         run = self.run
-        if run is None or not run.renewed:
-            ends_ms = self.partition.requested_ms + self.partition.lock_ms
-            ends_ms = ends_ms if run is None else run.sure_until_ms
-        else:
+        if run is None:
+            return self.partition.is_locked(now_ms)
+        ends_ms = run.sure_until_ms
+        if run.renewed:
             offsets = range(self.first, self.last + 1)
             ends_ms = min(run.lock_times(offset)[0] for offset in offsets)
         return not self.partition.lost and now_ms < ends_ms

@@ -404,15 +404,23 @@ class LockManager(RequestManager):
 
     # --- responses -----------------------------------------------------------------------------
 
+    def _answered(self, session: ShareSession, message: Any) -> dict[TopicPartition, Acknowledged]:
+        """Return the acknowledgements that a response answers.
+
+        Raises:
+            KafkaError: The response has an error for the whole request.
+        """
+        if message.error_code:
+            raise _error(message.error_code, message.error_message)
+        if (message.acquisition_lock_timeout_ms or 0) > 0:  # ShareAcknowledge v1 has none
+            self._lock_ms = message.acquisition_lock_timeout_ms
+        return dict(session.take_sent())
+
     def _handle_fetch(
         self, session: ShareSession, response: ClientResponse, sent_ms: int, held_ms: int
     ) -> None:
         message, now_ms = response.message, self._context.clock.now_ms()
-        if message.error_code:
-            raise _error(message.error_code, message.error_message)
-        if message.acquisition_lock_timeout_ms > 0:
-            self._lock_ms = message.acquisition_lock_timeout_ms
-        sent, got = dict(session.take_sent()), False
+        sent, got = self._answered(session, message), False
         for topic_id, each in _partitions(message):
             tp = self._name(topic_id, each.partition_index)
             if tp is None:
@@ -468,11 +476,7 @@ class LockManager(RequestManager):
         self, session: ShareSession, response: ClientResponse, sent_ms: int
     ) -> None:
         message, now_ms = response.message, self._context.clock.now_ms()
-        if message.error_code:
-            raise _error(message.error_code, message.error_message)
-        if (message.acquisition_lock_timeout_ms or 0) > 0:
-            self._lock_ms = message.acquisition_lock_timeout_ms
-        sent = dict(session.take_sent())
+        sent = self._answered(session, message)
         for topic_id, each in _partitions(message):
             tp = self._name(topic_id, each.partition_index)
             if tp is None:
@@ -499,8 +503,8 @@ class LockManager(RequestManager):
         if acknowledged.renewed:
             if error is None:
                 sent_ms, now_ms = times
+                lock_times = sent_ms + self._lock_ms, now_ms + self._lock_ms
                 for run, first, last in acknowledged.renewed:
-                    lock_times = sent_ms + self._lock_ms, now_ms + self._lock_ms
                     if run in acknowledged.whole:
                         run.sure_until_ms, run.ends_ms = lock_times
                     else:

@@ -181,13 +181,13 @@ class ShareSession:
         """
         found = []
         for tp, each in tuple(self.waiting.by_partition.items()):
-            late = [one for one in each.made if not one.is_sure(now_ms)]
-            if not late:
-                continue
-            each.made = [one for one in each.made if one not in late]
+            made: dict[bool, list[Acknowledgement]] = {True: [], False: []}
+            for one in each.made:
+                made[one.is_sure(now_ms)].append(one)
+            each.made = made[True]
             if not each.made:
                 del self.waiting.by_partition[tp]
-            if any(one.run is not None for one in late):
+            if any(one.run is not None for one in made[False]):
                 found.append(tp)
         return found
 
