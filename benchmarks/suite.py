@@ -28,6 +28,8 @@ _LIMIT_S = 300.0
 #: The modules of the processes that read.
 _CHILD, _ASYNCHRONOUS = "benchmarks.child", "benchmarks.aio.process"
 _WORKERS = "benchmarks.workers.process"
+#: Bytes of documents of which the plan's number is read.
+_LARGE_FROM = 200
 #: Paced records before latency is measured.
 _WARM_UP = 6_000
 
@@ -78,7 +80,7 @@ class Suite:
             "many": self._many,
             "options": self._option,
             "ways": self._way,
-            "columns": self._way,
+            "columns": self._columns,
             "aio": self._asynchronous,
             "workers": self._workers,
         }
@@ -139,6 +141,12 @@ class Suite:
         if kind == "plain":
             return self._throughput(reader, "100")
         return self._read(reader, self._sources.documents(), self._plan.documents)
+
+    def _columns(self, reader: str, encoding: str, size: str) -> Figures:
+        # Large ones are fewer, so that the broker reads them from memory, too.
+        share = min(1, _LARGE_FROM / int(size))
+        source = self._sources.documents(encoding, int(size), share)
+        return self._read(reader, source, int(self._plan.documents * share))
 
     def _asynchronous(self, reader: str, _way: str, size: str = "") -> Figures:
         if not size:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from confluent_kafka import Producer
 
 from benchmarks.plan import Plan
 from benchmarks.readers.base import Source
+from benchmarks.ways.documents import encoded
 from tandem_kafka.testing.kafka import RealKafka
 
 __all__ = ["PARTITIONS", "Sources"]
@@ -20,7 +21,6 @@ PARTITIONS = 4
 _BUSY = 8
 _FLUSH_S = 120.0
 _DIFFERENT = 997
-_DOCUMENT_BYTES = 80
 _KEYS = 10_000
 
 
@@ -56,13 +56,15 @@ class Sources:
             authority=str(self._cluster.certificates.authority),
         )
 
-    def documents(self) -> Source:
-        """JSON documents, with keys."""
-        if "documents" not in self._known:
-            source = replace(self._create("documents", PARTITIONS), size=_DOCUMENT_BYTES)
-            self._known["documents"] = source
-            self._fill(source, self._plan.documents, {}, _document, _key)
-        return self._known["documents"]
+    def documents(self, encoding: str = "json", size: int = 80, share: float = 1) -> Source:
+        """A part of the plan's documents, with keys."""
+        name = f"{encoding}-{size}"
+        if name not in self._known:
+            source = replace(self._create(name, PARTITIONS), size=size)
+            self._known[name] = source
+            count = int(self._plan.documents * share)
+            self._fill(source, count, {}, partial(encoded, encoding), _key)
+        return self._known[name]
 
     def keyed(self) -> Source:
         """Records with 10,000 keys, for the only member of a new group."""
@@ -136,14 +138,6 @@ class Sources:
                     producer.poll(0.1)
         if producer.flush(_FLUSH_S):
             raise TimeoutError(f"{source.topic} could not be filled")
-
-
-def _document(size: int) -> bytes:
-    """A JSON document of this size in bytes."""
-    number = int.from_bytes(os.urandom(3))
-    document = {"account": number, "state": "open", "amount": number / 100, "tags": ["a", "b"]}
-    text = json.dumps({**document, "note": ""})
-    return text[:-2].ljust(size - 2, "x").encode() + b'"}'
 
 
 def _key(number: int) -> bytes:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from benchmarks.plan import FULL, QUICK, Measure
+from benchmarks.ways.columns import BYTES
+from benchmarks.ways.documents import ENCODINGS, SIZES
 from benchmarks.ways.readers import WAYS
 
 __all__ = ["COLUMN_MEASURES", "GOALS", "WAYS_PLAN", "WAYS_QUICK", "WAY_MEASURES", "Goal"]
@@ -30,19 +32,26 @@ def _measure(name: str, title: str, method: str) -> Measure:
     return Measure(f"ways-{name}", title, "records_per_s", True, text, readers)
 
 
+_FIELDS: Final = {
+    80: "Five fields, one of them a list.",
+    1000: "Six fields; one of them is a list of ten records of three fields.",
+}
+
 #: Libraries that are measured if they are installed.
 _FAST: Final = tuple(name for name in ("orjson", "msgspec") if f"way-{name}" in WAYS)
 
 #: From documents to Arrow columns, with a file of results of their own.
-COLUMN_MEASURES: Final = (
+COLUMN_MEASURES: Final = tuple(
     Measure(
-        "columns-json",
-        "JSON documents of 80 bytes, to Arrow columns",
+        f"columns-{encoding}-{size}",
+        f"{title} of {size:,} bytes, to Arrow columns",
         "records_per_s",
         higher_is_better=True,
-        method=f"Five fields, one of them a list. {_METHOD}",
-        readers=tuple(way for way in WAYS if way.startswith("way-columns")),
-    ),
+        method=f"{_FIELDS[size]} {_METHOD}",
+        readers=(BYTES, *(way for way in WAYS if way.startswith(f"way-columns-{encoding}-{size}"))),
+    )
+    for encoding, title in (("json", "JSON"), ("avro", "Avro"), ("protobuf", "Protobuf"))
+    for size in SIZES
 )
 
 WAY_MEASURES: Final = (
@@ -80,9 +89,25 @@ GOALS: Final = (
         for way in (f"way-{library}", f"way-{library}-loop")
         for factor, other in ((0.95, "inside"), (1.0, "consume"))
     ),
-    Goal("columns-json", "way-columns", 15, "way-columns-loads"),
-    Goal("columns-json", "way-columns", 3, "way-columns-polars"),
-    Goal("columns-json", "way-columns", 0.25, "way-columns-bytes"),
+    *(
+        Goal(
+            f"columns-{encoding}-{size}",
+            way := f"way-columns-{encoding}-{size}",
+            factor,
+            f"{way}-{other}",
+        )
+        for size in SIZES
+        for encoding, factor, other in (
+            ("json", 15, "loads"),
+            ("json", 3, "polars"),
+            ("avro", 20, "confluent"),
+            ("avro", 5, "fastavro"),
+        )
+    ),
+    *(
+        Goal(f"columns-{encoding}-80", f"way-columns-{encoding}-80", 0.25, BYTES)
+        for encoding in ENCODINGS
+    ),
     Goal("ways-both", "way-both", 0.9, "way-both-inside"),
     Goal("ways-both", "way-both", 1.2, "way-both-consume"),
     Goal("ways-both", "way-both-loop", 0.9, "way-both-inside"),

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Final
 
 from benchmarks.readers.base import Reader, Source
+from benchmarks.ways.columns import column_ways
+from benchmarks.ways.way import CONFLUENT, KAFKA_PYTHON, TANDEM, Turn, Way
 
-__all__ = ["WAYS", "Way", "open_way"]
+__all__ = ["WAYS", "open_way"]
 
 #: Records per iteration in a loop over the consumer: as many as `poll()` returns.
 _TURN: Final = 500
 _BATCH: Final = 5_000
 
 Values = Sized
-#: Polls a consumer once and returns the values.
-Turn = Callable[[Any, float], Values]
 
 
 def _same(data: bytes) -> bytes:
@@ -89,58 +87,6 @@ def _consume_both(consumer: Any, timeout_s: float) -> Values:
     return [value for _, value in pairs]
 
 
-def _columns(consumer: Any, timeout_s: float) -> Values:
-    batch: Sized = consumer.poll_arrow(int(timeout_s * 1000), columns=["value"])
-    return batch
-
-
-def _decoded_columns() -> dict[str, Way]:
-    """Return the ways from JSON documents to Arrow columns; needs pyarrow."""
-    if find_spec("pyarrow") is None:
-        return {}
-    import pyarrow as pa  # noqa: PLC0415 - where it is measured
-
-    from tandem_kafka.arrow import Json  # noqa: PLC0415
-
-    fields = {"account": pa.int64(), "state": pa.string(), "amount": pa.float64()}
-    schema = pa.schema({**fields, "tags": pa.list_(pa.string()), "note": pa.string()})
-    decoder = cache(lambda: Json(schema))  # made where it is measured: it needs the extension
-
-    def native(consumer: Any, timeout_s: float) -> Values:
-        timeout_ms = int(timeout_s * 1000)
-        batch: Sized = consumer.poll_arrow(timeout_ms, columns=[], value=decoder())
-        return batch
-
-    def by_loads(consumer: Any, timeout_s: float) -> Values:
-        batch = consumer.poll_arrow(int(timeout_s * 1000), columns=["value"])
-        documents = [json.loads(each) for each in batch["value"].to_pylist()]
-        table: Sized = pa.Table.from_pylist(documents, schema=schema)
-        return table
-
-    ways = {
-        "way-columns-bytes": Way(_TANDEM, "poll_arrow(), values as bytes", _columns),
-        "way-columns": Way(_TANDEM, "poll_arrow(value=Json(schema))", native),
-        "way-columns-loads": Way(
-            _TANDEM, "poll_arrow(), json.loads and Table.from_pylist", by_loads, share=_SOME
-        ),
-    }
-    if find_spec("polars") is not None:
-        import polars as pl  # noqa: PLC0415 - where it is measured
-
-        document = pl.Struct(dict(pl.DataFrame(schema.empty_table()).schema))
-
-        def by_polars(consumer: Any, timeout_s: float) -> Values:
-            batch = consumer.poll_arrow(int(timeout_s * 1000), columns=["value"])
-            values = pl.DataFrame(batch)["value"].cast(pl.String)
-            decoded: Sized = values.str.json_decode(document)
-            return decoded
-
-        ways["way-columns-polars"] = Way(
-            _TANDEM, "poll_arrow(), json_decode of polars", by_polars, share=_SOME
-        )
-    return ways
-
-
 def _decoding(loads: Callable[[bytes], Any]) -> tuple[Turn, Turn]:
     """Return the loops over `poll()` and over `consume()` that decode values with a function."""
 
@@ -154,31 +100,9 @@ def _decoding(loads: Callable[[bytes], Any]) -> tuple[Turn, Turn]:
     return poll, consume
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way of reading.
-
-    Attributes:
-        client: ``tandem``, ``confluent`` or ``kafka-python``.
-        title: A description of the application, for the results.
-        turn: One iteration of the application's loop.
-        options: Options of the consumer.
-        share: The part of the records to read.
-
-    """
-
-    client: str
-    title: str
-    turn: Turn
-    options: Mapping[str, Any] = field(default_factory=dict)
-    share: float = 1.0
-
-
 _JSON: Final = {"value_deserializer": json.loads}
 _BOTH: Final = {"key_deserializer": _text, "value_deserializer": _decoded}
-_TANDEM, _CONFLUENT, _KAFKA_PYTHON = "tandem", "confluent", "kafka-python"
 _LITTLE: Final = 0.03
-_SOME: Final = 0.2
 
 
 def _ways_with(library: str, name: str, loads: Callable[[bytes], Any]) -> dict[str, Way]:
@@ -186,12 +110,12 @@ def _ways_with(library: str, name: str, loads: Callable[[bytes], Any]) -> dict[s
     poll, consume = _decoding(loads)
     options = {"value_deserializer": loads}
     return {
-        f"way-{library}-inside": Way(_TANDEM, f"poll(), {name} in the loop", poll),
-        f"way-{library}": Way(_TANDEM, f"poll(), value_deserializer={name}", _poll, options),
+        f"way-{library}-inside": Way(TANDEM, f"poll(), {name} in the loop", poll),
+        f"way-{library}": Way(TANDEM, f"poll(), value_deserializer={name}", _poll, options),
         f"way-{library}-loop": Way(
-            _TANDEM, f"for message in consumer, value_deserializer={name}", _loop, options
+            TANDEM, f"for message in consumer, value_deserializer={name}", _loop, options
         ),
-        f"way-{library}-consume": Way(_CONFLUENT, f"consume(5000), {name} in the loop", consume),
+        f"way-{library}-consume": Way(CONFLUENT, f"consume(5000), {name} in the loop", consume),
     }
 
 
@@ -209,30 +133,30 @@ def _fast_ways() -> dict[str, Way]:
 WAYS: Final[Mapping[str, Way]] = {
     **_ways_with("json", "json.loads", json.loads),
     **_fast_ways(),
-    **_decoded_columns(),
-    "way-poll": Way(_TANDEM, "poll()", _poll),
-    "way-loop": Way(_TANDEM, "for message in consumer", _loop),
-    "way-lists": Way(_TANDEM, "poll(), sum(values, []), record[7]", _poll_lists),
-    "way-unpacked": Way(_TANDEM, "poll(), sum(values, []), records unpacked", _poll_unpacked),
+    **dict(column_ways()),
+    "way-poll": Way(TANDEM, "poll()", _poll),
+    "way-loop": Way(TANDEM, "for message in consumer", _loop),
+    "way-lists": Way(TANDEM, "poll(), sum(values, []), record[7]", _poll_lists),
+    "way-unpacked": Way(TANDEM, "poll(), sum(values, []), records unpacked", _poll_unpacked),
     "way-same": Way(
-        _TANDEM, "poll(), value_deserializer does nothing", _poll, {"value_deserializer": _same}
+        TANDEM, "poll(), value_deserializer does nothing", _poll, {"value_deserializer": _same}
     ),
-    "way-consume": Way(_CONFLUENT, "consume(5000)", _consume),
-    "way-kafka-poll": Way(_KAFKA_PYTHON, "poll()", _poll, share=_LITTLE),
-    "way-kafka-loop": Way(_KAFKA_PYTHON, "for message in consumer", _loop, share=_LITTLE),
+    "way-consume": Way(CONFLUENT, "consume(5000)", _consume),
+    "way-kafka-poll": Way(KAFKA_PYTHON, "poll()", _poll, share=_LITTLE),
+    "way-kafka-loop": Way(KAFKA_PYTHON, "for message in consumer", _loop, share=_LITTLE),
     "way-json-kafka": Way(
-        _KAFKA_PYTHON,
+        KAFKA_PYTHON,
         "for message in consumer, value_deserializer=json.loads",
         _loop,
         _JSON,
         _LITTLE,
     ),
-    "way-both-inside": Way(_TANDEM, "poll(), both decoded in the loop", _poll_both),
-    "way-both": Way(_TANDEM, "poll(), both deserializers", _poll_deserialized_both, _BOTH),
-    "way-both-loop": Way(_TANDEM, "for message in consumer, both deserializers", _loop_both, _BOTH),
-    "way-both-consume": Way(_CONFLUENT, "consume(5000), both decoded in the loop", _consume_both),
+    "way-both-inside": Way(TANDEM, "poll(), both decoded in the loop", _poll_both),
+    "way-both": Way(TANDEM, "poll(), both deserializers", _poll_deserialized_both, _BOTH),
+    "way-both-loop": Way(TANDEM, "for message in consumer, both deserializers", _loop_both, _BOTH),
+    "way-both-consume": Way(CONFLUENT, "consume(5000), both decoded in the loop", _consume_both),
     "way-both-kafka": Way(
-        _KAFKA_PYTHON, "for message in consumer, both deserializers", _loop_both, _BOTH, _LITTLE
+        KAFKA_PYTHON, "for message in consumer, both deserializers", _loop_both, _BOTH, _LITTLE
     ),
 }
 
@@ -301,7 +225,7 @@ def _open_confluent(source: Source, _options: Mapping[str, Any]) -> Any:
 
 
 _OPENERS: Final[Mapping[str, Callable[[Source, Mapping[str, Any]], Any]]] = {
-    _TANDEM: _open_tandem,
-    _CONFLUENT: _open_confluent,
-    _KAFKA_PYTHON: _open_kafka_python,
+    TANDEM: _open_tandem,
+    CONFLUENT: _open_confluent,
+    KAFKA_PYTHON: _open_kafka_python,
 }
