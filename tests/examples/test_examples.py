@@ -457,6 +457,21 @@ def test_a_job_ends_at_the_end_of_the_topic(
         assert re.search(expected, running.end())
 
 
+def test_yesterday_is_read_with_its_schemas(kafka: ServedKafka, tmp_path: Path) -> None:
+    require("pyarrow", "duckdb", "authlib")
+    orders = Orders(kafka, payment)
+    orders.write(40)
+    with (
+        a_registry(tmp_path) as settings,
+        RunningExample(
+            tmp_path, EXAMPLES / "yesterday_duckdb.py", settings={**orders.settings, **settings}
+        ) as running,
+    ):
+        rows = re.findall(r":00:00\+?\S* +│ +(\d+) │ +(\d+) │", running.end())
+    # One row, or two in the last second of an hour.
+    assert [sum(map(int, column)) for column in zip(*rows, strict=True)] == [38, 2]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads of the job in /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 def test_a_signal_ends_a_job_as_unfinished(
