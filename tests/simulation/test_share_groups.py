@@ -165,6 +165,35 @@ def test_a_slow_member_releases_after_half_of_the_lock() -> None:
         assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
 
 
+def test_what_waits_behind_a_slow_record_is_released_after_half_of_its_lock() -> None:
+    """They were unpacked already, and waited for the next call."""
+    with sharing("behind", brokers=1) as (simulation, start):
+        slow = start("implicit")
+        assert next(slow).offset == 0
+        began_ms = simulation.clock.now_ms()
+        assert places(take(start("implicit"), 2)) == [(1, 2), (2, 2)]
+        assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
+        assert next(slow, None) is None
+        assert slow.commit() == {TP: None}, "the first one is accepted"
+
+
+@pytest.mark.parametrize("other", [None, "payments"])
+def test_the_end_of_a_subscription_releases_what_was_not_handed_out(other: str | None) -> None:
+    """Unpacked records stayed locked until the next call."""
+    with sharing("subscription", brokers=1) as (simulation, start):
+        create_topic(simulation, "payments", 1)
+        consumer = start("implicit")
+        assert next(consumer).offset == 0
+        began_ms = simulation.clock.now_ms()
+        if other is None:
+            consumer.unsubscribe()
+        else:
+            consumer.subscribe([other])
+        assert places(take(start("implicit"), 2)) == [(1, 2), (2, 2)]
+        assert simulation.clock.now_ms() - began_ms < 2_000
+        assert consumer.poll(1_000) == {}
+
+
 # --- defects that scenarios have found ------------------------------------------------------------
 
 

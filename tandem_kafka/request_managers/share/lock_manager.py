@@ -8,7 +8,7 @@ A lock is not kept while its record waits here: what has waited for half of its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -119,22 +119,30 @@ class LockManager(RequestManager):
         self._commits.append((self._commit_number, future))
         if closing:
             self._closing = True
-            self.release_waiting()
+            self.release_unwanted()
         self._settle_commits()
 
-    def release_waiting(self) -> None:
-        """Release all records that the application has not been given."""
-        for each in self._records.take_all():
-            self._release(each)
+    def release_unwanted(self) -> None:
+        """Release what the application is not given: it does not subscribe to it, or is too slow.
+
+        Invariant: the records of a slow application are released here, not by its next call.
+        """
+        now_ms = self._context.clock.now_ms()
+        for each in self._records.ahead():
+            outdated = now_ms >= each.usable_until_ms
+            if outdated or self._closing or not self._is_subscribed(each.tp):
+                self._unused |= outdated
+                self._release(each, self._records.withdraw(each))
+
+    def _is_subscribed(self, tp: TopicPartition) -> bool:
+        return tp.topic in self._context.subscription.topics
 
     # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
         """Send what is due to each broker."""
         self._records.forget_ended(now_ms)
-        for outdated in self._records.take_outdated(now_ms):
-            self._unused |= not outdated.lost
-            self._release(outdated)
+        self.release_unwanted()
         self._take_acknowledgements()
         wait_ms = min(self._renew(now_ms), self._outdated_in_ms(now_ms))
         unsent = []
@@ -163,7 +171,8 @@ class LockManager(RequestManager):
         for tp, topic_id in self._membership.assigned().items():
             info = snapshot.partition(tp)
             # Metadata without the leader of a partition are refreshed anyway.
-            if info is not None and info.leader_id in snapshot.nodes:
+            known = info is not None and info.leader_id in snapshot.nodes
+            if info is not None and known and self._is_subscribed(tp):
                 found.setdefault(info.leader_id, {})[tp] = topic_id
         return found
 
@@ -211,7 +220,7 @@ class LockManager(RequestManager):
             others = any(each.fetching for each in self._sessions.values())
             return 1 if records.asking and not others else 0
         most = max(1, min(int(pace * min(_AHEAD_MS, enough_ms)), MOST_RECORDS))
-        left = most - records.waiting() - records.left
+        left = most - sum(each.ahead for each in records.ahead())
         return max(1, left // brokers) if left > 0 else 0
 
     def _fetch(
@@ -318,16 +327,16 @@ class LockManager(RequestManager):
             elif each.run is not None:
                 self._note(each.partition.tp, _LOST)
 
-    def _release(self, partition: LockedPartition) -> None:
+    def _release(self, partition: LockedPartition, ranges: Iterable[tuple[int, int]]) -> None:
         session = self._sessions.get(partition.node_id)
         if session is None or not partition.is_locked(self._context.clock.now_ms()):
             return
-        for first, last, _ in partition.ranges:
+        for first, last in ranges:
             release = Acknowledgement(partition, first, last, AcknowledgeType.RELEASE, None)
             session.acknowledge(release, self._commit_number)
 
     def _outdated_in_ms(self, now_ms: int) -> int:
-        due_ms = self._records.next_outdated_ms
+        due_ms = min((each.usable_until_ms for each in self._records.ahead()), default=None)
         return FOREVER_MS if due_ms is None else max(1, due_ms - now_ms)
 
     def _renew(self, now_ms: int) -> int:
@@ -454,8 +463,10 @@ class LockManager(RequestManager):
         times: tuple[int, int],
     ) -> None:
         ranges = tuple(
-            (each.first_offset, each.last_offset, each.delivery_count)
-            for each in fetched.acquired_records
+            sorted(
+                (each.first_offset, each.last_offset, each.delivery_count)
+                for each in fetched.acquired_records
+            )
         )
         data = bytes(fetched.records or b"")
         locked = LockedPartition(tp, topic_id, session.node.node_id, data, ranges, self._records)
@@ -470,7 +481,10 @@ class LockManager(RequestManager):
                 if each.tp == tp and each not in begun and each.overlaps(first, last):
                     each.lost = True
         session.locked.append(locked)
-        self._records.add(locked)
+        if self._is_subscribed(tp):
+            self._records.add(locked)
+        else:
+            self._release(locked, locked.withdraw())
 
     def _handle_acknowledge(
         self, session: ShareSession, response: ClientResponse, sent_ms: int

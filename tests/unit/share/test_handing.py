@@ -99,7 +99,7 @@ def test_an_interrupted_poll_neither_accepts_nor_strands_a_record(
         assert world.read == [0, 1, 2, 4, 5]
         later = [each for each, how in world.acknowledged() if how is ACCEPT]
         came_between = interrupter.frame is not None and interrupter.came_behind(
-            LockedRecords.accept_up_to.__code__, "accepted"
+            LockedRecords.settle_up_to.__code__, "accepted"
         )
         if not came_between:  # CPython runs no handler there
             assert sorted([*early, *later]) == [0, 1, 2, 4, 5]
@@ -126,19 +126,51 @@ def test_an_interrupted_acknowledgement_is_made_once(how: AcknowledgeType) -> No
     assert at > 50
 
 
-def test_what_has_waited_too_long_is_released_while_it_is_locked() -> None:
+def test_what_has_waited_too_long_is_not_handed_out() -> None:
     world = World()
     world.got(world.poll(1))
+    assert world.locked.ahead == 5
     world.pass_time(LOCK_MS // 2)
     assert world.poll(1) == []
-    assert world.acknowledged() == [
-        (0, ACCEPT),
-        (1, RELEASE),
-        (2, RELEASE),
-        (3, GAP),
-        (4, RELEASE),
-        (5, RELEASE),
-    ]
+    assert world.acknowledged() == [(0, ACCEPT)]
+    assert world.records.withdraw(world.locked) == [(1, 5)]
+    assert world.locked.ahead == 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+@pytest.mark.parametrize("calls_before", [0, 1, 2])
+def test_each_record_is_handed_out_or_withdrawn(most: int, calls_before: int) -> None:
+    """The network thread withdraws before each bytecode of poll()."""
+    for at in count():
+        world, withdrawn = World(), []
+
+        def withdraw(world: World = world, withdrawn: list[int] = withdrawn) -> None:
+            for first, last in world.records.withdraw(world.locked):
+                withdrawn += range(first, last + 1)
+
+        for _ in range(calls_before):
+            world.got(world.poll(most))
+        interrupter = Interrupter(at, withdraw)
+        world.got(interrupter.call(world.poll, most))
+        if interrupter.frame is None:
+            withdraw()
+        while found := world.poll(most):
+            world.got(found)
+        accepted = [offset for offset, how in world.acknowledged() if how is ACCEPT]
+        assert accepted == world.read
+        gap = {3} & {offset for offset in range(6) if offset not in withdrawn}
+        assert sorted([*world.read, *gap, *withdrawn]) == list(range(6))
+        if interrupter.frame is None:
+            break
+    assert at > 50
+
+
+def test_what_an_interrupt_kept_is_given_back_after_a_withdrawal() -> None:
+    world = World()
+    world.poll(2)  # and Ctrl-C, before they are returned
+    assert world.records.withdraw(world.locked) == [(2, 5)]
+    assert world.poll(1) == []
+    assert world.acknowledged() == [(0, RELEASE), (1, RELEASE)]
 
 
 def test_nothing_is_released_after_its_lock() -> None:
