@@ -14,7 +14,12 @@ from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.engine.share_event_processor import share_managers
-from tandem_kafka.errors import ConsumerClosedError, KafkaError, KafkaTimeoutError
+from tandem_kafka.errors import (
+    ConsumerClosedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from tandem_kafka.events.application import (
     Acknowledge,
     Bootstrap,
@@ -136,10 +141,25 @@ class ShareMethods(WithCore):
                 limit = check_limit(max_records, limit)
             endless = timeout_ms is None or timeout_ms < 0
             deadline_ms = NO_DEADLINE_MS if endless else core.deadline_ms(timeout_ms)
+            return await self._poll(limit, deadline_ms, held)
+        finally:
+            held.release()
+
+    async def _poll(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:
+        core = self._core
+        # Invariant: a nested call would unpack, and hand out, what this one has begun with.
+        if core.reader is not None and core.outer_reader is not None:
+            msg = (
+                "poll() was called inside of another poll(), by a deserializer or a signal "
+                "handler; make the call after that poll() has returned"
+            )
+            raise IllegalStateError(msg)
+        try:
+            core.reader = core.callers.current()
             self.handing.settle(core.clock.now_ms())
             return await self._next(limit, deadline_ms, held)
         finally:
-            held.release()
+            core.reader = None
 
     async def next(self) -> list[Given]:
         """Return the next record; nothing if iteration ends."""
@@ -159,9 +179,8 @@ class ShareMethods(WithCore):
 
     async def _next(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:
         core, records = self._core, self.records
-        polls, outer, waited = core.engine.polls, core.reader, False
+        polls, waited = core.engine.polls, False
         try:
-            core.reader = core.callers.current()
             while True:
                 attention = polls.attention
                 await self._look(held)
@@ -184,7 +203,6 @@ class ShareMethods(WithCore):
         finally:
             if waited:  # it may ask no more; one that does not wait asks again soon
                 records.end_waiting()
-            core.reader = outer
 
     async def _look(self, held: Held) -> None:
         """Let other callers in, and raise what the network thread reports."""

@@ -31,6 +31,10 @@ T = TypeVar("T")
 ASKED_MS: Final = 1_500
 
 
+#: A partition, by the id of its topic and its number: a topic of the same name may replace another.
+Place = tuple[UUID, int]
+
+
 class AcknowledgeType(enum.IntEnum):
     """What became of a record; the values are those of the protocol."""
 
@@ -47,7 +51,7 @@ class LockedPartition:
 
     Attributes:
         tp: Topic and partition.
-        topic_id: The id of the topic.
+        place: The id of the topic, and the number of the partition.
         node_id: The broker that holds the locks.
         data: Record batches, which also have records that are not locked.
         ranges: First offset, last offset and delivery count of each range of locked records.
@@ -70,11 +74,11 @@ class LockedPartition:
         "lost",
         "node_id",
         "owner",
+        "place",
         "ranges",
         "received_ms",
         "requested_ms",
         "stop",
-        "topic_id",
         "tp",
         "unacknowledged",
     )
@@ -90,7 +94,7 @@ class LockedPartition:
     ) -> None:
         self.owner = owner
         self.tp = tp
-        self.topic_id = topic_id
+        self.place = topic_id, tp.partition
         self.node_id = node_id
         self.data = data
         self.ranges = ranges

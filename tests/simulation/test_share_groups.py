@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError
+from tandem_kafka.errors import (
+    IllegalStateError,
+    KafkaTimeoutError,
+    RecordDeserializationError,
+    RecordLockLostError,
+)
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios import SCENARIOS, run_seed
@@ -192,6 +197,25 @@ def test_the_end_of_a_subscription_releases_what_was_not_handed_out(other: str |
         assert places(take(start("implicit"), 2)) == [(1, 2), (2, 2)]
         assert simulation.clock.now_ms() - began_ms < 2_000
         assert consumer.poll(1_000) == {}
+
+
+def test_a_deserializer_cannot_poll() -> None:
+    """It got the records that the outer call had begun with, and both handed them out."""
+    with sharing("nested", brokers=1) as (_, start):
+        calls: list[bytes] = []
+
+        def deserialize(value: bytes) -> bytes:
+            calls.append(value)
+            if len(calls) == 1:
+                consumer.poll(0)
+            return value
+
+        consumer = start(value_deserializer=deserialize)
+        with pytest.raises(RecordDeserializationError) as raised:
+            take(consumer, 1)
+        assert isinstance(raised.value.__cause__, IllegalStateError)
+        assert "inside of another poll()" in str(raised.value.__cause__)
+        assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
 
 
 # --- defects that scenarios have found ------------------------------------------------------------

@@ -19,6 +19,7 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.unpacking import Unpacker
 from tandem_kafka.shared.locked_records import (
+    Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     LockedRecords,
@@ -232,10 +233,25 @@ def test_a_recreated_topic_is_added_to_a_session() -> None:
     made = session(world)
     limits: dict[str, Any] = {}
     old, new = uuid.uuid4(), uuid.uuid4()
-    made.fetch({}, {TP: old}, limits)
-    request = made.fetch({}, {TP: new}, limits)
+    made.fetch({}, {(old, 0)}, limits)
+    request = made.fetch({}, {(new, 0)}, limits)
     assert [each.topic_id for each in request.topics] == [new]
     assert [each.topic_id for each in request.forgotten_topics_data] == [old]
+
+
+def test_acknowledgements_of_a_recreated_topic_have_its_id() -> None:
+    """Those of both topics went with the id of the one that came first."""
+    world = World()
+    made = session(world)
+    again = LockedPartition(TP, uuid.uuid4(), 1, DATA, ((0, 5, 1),), world.records)
+    for locked in (world.locked, again):
+        made.acknowledge(Acknowledgement(locked, 0, 1, RELEASE, None), 0)
+    request = made.acknowledgement({})
+    assert [each.topic_id for each in request.topics] == [world.locked.place[0], again.place[0]]
+    made.take_sent()
+    made.acknowledge(Acknowledgement(again, 0, 1, RELEASE, None), 0)
+    request = made.fetch({}, {world.locked.place}, {})
+    assert [each.topic_id for each in request.forgotten_topics_data] == [again.place[0]]
 
 
 def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None:
