@@ -139,6 +139,10 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         """Send all acknowledgements, and return the outcomes; as ``ShareConsumer.commit()``."""
         return await self._methods.commit(timeout_ms)
 
+    async def release_all(self) -> None:
+        """Release all records that are not acknowledged; as ``ShareConsumer.release_all()``."""
+        await self._methods.release_all()
+
     def wakeup(self) -> None:
         """End the current or the next poll() with ``WakeupError``; for any thread or signal."""
         self._methods.core.wakeup()

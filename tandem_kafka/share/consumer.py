@@ -194,6 +194,13 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         """
         return run(self._methods.commit(timeout_ms))
 
+    def release_all(self) -> None:
+        """Release all records that the application has and has not acknowledged.
+
+        With implicit acknowledgement, also those of the last call, which the next one would accept.
+        """
+        run(self._methods.release_all())
+
     def wakeup(self) -> None:
         """End the current or the next poll() with ``WakeupError``; for any thread or signal."""
         self._methods.core.wakeup()

@@ -73,6 +73,16 @@ class Handing:
         for chunk, index in done:
             self._accept(chunk.run, chunk.run.first + index)
 
+    def release_all(self) -> None:
+        """Release what the application got and has not acknowledged, also what it got last."""
+        self.flush()
+        self.given = ()
+        for chunk in self._ready:
+            if isinstance(chunk, Chunk):  # also what an interrupt has kept from the application
+                chunk.index = max(chunk.index, chunk.run.given - chunk.run.first)
+        for run in self._records.handed():
+            self._records.settle_up_to(run, run.given, AcknowledgeType.RELEASE)
+
     def drop_last(self) -> None:
         """Forget that the application got records by the last call: it did not handle them."""
         self.given = [(chunk, start, start) for chunk, start, _ in self.given]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arguments import check_limit, check_topics, check_wait
 from tandem_kafka.consumer.closing import DEFAULT_TIMEOUT_MS, REASON, Hook, end_network_thread
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared, steering
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.network_thread_options import for_network_thread
@@ -124,6 +124,11 @@ class ShareMethods(WithCore):
         check_wait("max_processing_ms", max_processing_ms)
         self.records.renew_ms = int(max_processing_ms)
         self._core.engine.queue.add(Acknowledge())  # the network thread looks when it is due
+
+    @steering
+    async def release_all(self) -> None:
+        """Release all records that were handed out and are not acknowledged."""
+        self.handing.release_all()
 
     def subscription(self) -> set[str]:
         """Return the topics."""

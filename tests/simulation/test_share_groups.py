@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -216,6 +216,58 @@ def test_a_deserializer_cannot_poll() -> None:
         assert isinstance(raised.value.__cause__, IllegalStateError)
         assert "inside of another poll()" in str(raised.value.__cause__)
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
+
+
+def test_all_records_in_work_are_released() -> None:
+    with sharing("release all") as (simulation, start):
+        consumer = start()
+        first, *_ = take(consumer, 3)
+        first.accept()
+        consumer.release_all()
+        assert consumer.commit() == {TP: None}
+        began_ms = simulation.clock.now_ms()
+        assert places(take(start(), 2)) == [(1, 2), (2, 2)]
+        assert simulation.clock.now_ms() - began_ms < 2_000
+        with pytest.raises(IllegalStateError):
+            first.accept()
+
+
+def test_records_of_the_last_call_are_released_and_not_accepted() -> None:
+    with sharing("release last") as (_, start):
+        consumer = start("implicit")
+        for _ in range(2):
+            next(consumer)
+        consumer.release_all()
+        assert places([next(consumer) for _ in range(2)]) == [(1, 2), (2, 1)]
+
+
+def test_a_recreated_topic() -> None:
+    with sharing("recreated") as (simulation, start):
+        consumer = start(metadata_max_age_ms=1_000)
+        old = take(consumer, 3)
+        simulation.cluster.recreate_topic("orders")
+        produce(simulation, TP, 2)
+        new = take(consumer, 2)
+        for record in old:
+            with suppress(RecordLockLostError):
+                record.accept()
+        for record in new:
+            record.accept()
+        consumer.commit()
+        assert consumer.poll(2 * LOCK_MS) == {}
+
+
+def test_a_broker_changes_its_address() -> None:
+    with sharing("address") as (simulation, start):
+        consumer = start(metadata_max_age_ms=1_000)
+        for record in take(consumer, 3):
+            record.accept()
+        assert consumer.commit() == {TP: None}
+        simulation.cluster.stop(1, elect=False)
+        simulation.cluster.brokers[1].port += 1_000
+        simulation.cluster.start(1)
+        produce(simulation, TP, 2)
+        assert places(take(consumer, 2)) == [(3, 1), (4, 1)]
 
 
 # --- defects that scenarios have found ------------------------------------------------------------
