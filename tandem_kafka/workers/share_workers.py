@@ -109,7 +109,8 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         """Handle records until ``stop()`` or ``until()``.
 
         At the end, running handlers may finish within ``drain_timeout_ms``. All records without an
-        acknowledgement are released, such as those that wait for another attempt. The consumer stays open; ``run()`` may be called again.
+        acknowledgement are released, such as those that wait for another attempt. The consumer
+        stays open; ``run()`` may be called again.
 
         Args:
             until: A function that returns True when the run must end. It is called at least every

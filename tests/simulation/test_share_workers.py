@@ -45,8 +45,8 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
     monkeypatch.setattr(share_workers, "wait", wait)
     with sharing("drain", brokers=1) as (simulation, start):
         try:
+            workers = ShareWorkers(start(), handle, workers=3)
             with pytest.raises(KeyboardInterrupt):
-                workers = ShareWorkers(start(), handle, workers=3)
                 workers.run(lambda: len(workers._running) == 3 and begun.wait(60) >= 0)
             began_ms = simulation.clock.now_ms()
             assert places(take(start(), 3)) == RELEASED
