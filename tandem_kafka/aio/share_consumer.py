@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.aio.tasks import Tasks, running_loop
+from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import IllegalStateError, KafkaError
 from tandem_kafka.runtime import Runtime
@@ -15,7 +16,10 @@ from tandem_kafka.share.consumer import batch_of
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.share.options import share_options
 from tandem_kafka.share.record import ShareRecord, ShareRecords, locked_record
-from tandem_kafka.types import KeyT, TopicPartition, ValueT
+from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class AsyncShareConsumer(Generic[KeyT, ValueT]):
@@ -109,6 +113,28 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         methods.handing.given = given  # nothing is awaited between this and the return
         return batch
 
+    async def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        binary_view: bool = False,
+        key: ArrowDecoder | None = None,
+        value: ArrowDecoder | None = None,
+    ) -> pa.RecordBatch:
+        """Return records as an Arrow record batch; as ``ShareConsumer.poll_arrow()``."""
+        methods, form = self._methods, ArrowForm(columns, binary_view, key, value)
+        batch, given = await methods.poll_arrow(timeout_ms, max_records, form)
+        methods.handing.given = given  # as in poll()
+        return batch
+
+    def acknowledge(
+        self, batch: pa.RecordBatch | pa.Table, how: Literal["accept", "release", "reject", "renew"]
+    ) -> None:
+        """Acknowledge each row of a record batch; as ``ShareConsumer.acknowledge()``."""
+        self._methods.acknowledge(batch, how)
+
     def __aiter__(self) -> Self:
         """Return this consumer."""
         return self
@@ -138,6 +164,10 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, and return the outcomes; as ``ShareConsumer.commit()``."""
         return await self._methods.commit(timeout_ms)
+
+    async def release_all(self) -> None:
+        """Release all records that are not acknowledged; as ``ShareConsumer.release_all()``."""
+        await self._methods.release_all()
 
     def wakeup(self) -> None:
         """End the current or the next poll() with ``WakeupError``; for any thread or signal."""

@@ -11,6 +11,8 @@ from tandem_kafka.types import ArrowDecoder, ConsumerRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tandem_kafka.consumer.decoding import Decoding
+
 
 #: Returns records, those of one partition after the other, as a record batch. If one cannot be
 #: decoded, and is not to be null or dropped, the batch has no use.
@@ -35,12 +37,21 @@ class ArrowForm(NamedTuple):
             ArgumentTypeError: `key` or `value` is no decoder.
             ImportError: pyarrow is not installed.
         """
+        if self.key is not None or self.value is not None:
+            return self.decoding().batch
         columns, view = check_arrow_columns(self.columns), self.binary_view
+        return lambda records: (to_record_batch(records, columns, binary_view=view), None)
+
+    def decoding(self, *others: str) -> Decoding:
+        """Return what makes record batches, perhaps with columns that are no part of a record.
+
+        Raises:
+            InvalidArgumentError, ArgumentTypeError, ImportError: As `checked` does.
+        """
+        columns = check_arrow_columns(self.columns, others)
+        # It imports pyarrow.
+        from tandem_kafka.consumer.decoding import Decoding  # noqa: PLC0415
+
         decoders = {"key": self.key, "value": self.value}
         given = {name: each for name, each in decoders.items() if each is not None}
-        if given:
-            # It imports pyarrow.
-            from tandem_kafka.consumer.decoding import Decoding  # noqa: PLC0415
-
-            return Decoding(columns, given, binary_view=view).batch
-        return lambda records: (to_record_batch(records, columns, binary_view=view), None)
+        return Decoding(columns, given, binary_view=self.binary_view)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.records import Undecodable, to_record_batch
-from tandem_kafka.types import ArrowDecoder, ConsumerRecord
+from tandem_kafka.types import ARROW_COLUMNS, ArrowDecoder, ConsumerRecord
 
 #: What cannot be decoded, by column: its row, and why.
 Failures: TypeAlias = Mapping[str, Sequence[tuple[int, str]]]
@@ -25,7 +26,7 @@ class Decoding:
 
     Args:
         columns: The columns to build, besides those that are decoded.
-        decoders: By `key` and `value`.
+        decoders: By `key` and `value`; perhaps none.
         binary_view: Use the type binary_view for a key or value that is not decoded.
 
     Raises:
@@ -48,14 +49,22 @@ class Decoding:
                 raise ArgumentTypeError(msg)
         self._decoders = decoders
         self._names = (*columns, *(name for name in decoders if name not in columns))
-        self._plain = tuple(name for name in columns if name not in decoders)
+        self._plain = tuple(
+            name for name in columns if name not in decoders and name in ARROW_COLUMNS
+        )
         self._binary_view = binary_view
         self._shows_errors = any(each.errors == "null" for each in decoders.values())
 
     def batch(
-        self, records: Sequence[Sequence[ConsumerRecord]]
+        self,
+        records: Sequence[Sequence[ConsumerRecord]],
+        others: Mapping[str, Column] = MappingProxyType({}),
     ) -> tuple[pa.RecordBatch, Undecodable | None]:
         """Return the record batch; see `arrow_form.Build`.
+
+        Args:
+            records: The records.
+            others: The columns that are no part of a record, by their names.
 
         Raises:
             InvalidArgumentError: A field of a flattened column has the name of another column, the
@@ -63,6 +72,7 @@ class Decoding:
         """
         plain = to_record_batch(records, self._plain, binary_view=self._binary_view)
         columns = {name: (plain.schema.field(name), plain.column(name)) for name in self._plain}
+        columns.update(others)
         failures: dict[str, Sequence[tuple[int, str]]] = {}
         for name, decoder in self._decoders.items():
             decoded, failures[name] = _decoded(records, name, decoder)

@@ -34,11 +34,12 @@ class ShareEventProcessor(EventProcessor):
             case events.Subscribe():
                 if context.subscription.subscribe(event.topics):
                     managers.metadata.request_update()
+                    managers.locks.release_unwanted()
                 context.polls.event_needed = True
                 event.future.complete(None)
             case events.Unsubscribe():
                 context.subscription.unsubscribe()
-                managers.locks.release_waiting()
+                managers.locks.release_unwanted()
                 event.future.complete(None)
             case events.LeaveGroup():
                 context.group.forget()

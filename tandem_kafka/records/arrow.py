@@ -37,8 +37,14 @@ class Undecodable(NamedTuple):
     reason: str
 
 
-def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
+def check_arrow_columns(
+    columns: Sequence[str] | None, others: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the columns to build, all by default.
+
+    Args:
+        columns: The columns that were asked for.
+        others: Columns that there are besides those of each record.
 
     Raises:
         InvalidArgumentError: A column does not exist, or is named twice.
@@ -50,13 +56,14 @@ def check_arrow_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
         msg = "poll_arrow() needs pyarrow; run: pip install tandem-kafka[arrow]"
         raise ImportError(msg) from error
     if columns is None:
-        return ARROW_COLUMNS
+        return (*ARROW_COLUMNS, *others)
     if isinstance(columns, str):
         msg = f"columns must be a sequence of names, got the string {columns!r}"
         raise InvalidArgumentError(msg)
-    unknown = [name for name in columns if name not in ARROW_COLUMNS]
+    known = (*ARROW_COLUMNS, *others)
+    unknown = [name for name in columns if name not in known]
     if unknown:
-        msg = f"column {unknown[0]!r} does not exist; columns are {', '.join(ARROW_COLUMNS)}"
+        msg = f"column {unknown[0]!r} does not exist; columns are {', '.join(known)}"
         raise InvalidArgumentError(msg)
     twice = [name for number, name in enumerate(columns) if name in columns[:number]]
     if twice:

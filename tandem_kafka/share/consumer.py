@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config
+from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import ClientNames
@@ -17,7 +18,10 @@ from tandem_kafka.share.handing import Given
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.share.options import How, share_options
 from tandem_kafka.share.record import Part, ShareRecord, ShareRecords, locked_record
-from tandem_kafka.types import KeyT, TopicPartition, ValueT
+from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
@@ -109,7 +113,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
     @property
     def acknowledgement(self) -> str:
         """``"implicit"`` or ``"explicit"``."""
-        return self._methods.acknowledgement
+        return "implicit" if self._methods.implicit else "explicit"
 
     @property
     def log_names(self) -> ClientNames:
@@ -152,6 +156,66 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         self._methods.handing.given = given
         return batch
 
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        binary_view: bool = False,
+        key: ArrowDecoder | None = None,
+        value: ArrowDecoder | None = None,
+    ) -> pa.RecordBatch:
+        """Return records as an Arrow record batch, which is empty after the timeout.
+
+        Records are locked, accepted and handed out as in ``poll()``. Requires pyarrow
+        (``pip install tandem-kafka[arrow]``).
+
+        Args:
+            timeout_ms: How long to wait for the first record, in milliseconds.
+            max_records: Maximum number of records; by default, all of one response.
+            columns: Names of the columns to build; all by default. They are those of
+                ``KafkaConsumer.poll_arrow()``, and delivery_count (int16).
+            binary_view: Use the type binary_view for key and value, as there.
+            key: Decodes keys, such as ``Text()``; see `tandem_kafka.arrow`.
+            value: Decodes values, such as ``Json(schema)``.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            IllegalStateError: The consumer has deserializers.
+            InvalidArgumentError: A column does not exist, two have the same name, or a decoder
+                has ``errors="drop"`` and the acknowledgement is explicit.
+            ArgumentTypeError: ``key`` or ``value`` is no decoder.
+            RecordDeserializationError: The next record cannot be decoded, and the decoder has
+                ``errors="raise"``. The record stays locked, and is the first that the next call
+                finds: ``poll(max_records=1)`` returns it, so that it can be rejected.
+            KafkaError: As for ``poll()``.
+        """
+        form = ArrowForm(columns, binary_view, key, value)
+        batch, given = run(self._methods.poll_arrow(timeout_ms, max_records, form))
+        self._methods.handing.given = given  # as in poll()
+        return batch
+
+    def acknowledge(
+        self, batch: pa.RecordBatch | pa.Table, how: Literal["accept", "release", "reject", "renew"]
+    ) -> None:
+        """Acknowledge each row of a record batch, as the methods of a record do.
+
+        Any thread may call this, also with a part of a batch, or rows of several in a table.
+
+        Args:
+            batch: A record batch or table with the columns topic, partition and offset.
+            how: ``"accept"``, ``"release"``, ``"reject"`` or ``"renew"``.
+
+        Raises:
+            InvalidArgumentError: A column is missing, or ``how`` is invalid.
+            RecordLockLostError: The locks of some records have ended, so they are delivered again.
+                All others are acknowledged.
+            IllegalStateError: Some records have been acknowledged before. All others are
+                acknowledged.
+        """
+        self._methods.acknowledge(batch, how)
+
     def __iter__(self) -> Self:
         """Return this consumer."""
         return self
@@ -193,6 +257,13 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             WakeupError: ``wakeup()`` was called.
         """
         return run(self._methods.commit(timeout_ms))
+
+    def release_all(self) -> None:
+        """Release all records that the application has and has not acknowledged.
+
+        With implicit acknowledgement, also those of the last call, which the next one would accept.
+        """
+        run(self._methods.release_all())
 
     def wakeup(self) -> None:
         """End the current or the next poll() with ``WakeupError``; for any thread or signal."""

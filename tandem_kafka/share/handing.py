@@ -45,7 +45,7 @@ class Handing:
         self._unpacker = unpacker
         self._implicit = implicit
         #: Locked records before and after they are unpacked, the errors between, and what is to be
-        #: given back, which comes first.
+        #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
         self._given_ms = self._accepted_ms = 0
@@ -73,6 +73,16 @@ class Handing:
         for chunk, index in done:
             self._accept(chunk.run, chunk.run.first + index)
 
+    def release_all(self) -> None:
+        """Release what the application got and has not acknowledged, also what it got last."""
+        self.flush()
+        self.given = ()
+        for chunk in self._ready:
+            if isinstance(chunk, Chunk):  # also what an interrupt has kept from the application
+                chunk.index = max(chunk.index, chunk.run.given - chunk.run.first)
+        for run in self._records.handed():
+            self._records.settle_up_to(run, run.given, AcknowledgeType.RELEASE)
+
     def drop_last(self) -> None:
         """Forget that the application got records by the last call: it did not handle them."""
         self.given = [(chunk, start, start) for chunk, start, _ in self.given]
@@ -84,12 +94,10 @@ class Handing:
         if ended or many or now_ms - self._accepted_ms >= _ACCEPTED_MS:
             self._accepted_ms = now_ms
             self._accept(run, stop)
-        if ended and self._ready and self._ready[0] is chunk:
-            self._ready.popleft()
 
     def _accept(self, run: Run, stop: int) -> None:
         if self._implicit and stop > run.accepted:
-            self._records.accept_up_to(run, stop)
+            self._records.settle_up_to(run, stop)
 
     def _measure(self, now_ms: int) -> None:
         self._busy_ms += now_ms - self._given_ms
@@ -109,21 +117,21 @@ class Handing:
         found: list[Given] = []
         self._fill(now_ms)
         for each in self._ready:
+            if isinstance(each, Acknowledgement):
+                continue  # `_fill` gives it back once it is the first
             if isinstance(each, KafkaError) and not found:
                 self._ready.popleft()
                 raise each
             if not isinstance(each, Chunk) or count <= 0 or not _usable(each, now_ms):
                 break  # what is not usable, `_fill` removes in the next call
             stop = min(len(each.records), each.index + count)
+            if not self._records.hand_out(each.run, each.run.first + stop, now_ms):
+                return found or self.next(count, now_ms)
             count -= stop - each.index
-            self._records.hand_out(each.run, each.run.first + stop, now_ms)
             found.append((each, each.index, stop))
         if not found:
             self._records.ask()
         self._given_ms = now_ms
-        self._records.left = sum(
-            len(each.records) - each.index for each in self._ready if isinstance(each, Chunk)
-        ) - sum(stop - start for _, start, stop in found)
         return found
 
     def following(self, now_ms: int) -> Given | None:
@@ -137,34 +145,40 @@ class Handing:
         behind = stop - chunk.index >= _ACCEPTED_RECORDS or now_ms - self._given_ms >= _ACCEPTED_MS
         if behind or stop == len(chunk.records) or not _usable(chunk, now_ms):
             return None
-        self._records.hand_out(chunk.run, chunk.run.first + stop + 1, now_ms)
+        if not self._records.hand_out(chunk.run, chunk.run.first + stop + 1, now_ms):
+            return None
         return chunk, stop, stop + 1
 
     def _fill(self, now_ms: int) -> None:
-        """Remove what has waited too long, and unpack until there is a record."""
+        """Remove what can no longer be handed out, and unpack until there is a record."""
         # Invariant: each step is one store or one call, so it can be repeated after an interrupt.
         while self._ready or self._records.move_to(self._ready):
             first = self._ready[0]
             if isinstance(first, LockedPartition):  # and nothing behind it
-                unpacked = () if first.lost else self._unpacker.unpack(first)
-                self._ready = deque(sorted(unpacked, key=_is_handed_out))
+                usable = first.is_usable(now_ms)
+                self._ready = deque(self._unpacker.unpack(first) if usable else ())
             elif isinstance(first, Acknowledgement):
                 self._records.give_back(self._ready)
-            elif isinstance(first, KafkaError) or _usable(first, now_ms):
+            elif isinstance(first, KafkaError):
+                return
+            elif first.index == len(first.records):
+                self._ready.popleft()
+            elif _usable(first, now_ms):
                 return
             else:
-                run = first.run
-                begin = run.first + first.index
-                self._accept(run, begin)
-                release = AcknowledgeType.RELEASE
-                self._ready[0] = Acknowledgement(run.partition, begin, run.last, release, None)
-                self._records.cut(run, begin)
+                self._drop(first)
 
-
-def _is_handed_out(unpacked: object) -> bool:
-    return not isinstance(unpacked, Acknowledgement)
+    def _drop(self, chunk: Chunk) -> None:
+        """Replace the first chunk by the release of what was claimed, and kept by an interrupt."""
+        run, begin = chunk.run, chunk.run.first + chunk.index
+        self._accept(run, begin)
+        if begin < run.given:
+            release = AcknowledgeType.RELEASE
+            self._ready[0] = Acknowledgement(run.partition, begin, run.given - 1, release, None)
+        else:
+            self._ready.popleft()
+        self._records.cut(run, begin)
 
 
 def _usable(chunk: Chunk, now_ms: int) -> bool:
-    partition = chunk.run.partition
-    return not partition.lost and now_ms < partition.usable_until_ms
+    return chunk.run.partition.is_usable(now_ms)

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.config import Config
-from tandem_kafka.consumer.arguments import check_limit, check_topics, check_wait
+from tandem_kafka.consumer.arguments import (
+    check_arrow_usable,
+    check_limit,
+    check_topics,
+    check_wait,
+)
+from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.closing import DEFAULT_TIMEOUT_MS, REASON, Hook, end_network_thread
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
+from tandem_kafka.consumer.concurrent_calls import WithCore, shared, steering
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.engine.share_event_processor import share_managers
-from tandem_kafka.errors import ConsumerClosedError, KafkaError, KafkaTimeoutError
+from tandem_kafka.errors import (
+    ConsumerClosedError,
+    IllegalStateError,
+    InvalidArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordDeserializationError,
+)
 from tandem_kafka.events.application import (
     Acknowledge,
     Bootstrap,
@@ -28,13 +42,18 @@ from tandem_kafka.events.application import (
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
+from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers, Held
+from tandem_kafka.share.columns import Columns, acknowledge_rows, first_of
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.options import How
 from tandem_kafka.share.unpacking import Unpacker
-from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locked_records import AcknowledgeType, LockedRecords
 from tandem_kafka.types import LeaveOperation, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = client_logger(__name__)
 
@@ -63,8 +82,8 @@ class ShareMethods(WithCore):
     ) -> None:
         self.records = records = LockedRecords(runtime.clock)
         records.renew_ms = how.renew_ms
-        self.acknowledgement = "implicit" if how.implicit else "explicit"
-        deserializers = Deserializers(config)
+        self.implicit = how.implicit
+        self._deserializers = deserializers = Deserializers(config)
         self._hooks: list[Hook] = [deserializers, callers]
         build = share_managers(records)
         engine = assemble(for_network_thread(config), runtime, transport, build)
@@ -120,6 +139,11 @@ class ShareMethods(WithCore):
         self.records.renew_ms = int(max_processing_ms)
         self._core.engine.queue.add(Acknowledge())  # the network thread looks when it is due
 
+    @steering
+    async def release_all(self) -> None:
+        """Release all records that were handed out and are not acknowledged."""
+        self.handing.release_all()
+
     def subscription(self) -> set[str]:
         """Return the topics."""
         self._core.check_readable()
@@ -136,10 +160,68 @@ class ShareMethods(WithCore):
                 limit = check_limit(max_records, limit)
             endless = timeout_ms is None or timeout_ms < 0
             deadline_ms = NO_DEADLINE_MS if endless else core.deadline_ms(timeout_ms)
+            return await self._poll(limit, deadline_ms, held)
+        finally:
+            held.release()
+
+    async def _poll(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:
+        core = self._core
+        # Invariant: a nested call would unpack, and hand out, what this one has begun with.
+        if core.reader is not None and core.outer_reader is not None:
+            msg = (
+                "poll() was called inside of another poll(), by a deserializer or a signal "
+                "handler; make the call after that poll() has returned"
+            )
+            raise IllegalStateError(msg)
+        try:
+            core.reader = core.callers.current()
             self.handing.settle(core.clock.now_ms())
             return await self._next(limit, deadline_ms, held)
         finally:
+            core.reader = None
+
+    @guarded
+    async def poll_arrow(
+        self, timeout_ms: float, max_records: int | None, form: ArrowForm
+    ) -> tuple[pa.RecordBatch, Sequence[Given]]:
+        """Return records as an Arrow record batch, which is empty after the timeout."""
+        core = self._core
+        held = core.enter() or await core.acquire()
+        try:
+            columns = Columns(form, implicit=self.implicit)
+            check_arrow_usable(deserializing=self._deserializers.active, intercepting=False)
+            limit, deadline_ms = check_limit(max_records, sys.maxsize), core.deadline_ms(timeout_ms)
+            while True:
+                given = await self._poll(limit, deadline_ms, held)
+                made, undecodable = columns.batch(given)
+                if undecodable is not None:
+                    # Invariant: it stays here, and is the first that the next call finds.
+                    if not undecodable.row:
+                        raise self._undecodable(given, undecodable)
+                    given = first_of(given, undecodable.row)
+                    made, _ = columns.batch(given)
+                if made.num_rows or not given or core.clock.now_ms() >= deadline_ms:
+                    return made, given
+                self.handing.given = given  # all of them were dropped
+        finally:
             held.release()
+
+    def _undecodable(
+        self, given: Sequence[Given], undecodable: Undecodable
+    ) -> RecordDeserializationError:
+        """Return the error for the first record."""
+        chunk, start, _ = given[0]
+        error = ValueError(undecodable.reason)
+        return self._deserializers.error_of(undecodable.origin, error, chunk.records[start])
+
+    @shared
+    def acknowledge(self, batch: Any, how: str) -> None:
+        """Acknowledge each row of a record batch or table."""
+        known = ("accept", "release", "reject", "renew")
+        if how not in known:
+            msg = f"how must be one of {', '.join(known)}, got {how!r}"
+            raise InvalidArgumentError(msg)
+        acknowledge_rows(self.records, batch, AcknowledgeType[how.upper()])
 
     async def next(self) -> list[Given]:
         """Return the next record; nothing if iteration ends."""
@@ -159,9 +241,8 @@ class ShareMethods(WithCore):
 
     async def _next(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:
         core, records = self._core, self.records
-        polls, outer, waited = core.engine.polls, core.reader, False
+        polls, waited = core.engine.polls, False
         try:
-            core.reader = core.callers.current()
             while True:
                 attention = polls.attention
                 await self._look(held)
@@ -184,7 +265,6 @@ class ShareMethods(WithCore):
         finally:
             if waited:  # it may ask no more; one that does not wait asks again soon
                 records.end_waiting()
-            core.reader = outer
 
     async def _look(self, held: Held) -> None:
         """Let other callers in, and raise what the network thread reports."""

@@ -62,7 +62,7 @@ class Unpacker:
         would be damaged the next time too.
         """
         tp = locked.tp
-        fetched = FetchedPartition(tp.topic, locked.topic_id, tp.partition, 0, records=locked.data)
+        fetched = FetchedPartition(tp.topic, locked.place[0], tp.partition, 0, records=locked.data)
         for first, last, count in locked.ranges:
             after = first
             reader = open_reader(tp.topic, tp.partition, first, fetched, self._options)

@@ -3,8 +3,11 @@
 A broker locks records when it sends them, and counts each delivery. Until the lock ends, only this
 consumer gets the record, and must acknowledge it.
 
-    network thread    LockedRecords.add ------------------> application: take, hand_out
+    network thread    LockedRecords.add ------------------> application: move_to, hand_out
     network thread    LockedRecords.take_acknowledgements <- any thread: acknowledge
+
+The application claims records when it hands them out. The network thread withdraws the others if
+they wait too long, wherever they wait, and releases them.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ T = TypeVar("T")
 ASKED_MS: Final = 1_500
 
 
+#: A partition, by the id of its topic and its number: a topic of the same name may replace another.
+Place = tuple[UUID, int]
+
+
 class AcknowledgeType(enum.IntEnum):
     """What became of a record; the values are those of the protocol."""
 
@@ -44,7 +51,7 @@ class LockedPartition:
 
     Attributes:
         tp: Topic and partition.
-        topic_id: The id of the topic.
+        place: The id of the topic, and the number of the partition.
         node_id: The broker that holds the locks.
         data: Record batches, which also have records that are not locked.
         ranges: First offset, last offset and delivery count of each range of locked records.
@@ -52,21 +59,26 @@ class LockedPartition:
         received_ms: When the response arrived; no lock is younger.
         lock_ms: How long a lock lasts.
         owner: Where its acknowledgements go.
+        given: The first offset that the application has not claimed. Writer: the reader.
+        stop: The first offset that the application can no longer claim. Writer: the network thread.
         unacknowledged: How many of its locks have no acknowledgement. Writer: the network thread.
         lost: Whether the locks ended because the connection was lost or the leader has moved.
             Writer: the network thread.
     """
 
     __slots__ = (
+        "_claims",
         "data",
+        "given",
         "lock_ms",
         "lost",
         "node_id",
         "owner",
+        "place",
         "ranges",
         "received_ms",
         "requested_ms",
-        "topic_id",
+        "stop",
         "tp",
         "unacknowledged",
     )
@@ -82,18 +94,45 @@ class LockedPartition:
     ) -> None:
         self.owner = owner
         self.tp = tp
-        self.topic_id = topic_id
+        self.place = topic_id, tp.partition
         self.node_id = node_id
         self.data = data
         self.ranges = ranges
         self.requested_ms = self.received_ms = self.lock_ms = 0
         self.lost = False
-        self.unacknowledged = self.count
+        self.given = min((first for first, _, _ in ranges), default=0)
+        self.stop = max((last for _, last, _ in ranges), default=-1) + 1
+        #: For each claim its first offset, and the offset after its last; None once withdrawn.
+        self._claims: dict[int, int | None] = {}
+        self.unacknowledged = self.ahead
 
     @property
-    def count(self) -> int:
-        """The number of locked offsets."""
-        return sum(last - first + 1 for first, last, _ in self.ranges)
+    def ahead(self) -> int:
+        """The number of locked offsets that the application can claim."""
+        return sum(last - first + 1 for first, last in self.ranges_between(self.given, self.stop))
+
+    def ranges_between(self, first: int, stop: int) -> list[tuple[int, int]]:
+        """Return the locked ranges between two offsets."""
+        cut = [(max(begin, first), min(end, stop - 1)) for begin, end, _ in self.ranges]
+        return [(begin, end) for begin, end in cut if begin <= end]
+
+    def claim(self, stop: int) -> bool:
+        """Claim the offsets before one, for the application; return False if they are withdrawn."""
+        # Invariant: of the two threads, one stores the next claim. After an interrupt, it is found.
+        while self.given < stop:
+            claimed = self._claims.setdefault(self.given, stop)
+            if claimed is None:
+                return False
+            self.given = claimed
+        return True
+
+    def withdraw(self) -> list[tuple[int, int]]:
+        """End the claims of the application; return the ranges that it has not claimed."""
+        stop, first = self.stop, self.given
+        while (claimed := self._claims.setdefault(first, None)) is not None:
+            first = claimed
+        self.stop = min(stop, first)
+        return self.ranges_between(first, stop)
 
     def overlaps(self, first: int, last: int) -> bool:
         """Tell whether a range has one of the offsets."""
@@ -103,6 +142,11 @@ class LockedPartition:
     def usable_until_ms(self) -> int:
         """Until when a record that waits here may still be handed out: half of its lock is over."""
         return self.requested_ms + self.lock_ms // 2
+
+    def is_usable(self, now_ms: int) -> bool:
+        """Tell whether the application may still be given what it has not."""
+        withdrawn = self._claims.get(self.given, self.given) is None
+        return not self.lost and not withdrawn and now_ms < self.usable_until_ms
 
     def is_locked(self, now_ms: int) -> bool:
         """Tell whether records that the application was not given are certainly still locked.
@@ -124,11 +168,10 @@ class Run:
         first: The first offset.
         last: The last offset. Each offset between has a record. Writer: the reader.
         delivery_count: How often they have been delivered, with this time.
-        given: The first offset that the application has not been given. Writer: the reader.
         accepted: The first offset that is not accepted because the application went on. Writer: the
             reader.
-        claimed: The first offset that other threads may acknowledge. Writer: the reader, before it
-            accepts.
+        settled: The first offset that other threads may acknowledge. Writer: the reader, before it
+            stores `accepted`.
         done: The offsets that the application has acknowledged itself. Writers: any thread, each
             for its offsets.
         handed_ms: When the application got the first of them. Writer: the reader.
@@ -140,16 +183,15 @@ class Run:
 
     __slots__ = (
         "accepted",
-        "claimed",
         "delivery_count",
         "done",
         "ends_ms",
         "first",
-        "given",
         "handed_ms",
         "last",
         "partition",
         "renewed",
+        "settled",
         "sure_until_ms",
     )
 
@@ -157,7 +199,7 @@ class Run:
         self, partition: LockedPartition, first: int, last: int, delivery_count: int
     ) -> None:
         self.partition = partition
-        self.first = self.given = self.accepted = self.claimed = first
+        self.first = self.accepted = self.settled = first
         self.last = last
         self.delivery_count = delivery_count
         self.done: dict[int, object] = {}
@@ -165,6 +207,11 @@ class Run:
         self.sure_until_ms = partition.requested_ms + partition.lock_ms
         self.ends_ms = partition.received_ms + partition.lock_ms
         self.renewed: dict[int, tuple[int, int]] = {}
+
+    @property
+    def given(self) -> int:
+        """The first offset that the application has not been given."""
+        return min(max(self.partition.given, self.first), self.last + 1)
 
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
@@ -178,6 +225,8 @@ class Run:
         one, whose record the application has not been given, and is given afterwards.
         """
         for offset in range(max(first, self.first), min(last, self.last) + 1):
+            if offset >= self.partition.stop:  # released meanwhile
+                return
             if offset >= self.given:  # nobody has released it: its leader has forgotten all locks
                 self.partition.lost = True
                 return
@@ -230,14 +279,14 @@ class LockedRecords:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._waiting: deque[LockedPartition] = deque()
+        #: What the application has not claimed as a whole. Writer: the network thread.
+        self._ahead: list[LockedPartition] = []
         self._acknowledged: deque[Acknowledgement] = deque()
         #: What the application works on.
         self._handed: dict[Run, None] = {}
         self._noticed = False
         #: Tells the network thread of acknowledgements. Writer: the consumer, before it starts.
         self.notice: Callable[[], None] = lambda: None
-        #: How many records it has taken and not begun with. Writer: the application thread.
-        self.left = 0
         #: For how long the lock of a record is renewed while the application works on it, in ms; 0
         #: for not at all. Writer: the application thread.
         self.renew_ms = 0
@@ -253,34 +302,20 @@ class LockedRecords:
 
     def add(self, partition: LockedPartition) -> None:
         """Append what a response has locked."""
+        self._ahead.append(partition)
         self._waiting.append(partition)
         self.added += 1
 
-    def waiting(self) -> int:
-        """Return how many locked offsets wait for the application."""
-        return sum(each.count for each in tuple(self._waiting))
+    def ahead(self) -> list[LockedPartition]:
+        """Return what the application can still claim, wherever it waits."""
+        self._ahead = [each for each in self._ahead if not each.lost and each.given < each.stop]
+        return self._ahead
 
-    def take_outdated(self, now_ms: int) -> list[LockedPartition]:
-        """Remove what has waited too long, or has lost its locks."""
-        found = []
-        for each in tuple(self._waiting):
-            if each.lost or now_ms >= each.usable_until_ms:
-                with suppress(ValueError):  # the application has taken it
-                    self._waiting.remove(each)
-                    found.append(each)
-        return found
-
-    def take_all(self) -> list[LockedPartition]:
-        """Remove everything that waits."""
-        found = []
-        while (each := self.take()) is not None:
-            found.append(each)
-        return found
-
-    @property
-    def next_outdated_ms(self) -> int | None:
-        """When the first partition will have waited too long, None without one."""
-        return min((each.usable_until_ms for each in tuple(self._waiting)), default=None)
+    def withdraw(self, partition: LockedPartition) -> list[tuple[int, int]]:
+        """Withdraw what the application has not claimed, and return its ranges."""
+        with suppress(ValueError):  # the application has taken it
+            self._waiting.remove(partition)
+        return partition.withdraw()
 
     def take_acknowledgements(self) -> list[Acknowledgement]:
         """Remove and return the acknowledgements that were made."""
@@ -306,13 +341,6 @@ class LockedRecords:
                 self._handed.pop(run, None)
 
     # --- application ---------------------------------------------------------------------------
-
-    def take(self) -> LockedPartition | None:
-        """Remove and return what was received first, None if there is nothing."""
-        try:
-            return self._waiting.popleft()
-        except IndexError:
-            return None
 
     def move_to(self, ready: deque[Any]) -> bool:
         """Move what was received first to the end of `ready`; return False if there is nothing."""
@@ -343,13 +371,15 @@ class LockedRecords:
         """Note that the application waits no longer."""
         self._asked_ms = None
 
-    def hand_out(self, run: Run, stop: int, now_ms: int) -> None:
-        """Note that the application gets the records before an offset."""
+    def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
+        """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
-        if run.given == run.first:
+        if not run.partition.claim(stop):
+            return False
+        if run not in self._handed:
             run.handed_ms = now_ms
             self._handed[run] = None
-        run.given = max(run.given, stop)
+        return True
 
     def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
         """Acknowledge a record that the application was given; any thread may call this.
@@ -370,7 +400,7 @@ class LockedRecords:
         chosen = compress((made,), map(is_, known, (token,)))
         # Invariant: one call stores the token and appends, and neither the reader nor an interrupt
         # comes between it and the comparison.
-        if offset >= run.claimed:
+        if offset >= run.settled:
             append(chosen)
             if run.done.get(offset, token) is token:
                 if len(run.done) == run.last - run.first + 1:
@@ -383,14 +413,16 @@ class LockedRecords:
         )
         raise IllegalStateError(msg)
 
-    def accept_up_to(self, run: Run, stop: int) -> None:
-        """Accept the records before an offset that the application has not acknowledged itself.
+    def settle_up_to(
+        self, run: Run, stop: int, how: AcknowledgeType = AcknowledgeType.ACCEPT
+    ) -> None:
+        """Acknowledge the records before an offset that the application has not acknowledged.
 
         The broker decides whether their locks have ended, and `commit()` tells.
         """
-        run.claimed = max(run.claimed, stop)
+        run.settled = max(run.settled, stop)
         found = [
-            Acknowledgement(run.partition, begin, end, AcknowledgeType.ACCEPT, run)
+            Acknowledgement(run.partition, begin, end, how, run)
             for begin, end in run.open_ranges(run.accepted, stop)
         ]
         append = self._acknowledged.extend
@@ -408,9 +440,15 @@ class LockedRecords:
             self._handed.pop(run, None)
 
     def give_back(self, ready: deque[Any]) -> None:
-        """Take the acknowledgement at the beginning of `ready`, of what was not handed out."""
-        first: Acknowledgement = ready[0]
-        if not first.partition.is_locked(self.clock.now_ms()):
+        """Take the acknowledgement at the beginning of `ready`, of what is not handed out.
+
+        Those of withdrawn offsets are dropped: the network thread has released them.
+        """
+        each: Acknowledgement = ready[0]
+        partition, now_ms = each.partition, self.clock.now_ms()
+        claimed = each.last < partition.given
+        claimed = claimed or (partition.is_usable(now_ms) and partition.claim(each.last + 1))
+        if not claimed or not partition.is_locked(now_ms):
             ready.popleft()
             return
         _move(ready, self._acknowledged)

@@ -108,8 +108,9 @@ class ShareWorkers(Generic[KeyT, ValueT]):
     ) -> None:
         """Handle records until ``stop()`` or ``until()``.
 
-        At the end, running handlers may finish within ``drain_timeout_ms``, and records that wait
-        for another attempt are released. The consumer stays open; ``run()`` may be called again.
+        At the end, running handlers may finish within ``drain_timeout_ms``. All records without an
+        acknowledgement are released, such as those that wait for another attempt. The consumer
+        stays open; ``run()`` may be called again.
 
         Args:
             until: A function that returns True when the run must end. It is called at least every
@@ -207,27 +208,25 @@ class ShareWorkers(Generic[KeyT, ValueT]):
             heapq.heappush(self._waiting, (due_ms, self._count, record, failures))
 
     def _drain(self, pool: ThreadPoolExecutor) -> None:
-        for _, _, record, _ in self._waiting:
-            acknowledge(record.release)
-        self._waiting.clear()
-        wait(self._running, self._drain_s)
+        """Wait for handlers, and release all other records; another Ctrl-C ends the wait."""
         try:
+            wait(self._running, self._drain_s)
             self._settle()
         finally:
-            for _, _, record, _ in self._waiting:
-                acknowledge(record.release)
-            for record, _ in self._running.values():
-                log.warning(
-                    "the handler of the record at offset %d of %s-%d did not return in "
-                    "drain_timeout_ms, so it is delivered again",
-                    record.offset,
-                    record.topic,
-                    record.partition,
-                )
-                acknowledge(record.release)
+            for future, (record, _) in self._running.items():
+                if not future.done():
+                    log.warning(
+                        "the handler of the record at offset %d of %s-%d did not return in "
+                        "drain_timeout_ms, so it is delivered again",
+                        record.offset,
+                        record.topic,
+                        record.partition,
+                    )
             self._waiting.clear()
             self._running.clear()
-            pool.shutdown(wait=False)
+            pool.shutdown(wait=False, cancel_futures=True)
+            # Also what Ctrl-C has kept from `_running`.
+            self._consumer.release_all()
             self._consumer.commit()
 
 

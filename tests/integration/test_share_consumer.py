@@ -458,6 +458,30 @@ def test_asyncio(kafka: Cluster, topic: str, group: str) -> None:
     assert asyncio.run(read()) == [(offset, 1) for offset in range(6)]
 
 
+def test_asyncio_acknowledges_record_batches(kafka: Cluster, topic: str, group: str) -> None:
+    pytest.importorskip("pyarrow")
+    produce(kafka, topic, 4)
+
+    async def read() -> list[tuple[int, int]]:
+        seen: list[tuple[int, int]] = []
+        async with AsyncShareConsumer(
+            topic, group_id=group, bootstrap_servers=kafka.bootstrap(), acknowledgement="explicit"
+        ) as consumer:
+            while len(seen) < 5:
+                batch = await consumer.poll_arrow(500)
+                rows = batch.to_pylist()
+                seen += [(row["offset"], row["delivery_count"]) for row in rows]
+                last = [row["offset"] == 3 and row["delivery_count"] == 1 for row in rows]
+                for number, releases in enumerate(last):
+                    how = "release" if releases else "accept"
+                    consumer.acknowledge(batch.slice(number, 1), how)
+            assert await consumer.commit() == {TopicPartition(topic, 0): None}
+            await consumer.release_all()
+        return seen
+
+    assert asyncio.run(read()) == [(0, 1), (1, 1), (2, 1), (3, 1), (3, 2)]
+
+
 def test_asyncio_accepts_implicitly(kafka: Cluster, topic: str, group: str) -> None:
     produce(kafka, topic, 3)
 

@@ -52,11 +52,13 @@ class ShareInvariants(Invariants):
             raise Violation(f"requests pile up: {client.queued=}, {client.in_flight=}")
         share = cast(ShareMember, member)
         records, now_ms = share.consumer._methods.records, self._clock.now_ms()
-        for partition in records._waiting:
-            if not partition.lost and now_ms > partition.usable_until_ms + LATE_MS:
+        ahead = records.ahead()
+        for partition in ahead:
+            if now_ms > partition.usable_until_ms + LATE_MS:
                 raise Violation(f"{partition.tp} waits after half of its lock")
-        if records.waiting() > 10_000 + 500 or len(records._acknowledged) > QUEUED:
-            raise Violation(f"{records.waiting()} wait, {len(records._acknowledged)} acknowledged")
+        waiting = sum(each.ahead for each in ahead)
+        if waiting > 10_000 + 500 or len(records._acknowledged) > QUEUED:
+            raise Violation(f"{waiting} wait, {len(records._acknowledged)} acknowledged")
 
 
 class ShareMembers(Members):
@@ -287,8 +289,9 @@ def _check_empty(member: ShareMember) -> None:
     records = member.consumer._methods.records
     sessions: Any = member._core.engine.loop._managers.locks._sessions
     kept = [len(session.locked) for session in sessions.values() if session.fetching]
-    if records.waiting() or records._handed or any(kept):
+    waiting = sum(each.ahead for each in records.ahead())
+    if waiting or records._handed or any(kept):
         raise Violation(
-            f"member {member.number} keeps {records.waiting()} records that wait, "
+            f"member {member.number} keeps {waiting} records that wait, "
             f"{len(records._handed)} in work, {kept} locked"
         )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError
+from tandem_kafka.errors import (
+    IllegalStateError,
+    KafkaTimeoutError,
+    RecordDeserializationError,
+    RecordLockLostError,
+)
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios import SCENARIOS, run_seed
@@ -163,6 +168,106 @@ def test_a_slow_member_releases_after_half_of_the_lock() -> None:
         [other] = take(start("implicit"), 1)
         assert other.partition != record.partition
         assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
+
+
+def test_what_waits_behind_a_slow_record_is_released_after_half_of_its_lock() -> None:
+    """They were unpacked already, and waited for the next call."""
+    with sharing("behind", brokers=1) as (simulation, start):
+        slow = start("implicit")
+        assert next(slow).offset == 0
+        began_ms = simulation.clock.now_ms()
+        assert places(take(start("implicit"), 2)) == [(1, 2), (2, 2)]
+        assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
+        assert next(slow, None) is None
+        assert slow.commit() == {TP: None}, "the first one is accepted"
+
+
+@pytest.mark.parametrize("other", [None, "payments"])
+def test_the_end_of_a_subscription_releases_what_was_not_handed_out(other: str | None) -> None:
+    """Unpacked records stayed locked until the next call."""
+    with sharing("subscription", brokers=1) as (simulation, start):
+        create_topic(simulation, "payments", 1)
+        consumer = start("implicit")
+        assert next(consumer).offset == 0
+        began_ms = simulation.clock.now_ms()
+        if other is None:
+            consumer.unsubscribe()
+        else:
+            consumer.subscribe([other])
+        assert places(take(start("implicit"), 2)) == [(1, 2), (2, 2)]
+        assert simulation.clock.now_ms() - began_ms < 2_000
+        assert consumer.poll(1_000) == {}
+
+
+def test_a_deserializer_cannot_poll() -> None:
+    """It got the records that the outer call had begun with, and both handed them out."""
+    with sharing("nested", brokers=1) as (_, start):
+        calls: list[bytes] = []
+
+        def deserialize(value: bytes) -> bytes:
+            calls.append(value)
+            if len(calls) == 1:
+                consumer.poll(0)
+            return value
+
+        consumer = start(value_deserializer=deserialize)
+        with pytest.raises(RecordDeserializationError) as raised:
+            take(consumer, 1)
+        assert isinstance(raised.value.__cause__, IllegalStateError)
+        assert "inside of another poll()" in str(raised.value.__cause__)
+        assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
+
+
+def test_all_records_in_work_are_released() -> None:
+    with sharing("release all") as (simulation, start):
+        consumer = start()
+        first, *_ = take(consumer, 3)
+        first.accept()
+        consumer.release_all()
+        assert consumer.commit() == {TP: None}
+        began_ms = simulation.clock.now_ms()
+        assert places(take(start(), 2)) == [(1, 2), (2, 2)]
+        assert simulation.clock.now_ms() - began_ms < 2_000
+        with pytest.raises(IllegalStateError):
+            first.accept()
+
+
+def test_records_of_the_last_call_are_released_and_not_accepted() -> None:
+    with sharing("release last") as (_, start):
+        consumer = start("implicit")
+        for _ in range(2):
+            next(consumer)
+        consumer.release_all()
+        assert places([next(consumer) for _ in range(2)]) == [(1, 2), (2, 1)]
+
+
+def test_a_recreated_topic() -> None:
+    with sharing("recreated") as (simulation, start):
+        consumer = start(metadata_max_age_ms=1_000)
+        old = take(consumer, 3)
+        simulation.cluster.recreate_topic("orders")
+        produce(simulation, TP, 2)
+        new = take(consumer, 2)
+        for record in old:
+            with suppress(RecordLockLostError):
+                record.accept()
+        for record in new:
+            record.accept()
+        consumer.commit()
+        assert consumer.poll(2 * LOCK_MS) == {}
+
+
+def test_a_broker_changes_its_address() -> None:
+    with sharing("address") as (simulation, start):
+        consumer = start(metadata_max_age_ms=1_000)
+        for record in take(consumer, 3):
+            record.accept()
+        assert consumer.commit() == {TP: None}
+        simulation.cluster.stop(1, elect=False)
+        simulation.cluster.brokers[1].port += 1_000
+        simulation.cluster.start(1)
+        produce(simulation, TP, 2)
+        assert places(take(consumer, 2)) == [(3, 1), (4, 1)]
 
 
 # --- defects that scenarios have found ------------------------------------------------------------

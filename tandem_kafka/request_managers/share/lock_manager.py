@@ -8,9 +8,9 @@ A lock is not kept while its record waits here: what has waited for half of its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
-from uuid import UUID
 
 from tandem_kafka.errors import (
     IncompleteResponseError,
@@ -41,6 +41,7 @@ from tandem_kafka.shared.locked_records import (
     AcknowledgeType,
     LockedPartition,
     LockedRecords,
+    Place,
     Run,
 )
 from tandem_kafka.types import TopicPartition
@@ -119,22 +120,30 @@ class LockManager(RequestManager):
         self._commits.append((self._commit_number, future))
         if closing:
             self._closing = True
-            self.release_waiting()
+            self.release_unwanted()
         self._settle_commits()
 
-    def release_waiting(self) -> None:
-        """Release all records that the application has not been given."""
-        for each in self._records.take_all():
-            self._release(each)
+    def release_unwanted(self) -> None:
+        """Release what the application is not given: it does not subscribe to it, or is too slow.
+
+        Invariant: the records of a slow application are released here, not by its next call.
+        """
+        now_ms = self._context.clock.now_ms()
+        for each in self._records.ahead():
+            outdated = now_ms >= each.usable_until_ms
+            if outdated or self._closing or not self._is_subscribed(each.tp):
+                self._unused |= outdated
+                self._release(each, self._records.withdraw(each))
+
+    def _is_subscribed(self, tp: TopicPartition) -> bool:
+        return tp.topic in self._context.subscription.topics
 
     # --- requests ------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> PollResult:
         """Send what is due to each broker."""
         self._records.forget_ended(now_ms)
-        for outdated in self._records.take_outdated(now_ms):
-            self._unused |= not outdated.lost
-            self._release(outdated)
+        self.release_unwanted()
         self._take_acknowledgements()
         wait_ms = min(self._renew(now_ms), self._outdated_in_ms(now_ms))
         unsent = []
@@ -150,27 +159,30 @@ class LockManager(RequestManager):
                 wait_ms = min(wait_ms, left_ms)
                 continue
             limit = self._limit(len(wanted)) if node_id in wanted else 0
-            request, pause_ms = self._next_request(session, wanted.get(node_id, {}), limit, now_ms)
+            request, pause_ms = self._next_request(
+                session, wanted.get(node_id, set()), limit, now_ms
+            )
             wait_ms = min(wait_ms, pause_ms)
             if request is not None:
                 unsent.append(request)
         self._settle_commits()
         return PollResult(tuple(unsent), wait_ms)
 
-    def _wanted_by_node(self) -> dict[int, dict[TopicPartition, UUID]]:
+    def _wanted_by_node(self) -> dict[int, set[Place]]:
         snapshot = self._context.metadata.snapshot
-        found: dict[int, dict[TopicPartition, UUID]] = {}
+        found: dict[int, set[Place]] = {}
         for tp, topic_id in self._membership.assigned().items():
             info = snapshot.partition(tp)
             # Metadata without the leader of a partition are refreshed anyway.
-            if info is not None and info.leader_id in snapshot.nodes:
-                found.setdefault(info.leader_id, {})[tp] = topic_id
+            known = info is not None and info.leader_id in snapshot.nodes
+            if info is not None and known and self._is_subscribed(tp):
+                found.setdefault(info.leader_id, set()).add((topic_id, tp.partition))
         return found
 
     def _next_request(
         self,
         session: ShareSession,
-        wanted: Mapping[TopicPartition, UUID],
+        wanted: AbstractSet[Place],
         limit: int,
         now_ms: int,
     ) -> tuple[UnsentRequest | None, int]:
@@ -211,11 +223,11 @@ class LockManager(RequestManager):
             others = any(each.fetching for each in self._sessions.values())
             return 1 if records.asking and not others else 0
         most = max(1, min(int(pace * min(_AHEAD_MS, enough_ms)), MOST_RECORDS))
-        left = most - records.waiting() - records.left
+        left = most - sum(each.ahead for each in records.ahead())
         return max(1, left // brokers) if left > 0 else 0
 
     def _fetch(
-        self, session: ShareSession, wanted: Mapping[TopicPartition, UUID], limit: int
+        self, session: ShareSession, wanted: AbstractSet[Place], limit: int
     ) -> UnsentRequest:
         config = self._context.config
         strict = limit < config.max_poll_records
@@ -318,16 +330,16 @@ class LockManager(RequestManager):
             elif each.run is not None:
                 self._note(each.partition.tp, _LOST)
 
-    def _release(self, partition: LockedPartition) -> None:
+    def _release(self, partition: LockedPartition, ranges: Iterable[tuple[int, int]]) -> None:
         session = self._sessions.get(partition.node_id)
         if session is None or not partition.is_locked(self._context.clock.now_ms()):
             return
-        for first, last, _ in partition.ranges:
+        for first, last in ranges:
             release = Acknowledgement(partition, first, last, AcknowledgeType.RELEASE, None)
             session.acknowledge(release, self._commit_number)
 
     def _outdated_in_ms(self, now_ms: int) -> int:
-        due_ms = self._records.next_outdated_ms
+        due_ms = min((each.usable_until_ms for each in self._records.ahead()), default=None)
         return FOREVER_MS if due_ms is None else max(1, due_ms - now_ms)
 
     def _renew(self, now_ms: int) -> int:
@@ -397,14 +409,14 @@ class LockManager(RequestManager):
         if error is not None or tp not in self._outcomes:
             self._outcomes[tp] = error
 
-    def _note_all(self, batch: Mapping[TopicPartition, Acknowledged], error: KafkaError) -> None:
-        for tp, each in batch.items():
+    def _note_all(self, batch: Mapping[Place, Acknowledged], error: KafkaError) -> None:
+        for each in batch.values():
             if each.of_application:
-                self._note(tp, error)
+                self._note(each.tp, error)
 
     # --- responses -----------------------------------------------------------------------------
 
-    def _answered(self, session: ShareSession, message: Any) -> dict[TopicPartition, Acknowledged]:
+    def _answered(self, session: ShareSession, message: Any) -> dict[Place, Acknowledged]:
         """Return the acknowledgements that a response answers.
 
         Raises:
@@ -414,7 +426,7 @@ class LockManager(RequestManager):
             raise _error(message.error_code, message.error_message)
         if (message.acquisition_lock_timeout_ms or 0) > 0:  # ShareAcknowledge v1 has none
             self._lock_ms = message.acquisition_lock_timeout_ms
-        return dict(session.take_sent())
+        return session.take_sent()
 
     def _handle_fetch(
         self, session: ShareSession, response: ClientResponse, sent_ms: int, held_ms: int
@@ -422,20 +434,17 @@ class LockManager(RequestManager):
         message, now_ms = response.message, self._context.clock.now_ms()
         sent, got = self._answered(session, message), False
         for topic_id, each in _partitions(message):
-            tp = self._name(topic_id, each.partition_index)
-            if tp is None:
-                continue
+            place = topic_id, each.partition_index
             self._handle_outcome(
-                tp,
-                sent.pop(tp, None),
+                sent.pop(place, None),
                 _error_of(each.acknowledge_error_code, each.acknowledge_error_message),
                 (sent_ms, now_ms),
             )
             if each.error_code:
-                self._handle_partition_error(session, tp, each, message.node_endpoints)
+                self._handle_partition_error(session, place, each, message.node_endpoints)
             elif each.acquired_records and not self._closing:
                 got = True
-                self._take(session, tp, topic_id, each, (sent_ms, now_ms))
+                self._take(session, place, each, (sent_ms, now_ms))
         self._note_all(sent, IncompleteResponseError("the broker did not say what became of them"))
         session.empty = 0 if got else min(session.empty + 1, _MOST_EMPTY)
         early = now_ms - sent_ms < held_ms
@@ -448,29 +457,36 @@ class LockManager(RequestManager):
     def _take(
         self,
         session: ShareSession,
-        tp: TopicPartition,
-        topic_id: UUID,
+        place: Place,
         fetched: Any,
         times: tuple[int, int],
     ) -> None:
+        tp = self._name(place)
+        if tp is None:
+            return
         ranges = tuple(
-            (each.first_offset, each.last_offset, each.delivery_count)
-            for each in fetched.acquired_records
+            sorted(
+                (each.first_offset, each.last_offset, each.delivery_count)
+                for each in fetched.acquired_records
+            )
         )
         data = bytes(fetched.records or b"")
-        locked = LockedPartition(tp, topic_id, session.node.node_id, data, ranges, self._records)
+        locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._lock_ms
-        handed = [run for run in self._records.handed() if run.partition.tp == tp]
+        handed = [run for run in self._records.handed() if run.partition.place == place]
         begun = {run.partition for run in handed}
         for first, last, _ in ranges:
             for run in handed:
                 run.end_locks(first, last)
             for each in session.locked:
-                if each.tp == tp and each not in begun and each.overlaps(first, last):
+                if each.place == place and each not in begun and each.overlaps(first, last):
                     each.lost = True
         session.locked.append(locked)
-        self._records.add(locked)
+        if self._is_subscribed(tp):
+            self._records.add(locked)
+        else:
+            self._release(locked, locked.withdraw())
 
     def _handle_acknowledge(
         self, session: ShareSession, response: ClientResponse, sent_ms: int
@@ -478,28 +494,26 @@ class LockManager(RequestManager):
         message, now_ms = response.message, self._context.clock.now_ms()
         sent = self._answered(session, message)
         for topic_id, each in _partitions(message):
-            tp = self._name(topic_id, each.partition_index)
-            if tp is None:
-                continue
+            place = topic_id, each.partition_index
             error = _error_of(each.error_code, each.error_message)
-            self._handle_outcome(tp, sent.pop(tp, None), error, (sent_ms, now_ms))
+            self._handle_outcome(sent.pop(place, None), error, (sent_ms, now_ms))
             if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
-                self._follow_leader(session, tp, each, message.node_endpoints)
+                self._follow_leader(session, place, each, message.node_endpoints)
         self._note_all(sent, IncompleteResponseError("the broker did not say what became of them"))
 
-    def _name(self, topic_id: UUID, number: int) -> TopicPartition | None:
-        name = self._context.metadata.snapshot.topic_names.get(topic_id)
-        return None if name is None else TopicPartition(name, number)
+    def _name(self, place: Place) -> TopicPartition | None:
+        name = self._context.metadata.snapshot.topic_names.get(place[0])
+        return None if name is None else TopicPartition(name, place[1])
 
     def _handle_outcome(
         self,
-        tp: TopicPartition,
         acknowledged: Acknowledged | None,
         error: KafkaError | None,
         times: tuple[int, int],
     ) -> None:
         if acknowledged is None:
             return
+        tp = acknowledged.tp
         if acknowledged.renewed:
             if error is None:
                 sent_ms, now_ms = times
@@ -524,30 +538,30 @@ class LockManager(RequestManager):
     # --- errors --------------------------------------------------------------------------------
 
     def _handle_partition_error(
-        self, session: ShareSession, tp: TopicPartition, fetched: Any, endpoints: Any
+        self, session: ShareSession, place: Place, fetched: Any, endpoints: Any
     ) -> None:
-        error = _error(fetched.error_code, fetched.error_message)
+        error, tp = _error(fetched.error_code, fetched.error_message), self._name(place)
         reaction = reaction_to(FETCH, error)
-        log.debug("acquiring records of %s-%d: %s", tp.topic, tp.partition, error)
+        log.debug("acquiring records of %s: %s", tp or place, error)
         session.empty_until_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
         if reaction is Reaction.REFRESH:
-            self._follow_leader(session, tp, fetched, endpoints)
-        elif isinstance(error, TopicAuthorizationFailedError):
+            self._follow_leader(session, place, fetched, endpoints)
+        elif tp is not None and isinstance(error, TopicAuthorizationFailedError):
             self._context.raise_in_poll(TopicsDeniedError({tp.topic}))
         elif reaction is not Reaction.RETRY:
             self._context.raise_in_poll(error)
 
     def _follow_leader(
-        self, session: ShareSession, tp: TopicPartition, answered: Any, endpoints: Any
+        self, session: ShareSession, place: Place, answered: Any, endpoints: Any
     ) -> None:
         """Note that another broker leads a partition, and offers its records again."""
-        lost = session.lose(tp)
+        lost, tp = session.lose(place), self._name(place)
         if lost is not None and lost.of_application:
-            self._note(tp, _LOST)
+            self._note(lost.tp, _LOST)
         leader = answered.current_leader
         nodes = [advertised(each.node_id, each.host, each.port, each.rack) for each in endpoints]
         hint = (leader.leader_id, leader.leader_epoch)
-        if hint[0] < 0 or not self._context.metadata.update_leader(tp, hint, nodes):
+        if tp is None or hint[0] < 0 or not self._context.metadata.update_leader(tp, hint, nodes):
             self._metadata.request_update()
 
     def _handle_error(self, session: ShareSession, error: Exception) -> None:

@@ -18,6 +18,7 @@ from tandem_kafka.shared.locked_records import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
+    Place,
     Run,
 )
 from tandem_kafka.types import Node, TopicPartition
@@ -58,13 +59,13 @@ class Acknowledged:
     """The acknowledgements of one partition.
 
     Attributes:
-        topic_id: The id of its topic.
+        tp: The partition.
         made: What became of which offsets.
         renewed: The run and the offsets of each lock that is renewed.
         whole: The runs of which all records that the application was given are renewed.
     """
 
-    topic_id: UUID
+    tp: TopicPartition
     made: list[Acknowledgement] = field(default_factory=list)
     renewed: list[tuple[Run, int, int]] = field(default_factory=list)
     whole: set[Run] = field(default_factory=set)
@@ -99,16 +100,13 @@ class Batch:
     """
 
     number: int = 0
-    by_partition: dict[TopicPartition, Acknowledged] = field(default_factory=dict)
+    by_partition: dict[Place, Acknowledged] = field(default_factory=dict)
 
     def of(self, partition: LockedPartition, number: int) -> Acknowledged:
         """Return those of a partition."""
         if not self.by_partition:
             self.number = number
-        found = self.by_partition.get(partition.tp)
-        if found is None:
-            found = self.by_partition[partition.tp] = Acknowledged(partition.topic_id)
-        return found
+        return self.by_partition.setdefault(partition.place, Acknowledged(partition.tp))
 
 
 class ShareSession:
@@ -134,7 +132,7 @@ class ShareSession:
         self.waiting, self.renewals = Batch(), Batch()
         self.sent = Batch()
         self.empty = self.empty_until_ms = 0
-        self._partitions: dict[TopicPartition, UUID] = {}
+        self._partitions: frozenset[Place] = frozenset()
         #: Whether the last request was a fetch.
         self._fetches = False
 
@@ -180,15 +178,15 @@ class ShareSession:
             The partitions with records that the application was given.
         """
         found = []
-        for tp, each in tuple(self.waiting.by_partition.items()):
+        for place, each in tuple(self.waiting.by_partition.items()):
             made: dict[bool, list[Acknowledgement]] = {True: [], False: []}
             for one in each.made:
                 made[one.is_sure(now_ms)].append(one)
             each.made = made[True]
             if not each.made:
-                del self.waiting.by_partition[tp]
+                del self.waiting.by_partition[place]
             if any(one.run is not None for one in made[False]):
-                found.append(tp)
+                found.append(each.tp)
         return found
 
     @property
@@ -201,40 +199,31 @@ class ShareSession:
     def fetch(
         self,
         identity: Mapping[str, str],
-        wanted: Mapping[TopicPartition, UUID],
+        wanted: AbstractSet[Place],
         limits: Mapping[str, int],
     ) -> ShareFetchRequest:
         """Return the next fetch, with the acknowledgements that wait."""
-        added = {
-            tp: topic_id for tp, topic_id in wanted.items() if self._partitions.get(tp) != topic_id
+        batch = self._take_waiting().by_partition
+        # Invariant: an acknowledgement adds its partition to the session, which would then bring
+        # records of a partition that this member does not have.
+        forgotten = (self._partitions | batch.keys()) - wanted
+        named = dict.fromkeys(sorted(wanted - self._partitions), ()) | {
+            place: each.ranges for place, each in batch.items()
         }
-        forgotten = {
-            tp: topic_id for tp, topic_id in self._partitions.items() if wanted.get(tp) != topic_id
-        }
-        self._partitions = dict(wanted)
+        self._partitions = frozenset(wanted)
         self._fetches = True
-        batch = self._take_waiting()
-        topics: dict[UUID, list[Any]] = {}
         entry = ShareFetchRequest.FetchTopic
-        for tp, topic_id in added.items():
-            if tp not in batch.by_partition:
-                topics.setdefault(topic_id, []).append(
-                    entry.FetchPartition(partition_index=tp.partition, acknowledgement_batches=[])
-                )
-        for tp, each in batch.by_partition.items():
-            topics.setdefault(each.topic_id, []).append(
+        topics: dict[UUID, list[Any]] = {}
+        for (topic_id, number), ranges in named.items():
+            topics.setdefault(topic_id, []).append(
                 entry.FetchPartition(
-                    partition_index=tp.partition,
-                    acknowledgement_batches=_encoded(entry.FetchPartition, each.ranges),
+                    partition_index=number,
+                    acknowledgement_batches=_encoded(entry.FetchPartition, ranges),
                 )
             )
-            # Invariant: an acknowledgement adds its partition to the session, which would then
-            # bring records of a partition that this member does not have.
-            if tp not in wanted:
-                forgotten[tp] = each.topic_id
         gone: dict[UUID, list[int]] = {}
-        for tp, topic_id in forgotten.items():
-            gone.setdefault(topic_id, []).append(tp.partition)
+        for topic_id, number in sorted(forgotten):
+            gone.setdefault(topic_id, []).append(number)
         return ShareFetchRequest(
             **identity,
             **limits,
@@ -254,23 +243,24 @@ class ShareSession:
         self, identity: Mapping[str, str], *, closing: bool = False
     ) -> ShareAcknowledgeRequest:
         """Return a request with the acknowledgements that wait; the last one ends the session."""
-        batch = self._take_waiting()
-        return self._message(identity, batch, closing=closing)
+        batch = self._take_waiting().by_partition
+        ranges = {place: each.ranges for place, each in batch.items()}
+        return self._message(identity, ranges, closing=closing)
 
     def renewal(self, identity: Mapping[str, str]) -> ShareAcknowledgeRequest | None:
         """Return a request that renews locks, None if their records are acknowledged by now."""
         self.sent, self.renewals = self.renewals, Batch()
-        for tp, each in tuple(self.sent.by_partition.items()):
-            if not each.renewals:
-                del self.sent.by_partition[tp]
-        if not self.sent.by_partition:
+        ranges = {place: each.renewals for place, each in self.sent.by_partition.items()}
+        for place in [place for place, found in ranges.items() if not found]:
+            del self.sent.by_partition[place], ranges[place]
+        if not ranges:
             return None
-        return self._message(identity, self.sent, renews=True)
+        return self._message(identity, ranges, renews=True)
 
     def _message(
         self,
         identity: Mapping[str, str],
-        batch: Batch,
+        ranges: Mapping[Place, Iterable[Range]],
         *,
         closing: bool = False,
         renews: bool = False,
@@ -278,13 +268,11 @@ class ShareSession:
         self._fetches = False
         entry = ShareAcknowledgeRequest.AcknowledgeTopic
         topics: dict[UUID, list[Any]] = {}
-        for tp, each in batch.by_partition.items():
-            topics.setdefault(each.topic_id, []).append(
+        for (topic_id, number), each in ranges.items():
+            topics.setdefault(topic_id, []).append(
                 entry.AcknowledgePartition(
-                    partition_index=tp.partition,
-                    acknowledgement_batches=_encoded(
-                        entry.AcknowledgePartition, each.renewals if renews else each.ranges
-                    ),
+                    partition_index=number,
+                    acknowledgement_batches=_encoded(entry.AcknowledgePartition, each),
                 )
             )
         return ShareAcknowledgeRequest(
@@ -312,14 +300,14 @@ class ShareSession:
         self.epoch -= 1
         self.sent = Batch()
 
-    def take_sent(self) -> Mapping[TopicPartition, Acknowledged]:
+    def take_sent(self) -> dict[Place, Acknowledged]:
         """Return the acknowledgements in flight, which are answered or lost."""
         sent, self.sent = self.sent, Batch()
         return sent.by_partition
 
     # --- the end of locks ------------------------------------------------------------------------
 
-    def end(self) -> Mapping[TopicPartition, Acknowledged]:
+    def end(self) -> dict[Place, Acknowledged]:
         """Note that the broker has ended the session and all its locks.
 
         Returns:
@@ -328,19 +316,19 @@ class ShareSession:
         for each in self.locked:
             each.lost = True
         self.locked = []
-        self._partitions = {}
+        self._partitions = frozenset()
         self.epoch = OPENING_EPOCH
         waiting, self.waiting, self.renewals = self.waiting, Batch(), Batch()
         return waiting.by_partition
 
-    def lose(self, tp: TopicPartition) -> Acknowledged | None:
+    def lose(self, place: Place) -> Acknowledged | None:
         """Note that this broker no longer leads a partition; return its acknowledgements."""
         for each in self.locked:
-            if each.tp == tp:
+            if each.place == place:
                 each.lost = True
         self.locked = [each for each in self.locked if not each.lost]
-        self._partitions.pop(tp, None)
-        return self.waiting.by_partition.pop(tp, None)
+        self._partitions -= {place}
+        return self.waiting.by_partition.pop(place, None)
 
     def forget_old_locks(self, now_ms: int, held: AbstractSet[LockedPartition]) -> None:
         """Forget what has no locks any more: it is too old, and no record of it is held."""

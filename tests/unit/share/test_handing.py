@@ -19,6 +19,7 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.unpacking import Unpacker
 from tandem_kafka.shared.locked_records import (
+    Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     LockedRecords,
@@ -99,7 +100,7 @@ def test_an_interrupted_poll_neither_accepts_nor_strands_a_record(
         assert world.read == [0, 1, 2, 4, 5]
         later = [each for each, how in world.acknowledged() if how is ACCEPT]
         came_between = interrupter.frame is not None and interrupter.came_behind(
-            LockedRecords.accept_up_to.__code__, "accepted"
+            LockedRecords.settle_up_to.__code__, "accepted"
         )
         if not came_between:  # CPython runs no handler there
             assert sorted([*early, *later]) == [0, 1, 2, 4, 5]
@@ -126,19 +127,51 @@ def test_an_interrupted_acknowledgement_is_made_once(how: AcknowledgeType) -> No
     assert at > 50
 
 
-def test_what_has_waited_too_long_is_released_while_it_is_locked() -> None:
+def test_what_has_waited_too_long_is_not_handed_out() -> None:
     world = World()
     world.got(world.poll(1))
+    assert world.locked.ahead == 5
     world.pass_time(LOCK_MS // 2)
     assert world.poll(1) == []
-    assert world.acknowledged() == [
-        (0, ACCEPT),
-        (1, RELEASE),
-        (2, RELEASE),
-        (3, GAP),
-        (4, RELEASE),
-        (5, RELEASE),
-    ]
+    assert world.acknowledged() == [(0, ACCEPT)]
+    assert world.records.withdraw(world.locked) == [(1, 5)]
+    assert world.locked.ahead == 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+@pytest.mark.parametrize("calls_before", [0, 1, 2])
+def test_each_record_is_handed_out_or_withdrawn(most: int, calls_before: int) -> None:
+    """The network thread withdraws before each bytecode of poll()."""
+    for at in count():
+        world, withdrawn = World(), []
+
+        def withdraw(world: World = world, withdrawn: list[int] = withdrawn) -> None:
+            for first, last in world.records.withdraw(world.locked):
+                withdrawn += range(first, last + 1)
+
+        for _ in range(calls_before):
+            world.got(world.poll(most))
+        interrupter = Interrupter(at, withdraw)
+        world.got(interrupter.call(world.poll, most))
+        if interrupter.frame is None:
+            withdraw()
+        while found := world.poll(most):
+            world.got(found)
+        accepted = [offset for offset, how in world.acknowledged() if how is ACCEPT]
+        assert accepted == world.read
+        gap = {3} & {offset for offset in range(6) if offset not in withdrawn}
+        assert sorted([*world.read, *gap, *withdrawn]) == list(range(6))
+        if interrupter.frame is None:
+            break
+    assert at > 50
+
+
+def test_what_an_interrupt_kept_is_given_back_after_a_withdrawal() -> None:
+    world = World()
+    world.poll(2)  # and Ctrl-C, before they are returned
+    assert world.records.withdraw(world.locked) == [(2, 5)]
+    assert world.poll(1) == []
+    assert world.acknowledged() == [(0, RELEASE), (1, RELEASE)]
 
 
 def test_nothing_is_released_after_its_lock() -> None:
@@ -200,10 +233,25 @@ def test_a_recreated_topic_is_added_to_a_session() -> None:
     made = session(world)
     limits: dict[str, Any] = {}
     old, new = uuid.uuid4(), uuid.uuid4()
-    made.fetch({}, {TP: old}, limits)
-    request = made.fetch({}, {TP: new}, limits)
+    made.fetch({}, {(old, 0)}, limits)
+    request = made.fetch({}, {(new, 0)}, limits)
     assert [each.topic_id for each in request.topics] == [new]
     assert [each.topic_id for each in request.forgotten_topics_data] == [old]
+
+
+def test_acknowledgements_of_a_recreated_topic_have_its_id() -> None:
+    """Those of both topics went with the id of the one that came first."""
+    world = World()
+    made = session(world)
+    again = LockedPartition(TP, uuid.uuid4(), 1, DATA, ((0, 5, 1),), world.records)
+    for locked in (world.locked, again):
+        made.acknowledge(Acknowledgement(locked, 0, 1, RELEASE, None), 0)
+    request = made.acknowledgement({})
+    assert [each.topic_id for each in request.topics] == [world.locked.place[0], again.place[0]]
+    made.take_sent()
+    made.acknowledge(Acknowledgement(again, 0, 1, RELEASE, None), 0)
+    request = made.fetch({}, {world.locked.place}, {})
+    assert [each.topic_id for each in request.forgotten_topics_data] == [again.place[0]]
 
 
 def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None:

@@ -1,0 +1,117 @@
+"""Record batches of a share group: with delivery counts, and acknowledged by their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.errors import (
+    IllegalStateError,
+    InvalidArgumentError,
+    KafkaError,
+    RecordLockLostError,
+)
+from tandem_kafka.records import Undecodable
+from tandem_kafka.share.handing import Given
+from tandem_kafka.shared.locked_records import AcknowledgeType, LockedRecords, Run
+from tandem_kafka.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The column that only share groups have.
+DELIVERY_COUNT: Final = "delivery_count"
+_PLACE: Final = ("topic", "partition", "offset")
+
+
+class Columns:
+    """Makes record batches.
+
+    Args:
+        form: What they contain.
+        implicit: Whether the application accepts a batch by asking for the next one.
+
+    Raises:
+        InvalidArgumentError: A column does not exist, or a decoder drops records that the
+            application must acknowledge.
+        ArgumentTypeError: A decoder is none.
+        ImportError: pyarrow is not installed.
+    """
+
+    def __init__(self, form: ArrowForm, *, implicit: bool) -> None:
+        self._decoding = form.decoding(DELIVERY_COUNT)
+        for name, decoder in (("key", form.key), ("value", form.value)):
+            if not implicit and decoder is not None and decoder.errors == "drop":
+                msg = (
+                    f'{name}: errors="drop" leaves out records, which could not be acknowledged '
+                    'with acknowledgement="explicit"; use errors="null", and reject them'
+                )
+                raise InvalidArgumentError(msg)
+
+    def batch(self, given: Sequence[Given]) -> tuple[pa.RecordBatch, Undecodable | None]:
+        """Return the records as `arrow_form.Build` does."""
+        import pyarrow as pa  # noqa: PLC0415 - an optional dependency
+
+        counts = [
+            pa.repeat(pa.scalar(chunk.run.delivery_count, pa.int16()), stop - start)
+            for chunk, start, stop in given
+        ]
+        field = pa.field(DELIVERY_COUNT, pa.int16(), nullable=False)
+        column = pa.concat_arrays([pa.array([], pa.int16()), *counts])
+        records = [chunk.records[start:stop] for chunk, start, stop in given]
+        return self._decoding.batch(records, {DELIVERY_COUNT: (field, column)})
+
+
+def first_of(given: Sequence[Given], count: int) -> list[Given]:
+    """Return the first records."""
+    found: list[Given] = []
+    for chunk, start, stop in given:
+        if count > 0:
+            found.append((chunk, start, min(stop, start + count)))
+        count -= stop - start
+    return found
+
+
+def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -> None:
+    """Acknowledge each row of a record batch or table by its topic, partition and offset.
+
+    Raises:
+        InvalidArgumentError: One of these columns is missing.
+        RecordLockLostError: The locks of some rows have ended. All others are acknowledged.
+        IllegalStateError: Some rows have been acknowledged before. All others are acknowledged.
+    """
+    failed: list[KafkaError] = []
+    runs: dict[TopicPartition, dict[int, Run]] = {}
+    for run in records.handed():  # Invariant: the newest lock of an offset is the last.
+        mine = dict.fromkeys(range(run.first, run.given), run)
+        runs.setdefault(run.partition.tp, {}).update(mine)
+    for topic, partition, offset in _places(batch):
+        found = runs.get(TopicPartition(topic, partition), {}).get(offset)
+        if found is None:
+            msg = (
+                f"the record at offset {offset} of {topic}-{partition} is not in work here: its "
+                "lock has ended, or it has been acknowledged before"
+            )
+            failed.append(RecordLockLostError(msg))
+            continue
+        try:
+            records.acknowledge(found, offset, how)
+        except (RecordLockLostError, IllegalStateError) as error:
+            failed.append(error)
+    if failed:
+        lost = [each for each in failed if isinstance(each, RecordLockLostError)]
+        first = (lost or failed)[0]
+        raise type(first)(f"{len(failed)} of {len(batch)} records, for example: {first}")
+
+
+def _places(batch: Any) -> list[tuple[str, int, int]]:
+    names = getattr(getattr(batch, "schema", None), "names", ())
+    missing = [name for name in _PLACE if name not in names]
+    if missing:
+        msg = (
+            "acknowledge() needs a record batch or table with the columns topic, partition and "
+            f"offset; {missing[0]} is missing in {', '.join(names) or type(batch).__name__}"
+        )
+        raise InvalidArgumentError(msg)
+    return list(zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True))

@@ -1,0 +1,157 @@
+"""Record batches of share groups."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from tandem_kafka import ShareConsumer
+from tandem_kafka.errors import (
+    ArgumentTypeError,
+    IllegalStateError,
+    InvalidArgumentError,
+    RecordDeserializationError,
+    RecordLockLostError,
+)
+from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
+from tests.simulation.test_share_groups import LOCK_MS, TP, places, sharing, take
+
+pa = pytest.importorskip("pyarrow")
+
+GOOD, BAD = b"7", b"no number"
+
+
+class Numbers(NamedTuple):
+    """A decoder."""
+
+    errors: DecodeErrors = "raise"
+    flatten: bool = False
+
+    def decode(self, data: Any) -> tuple[Any, list[tuple[int, str]]]:
+        texts = [each.as_py() for each in data]
+        wrong = [(row, repr(text)) for row, text in enumerate(texts) if not text.isdigit()]
+        return pa.array([int(each) if each.isdigit() else None for each in texts]), wrong
+
+
+def take_batch(consumer: ShareConsumer[Any, Any], **form: Any) -> Any:
+    """Poll until there is a record batch."""
+    for _ in range(100):
+        batch = consumer.poll_arrow(1_000, **form)
+        if batch.num_rows:
+            return batch
+    raise AssertionError("no records")
+
+
+def rows(batch: Any) -> list[tuple[int, int]]:
+    return [(row["offset"], row["delivery_count"]) for row in batch.to_pylist()]
+
+
+def test_a_batch_has_delivery_counts_and_is_accepted_by_the_next_call() -> None:
+    with sharing("counts", brokers=1) as (simulation, start):
+        first = start()
+        done, *others = take(first, 3)
+        done.accept()
+        for record in others:
+            record.release()
+        first.commit()
+        consumer = start("implicit")
+        batch = take_batch(consumer)
+        assert batch.schema.names == [*ARROW_COLUMNS, "delivery_count"]
+        assert batch.schema.field("delivery_count").type == pa.int16()
+        assert rows(batch) == [(1, 2), (2, 2)]
+        assert batch.column("value").to_pylist() == [b"orders-0-1", b"orders-0-2"]
+        assert consumer.poll_arrow(columns=["delivery_count", "offset"]).num_columns == 2
+        assert consumer.commit() == {TP: None}
+        simulation.sleep(LOCK_MS)
+        assert consumer.poll(1_000) == {}
+
+
+def test_rows_are_acknowledged_by_their_columns() -> None:
+    with sharing("rows") as (_, start):
+        consumer = start()
+        batch = take_batch(consumer, max_records=2)
+        [*others] = take(consumer, 1)
+        table = pa.Table.from_batches([batch]).select(["offset", "topic", "partition"])
+        consumer.acknowledge(table.slice(0, 1), "accept")
+        consumer.acknowledge(table.slice(1), "renew")
+        consumer.acknowledge(table.slice(1), "release")
+        assert consumer.commit() == {TP: None}
+        with pytest.raises(IllegalStateError, match="2 of 2 records"):
+            consumer.acknowledge(batch, "accept")
+        others[0].reject()
+        consumer.commit()
+        assert places(take(start(), 1)) == [(1, 2)]
+
+
+def test_rows_without_a_lock_are_named_and_the_others_acknowledged() -> None:
+    with sharing("lost rows") as (simulation, start):
+        consumer = start()
+        batch = take_batch(consumer)
+        both = pa.Table.from_batches([batch.slice(0, 1), batch.slice(0, 1)])
+        moved = both.set_column(2, "offset", pa.array([0, 7], pa.int64()))
+        with pytest.raises(RecordLockLostError, match=r"1 of 2 records.* offset 7 of orders-0"):
+            consumer.acknowledge(moved, "accept")
+        assert consumer.commit() == {TP: None}
+        simulation.sleep(LOCK_MS)
+        with pytest.raises(RecordLockLostError, match="3 of 3 records"):
+            consumer.acknowledge(batch, "accept")
+        assert places(take(consumer, 2)) == [(1, 2), (2, 2)]
+
+
+def test_a_value_that_cannot_be_decoded_stays_locked_until_the_application_decides() -> None:
+    with sharing("bad", brokers=1, count=0) as (simulation, start):
+        simulation.cluster.produce(TP, GOOD, BAD, GOOD)
+        consumer = start()
+        value = Numbers()
+        before = take_batch(consumer, value=value)
+        assert rows(before) == [(0, 1)]
+        assert before.column("value").to_pylist() == [7]
+        for _ in range(3):
+            with pytest.raises(RecordDeserializationError) as raised:
+                consumer.poll_arrow(1_000, value=value)
+            assert (raised.value.offset, raised.value.value) == (1, BAD)
+        [[bad]] = consumer.poll(0, max_records=1).values()
+        assert (bad.offset, bad.delivery_count) == (1, 1)
+        bad.reject()
+        after = take_batch(consumer, value=value)
+        assert rows(after) == [(2, 1)]
+        consumer.acknowledge(before, "accept")
+        consumer.acknowledge(after, "accept")
+        assert consumer.commit() == {TP: None}
+        assert start().poll(2 * LOCK_MS) == {}
+
+
+def test_bad_values_are_null_or_dropped() -> None:
+    with sharing("null", brokers=1, count=0) as (simulation, start):
+        simulation.cluster.produce(TP, BAD, GOOD, BAD)
+        explicit = start()
+        batch = take_batch(explicit, value=Numbers("null"))
+        assert rows(batch) == [(0, 1), (1, 1), (2, 1)]
+        explicit.acknowledge(batch, "release")
+        explicit.commit()
+        implicit = start("implicit")
+        assert rows(take_batch(implicit, value=Numbers("drop"))) == [(1, 2)]
+        implicit.poll(0)
+        assert implicit.commit() == {TP: None}
+        simulation.cluster.produce(TP, BAD, BAD, GOOD)
+        assert rows(take_batch(implicit, value=Numbers("drop"))) == [(5, 1)]
+
+
+def test_arguments_are_checked() -> None:
+    with sharing("arguments", brokers=1) as (_, start):
+        consumer = start()
+        with pytest.raises(InvalidArgumentError, match=r"'lag' does not exist.* delivery_count"):
+            consumer.poll_arrow(columns=["lag"])
+        with pytest.raises(ArgumentTypeError, match="value must be a decoder"):
+            consumer.poll_arrow(value=print)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgumentError, match='errors="drop" leaves out records'):
+            consumer.poll_arrow(value=Numbers("drop"))
+        with pytest.raises(InvalidArgumentError, match="offset is missing in topic, partition"):
+            consumer.acknowledge(take_batch(consumer, columns=["topic", "partition"]), "accept")
+        with pytest.raises(InvalidArgumentError, match="topic is missing in list"):
+            consumer.acknowledge([], "accept")  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgumentError, match="how must be one of accept, release"):
+            consumer.acknowledge(pa.table({}), "done")  # type: ignore[arg-type]
+        with pytest.raises(IllegalStateError, match="cannot be used with key_deserializer"):
+            start(value_deserializer=bytes.decode).poll_arrow()
