@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ __all__: list[str] = []
 _WAIT_S = 1.0
 _WORK_S = 0.005
 _WORKERS = 64
+_LOOK_S = 0.05
 #: The pace of a consumer, its connections and its group settle before the measurement.
 _WARM = 0.1
 
@@ -58,10 +60,17 @@ def _workers(bootstrap: str, topic: str, group: str) -> Iterator[int]:
 
     with _tandem(bootstrap, topic, group, acknowledgement="explicit") as consumer:
         workers = ShareWorkers(consumer, lambda _: time.sleep(_WORK_S), workers=_WORKERS)
-        while True:
-            before = workers.done
-            workers.run(until=lambda before=before: workers.done >= before + 1_000)  # type: ignore[misc]
-            yield workers.done - before
+        running, seen = threading.Thread(target=workers.run), 0
+        running.start()
+        try:
+            while True:
+                time.sleep(_LOOK_S)
+                done = workers.done
+                yield done - seen
+                seen = done
+        finally:
+            workers.stop()
+            running.join()
 
 
 def _confluent(bootstrap: str, group: str, **options: str) -> Any:

@@ -11,6 +11,7 @@ from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.share.consumer import batch_of
 from tandem_kafka.share.methods import ShareMethods
@@ -102,6 +103,20 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
     def subscription(self) -> set[str]:
         """Return the topics."""
         return self._methods.subscription()
+
+    @property
+    def acknowledgement(self) -> str:
+        """``"implicit"`` or ``"explicit"``."""
+        return "implicit" if self._options[1].implicit else "explicit"
+
+    @property
+    def log_names(self) -> ClientNames:
+        """The names of this consumer, for a logger of ``tandem_kafka.logs``."""
+        return self._methods.core.client
+
+    def renew_locks(self, max_processing_ms: float) -> None:
+        """Renew the locks of records in work; as ``ShareConsumer.renew_locks()``."""
+        self._methods.renew_locks(max_processing_ms)
 
     async def poll(
         self, timeout_ms: float = 0, max_records: int | None = None

@@ -2,8 +2,9 @@
 
 `KeyedWorkers` works with a `KafkaConsumer` and threads or an executor, `AsyncKeyedWorkers` with an
 `AsyncKafkaConsumer` and coroutines. `control.py` is the loop of both, `workload.py` their state,
-and `threads.py`, `executors.py` and `tasks.py` call the handlers. `ShareWorkers` works with a
-`ShareConsumer`, and needs none of them: its records have no order and no offset to commit.
+and `threads.py`, `executors.py` and `tasks.py` call the handlers. `ShareWorkers` and
+`AsyncShareWorkers` work with a `ShareConsumer` or `AsyncShareConsumer`, and need none of them: its
+records have no order and no offset to commit.
 
     with KafkaConsumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
         KeyedWorkers(consumer, handle, workers=64, retry=Retry(5)).run()
@@ -44,10 +45,12 @@ from tandem_kafka.workers.progress import PartitionProgress
 from tandem_kafka.workers.retry import Retry
 
 if TYPE_CHECKING:
+    from tandem_kafka.workers.async_share_workers import AsyncShareWorkers
     from tandem_kafka.workers.share_workers import ShareWorkers
 
 __all__ = [
     "AsyncKeyedWorkers",
+    "AsyncShareWorkers",
     "DeadLetters",
     "KeyedWorkers",
     "PartitionProgress",
@@ -57,9 +60,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "ShareWorkers":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # It needs a share consumer, which few have.
-    from tandem_kafka.workers.share_workers import ShareWorkers  # noqa: PLC0415
+    # They need a share consumer, which few have.
+    if name == "ShareWorkers":
+        from tandem_kafka.workers.share_workers import ShareWorkers  # noqa: PLC0415
 
-    return ShareWorkers
+        return ShareWorkers
+    if name == "AsyncShareWorkers":
+        from tandem_kafka.workers.async_share_workers import (  # noqa: PLC0415
+            AsyncShareWorkers,
+        )
+
+        return AsyncShareWorkers
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

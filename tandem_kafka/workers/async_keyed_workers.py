@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Generic, Literal
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Generic, Literal
 
 from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
 from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.signals import handled_in_loop
 from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
 from tandem_kafka.workers.async_port import AsyncPort
 from tandem_kafka.workers.control import Control, Until
@@ -121,7 +121,7 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
             asyncio.CancelledError: The task was cancelled.
         """
         failure: BaseException | None = None
-        with self._running(), _handled(signals, self.stop):
+        with self._running(), handled_in_loop(signals, self.stop):
             # An exception that leaves the group's block would be raised in an ExceptionGroup.
             async with asyncio.TaskGroup() as group:
                 port = AsyncPort(self._consumer)
@@ -142,20 +142,3 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
         workload = Workload(settings, clock, self._runtime.random, new_lock(), self._client)
         crew = TaskCrew(workload, settings, clock, group)
         return Control(port, workload, crew, clock, settings)
-
-
-@contextmanager
-def _handled(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on these signals."""
-    loop = asyncio.get_running_loop()
-    before: dict[signal.Signals, Any] = {}
-    try:
-        for each in signals:
-            previous = signal.getsignal(each)
-            loop.add_signal_handler(each, stop)
-            before[each] = previous
-        yield
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)

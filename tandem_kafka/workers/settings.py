@@ -161,7 +161,7 @@ def check_not_awaitable(handle: Any, result: Any) -> None:
             result.close()
         msg = (
             f"handle must be an ordinary function, but {handle!r} returned {result!r}, so its "
-            "record is not done; use AsyncKeyedWorkers for coroutines"
+            "record is not done; use AsyncKeyedWorkers or AsyncShareWorkers for coroutines"
         )
         raise UnusableHandlerError(msg)
 

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-import heapq
 import inspect
+import queue
 import signal
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Final, Generic, Literal
+from typing import Generic, NamedTuple
 
 from tandem_kafka import ShareConsumer, ShareRecord
-from tandem_kafka.errors import (
-    ArgumentTypeError,
-    IllegalStateError,
-    InvalidArgumentError,
-    RecordLockLostError,
-)
-from tandem_kafka.logs import LinesOf, client_logger
-from tandem_kafka.runtime import Runtime
+from tandem_kafka.errors import ArgumentTypeError, IllegalStateError
+from tandem_kafka.logs import LinesOf
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import KeyT, ValueT
 from tandem_kafka.workers.retry import Retry
-from tandem_kafka.workers.settings import check_not_awaitable
+from tandem_kafka.workers.settings import UnusableHandlerError, check_not_awaitable
+from tandem_kafka.workers.share_attempts import (
+    LOOK_MS,
+    Otherwise,
+    Record,
+    ShareAttempts,
+    check_share_workers,
+)
 
-log = client_logger(__name__)
 
-#: How often `run()` looks whether it must end.
-_LOOK_MS: Final = 100
-#: The most records that wait for their next attempt; others are released at once.
-_MOST_WAITING: Final = 1_000
+class _Call(NamedTuple):
+    """A call of the handler: its number, the record, and which attempt it is."""
 
-Record = ShareRecord[Any, Any]
-Otherwise = Literal["reject", "release"] | Callable[[Any, Exception, int], object]
+    number: int
+    record: Record
+    attempt: int
+
+
+class _Ended(NamedTuple):
+    """How a call of the handler ended.
+
+    Attributes:
+        number: The number of the call.
+        accepted: Whether its record was accepted.
+        delay_ms: After what time the record is tried again; None if it is not.
+        raised: What ends the run.
+    """
+
+    number: int
+    accepted: bool = False
+    delay_ms: int | None = None
+    raised: BaseException | None = None
 
 
 class ShareWorkers(Generic[KeyT, ValueT]):
@@ -79,22 +94,26 @@ class ShareWorkers(Generic[KeyT, ValueT]):
     ) -> None:
         check_share_workers(consumer.acknowledgement, handle, workers, retry, otherwise)
         if inspect.iscoroutinefunction(handle):
-            raise ArgumentTypeError(f"handle must be an ordinary function, got {handle!r}")
+            msg = f"handle must be an ordinary function, got {handle!r}; use AsyncShareWorkers"
+            raise ArgumentTypeError(msg)
         self._consumer = consumer
         self._handle = handle
         self._workers = workers
-        self._retry = retry
-        self._otherwise = otherwise
-        self._drain_s = drain_timeout_ms / 1_000
-        self._runtime = Runtime.threaded()
-        self._running: dict[Future[BaseException | None], tuple[Record, int]] = {}
-        #: When to try again, a number that makes it unique, the record and its failures.
-        self._waiting: list[tuple[int, int, Record, int]] = []
+        self._attempts = ShareAttempts(retry, otherwise, consumer.log_names)
+        self._drain_ms = drain_timeout_ms
+        #: The calls that have not ended, by their numbers.
+        self._running: dict[int, _Call] = {}
         self._count = 0
+        # Of one run each: late handlers of an earlier run tell nobody.
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
         self._in_progress = self._stopping = False
-        #: Number of records that were accepted.
-        self.done = 0
         consumer.renew_locks(max_processing_ms)
+
+    @property
+    def done(self) -> int:
+        """Number of records that were accepted."""
+        return self._attempts.done
 
     def stop(self) -> None:
         """End ``run()``. Any thread, handler or signal handler may call this."""
@@ -114,185 +133,122 @@ class ShareWorkers(Generic[KeyT, ValueT]):
 
         Args:
             until: A function that returns True when the run must end. It is called at least every
-                100 ms while a thread is free.
+                100 ms.
             signals: Signals that end the run, such as ``signal.SIGTERM``.
 
         Raises:
             IllegalStateError: Another run is in progress.
             KafkaError: As for ``ShareConsumer.poll()``.
+            ArgumentTypeError: ``handle`` is an ``async def`` function.
             BaseException: A handler raised one that is no ``Exception``, such as ``SystemExit``.
         """
         if self._in_progress:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         self._in_progress = True
-        pool = ThreadPoolExecutor(self._workers, "tandem-kafka-share-worker")
+        self._calls, self._ended = queue.SimpleQueue(), queue.SimpleQueue()
         try:
             with LinesOf(self._consumer.log_names), handled_signals(signals, self.stop):
                 try:
+                    self._start_threads()
                     while not self._stopping and not (until is not None and until()):
-                        self._step(pool)
+                        self._step()
                 finally:
-                    self._drain(pool)
+                    self._drain()
         finally:
             self._in_progress = self._stopping = False
 
-    def _step(self, pool: ThreadPoolExecutor) -> None:
-        self._settle()
-        now_ms = self._runtime.clock.now_ms()
+    def _start_threads(self) -> None:
+        """Start daemons: a handler that never returns does not keep the process from ending."""
+        for number in range(self._workers):
+            threading.Thread(
+                target=self._work,
+                args=(self._calls, self._ended),
+                name=f"tandem-kafka-share-worker-{number}",
+                daemon=True,
+            ).start()
+
+    def _step(self) -> None:
+        attempts = self._attempts
+        while not self._ended.empty():
+            self._settle(self._ended.get())
         free = self._workers - len(self._running)
-        while free > 0 and self._waiting and self._waiting[0][0] <= now_ms:
-            _, _, record, failures = heapq.heappop(self._waiting)
-            self._submit(pool, record, failures)
+        while free > 0 and (due := attempts.due()) is not None:
+            self._submit(*due)
             free -= 1
         if free <= 0:
-            wait(self._running, _LOOK_MS / 1_000, FIRST_COMPLETED)
+            self._wait(LOOK_MS)
             return
-        # While handlers run, threads become free at any time, and retries become due.
-        timeout_ms = 1 if self._running else _LOOK_MS
-        if self._waiting:
-            timeout_ms = max(0, min(timeout_ms, self._waiting[0][0] - now_ms))
-        polled = self._consumer.poll(timeout_ms, max_records=free)
+        polled = self._consumer.poll(attempts.left_ms(), max_records=free)
         for batch in polled.values():
             for record in batch:
-                self._submit(pool, record, 0)
-        if not polled and self._running:
-            wait(self._running, self._idle_s(now_ms), FIRST_COMPLETED)
+                self._submit(record, 0)
 
-    def _idle_s(self, now_ms: int) -> float:
-        """Return how long to wait for a handler if there are no records."""
-        left_ms = self._waiting[0][0] - now_ms if self._waiting else _LOOK_MS
-        return max(1, min(left_ms, _IDLE_MS)) / 1_000
+    def _wait(self, timeout_ms: float) -> None:
+        """Wait for the end of a call."""
+        try:
+            ended = self._ended.get(timeout=timeout_ms / 1_000)
+        except queue.Empty:
+            return
+        self._settle(ended)
 
-    def _submit(self, pool: ThreadPoolExecutor, record: Record, failures: int) -> None:
-        self._running[pool.submit(self._attempt, record)] = record, failures
+    def _submit(self, record: Record, failures: int) -> None:
+        self._count += 1
+        call = _Call(self._count, record, failures + 1)
+        self._calls.put(call)
+        # Ctrl-C before this: the call is not waited for, and its record released.
+        self._running[call.number] = call
 
-    def _attempt(self, record: Record) -> BaseException | None:
-        """Handle a record on a thread; return the handler's exception."""
+    def _work(
+        self, calls: queue.SimpleQueue[_Call | None], ended: queue.SimpleQueue[_Ended]
+    ) -> None:
+        while (call := calls.get()) is not None:
+            try:
+                ended.put(self._made(*call))
+            except BaseException as error:  # noqa: BLE001 - run() raises it, and releases the record
+                ended.put(_Ended(call.number, raised=error))
+
+    def _made(self, number: int, record: Record, attempt: int) -> _Ended:
+        attempts, otherwise = self._attempts, self._attempts.otherwise
         try:
             check_not_awaitable(self._handle, self._handle(record))
-        except BaseException as error:  # noqa: BLE001 - a failed attempt, or raised by run()
-            return error
-        self._accept(record)
-        return None
+        except Exception as error:  # noqa: BLE001 - a failed attempt
+            delay_ms = attempts.delay_ms(attempt)
+            if delay_ms is not None:
+                return _Ended(number, delay_ms=delay_ms)
+            if not callable(otherwise):
+                attempts.give_up(record, error, attempt)
+                return _Ended(number)
+            try:
+                otherwise(record, error, attempt)
+            except Exception as failed:  # noqa: BLE001 - logged
+                attempts.release_after(record, failed)
+                return _Ended(number)
+        return _Ended(number, attempts.accept(record))
 
-    def _accept(self, record: Record) -> None:
-        try:
-            record.accept()
-        except RecordLockLostError as error:
-            log.warning("a record was handled, and is delivered again: %s", error)
-        except IllegalStateError:
-            pass  # the handler has acknowledged it
-        else:
-            self.done += 1
+    def _settle(self, ended: _Ended) -> None:
+        call = self._running.pop(ended.number, None)
+        if isinstance(ended.raised, UnusableHandlerError):
+            raise ArgumentTypeError(str(ended.raised)) from None
+        if ended.raised is not None:
+            raise ended.raised
+        self._attempts.done += ended.accepted
+        if ended.delay_ms is not None and call is not None:
+            self._attempts.postpone(call.record, call.attempt, ended.delay_ms)
 
-    def _settle(self) -> None:
-        """Decide on the records whose handlers have returned."""
-        for future in [each for each in self._running if each.done()]:
-            record, failures = self._running.pop(future)
-            error = future.result()
-            if isinstance(error, Exception):
-                self._failed(record, error, failures + 1)
-            elif error is not None:
-                acknowledge(record.release)
-                raise error
-
-    def _failed(self, record: Record, error: Exception, failures: int) -> None:
-        delay_ms = self._retry.delay_ms(failures, self._runtime.random)
-        if delay_ms is None:
-            give_up(record, error, failures, self._otherwise, self._accept)
-        elif len(self._waiting) >= _MOST_WAITING:
-            acknowledge(record.release)
-        else:
-            self._count += 1
-            due_ms = self._runtime.clock.now_ms() + delay_ms
-            heapq.heappush(self._waiting, (due_ms, self._count, record, failures))
-
-    def _drain(self, pool: ThreadPoolExecutor) -> None:
+    def _drain(self) -> None:
         """Wait for handlers, and release all other records; another Ctrl-C ends the wait."""
+        clock = self._attempts.runtime.clock
+        end_ms = clock.after_ms(self._drain_ms)
         try:
-            wait(self._running, self._drain_s)
-            self._settle()
+            while self._running and (left_ms := end_ms - clock.now_ms()) > 0:
+                self._wait(left_ms)
         finally:
-            for future, (record, _) in self._running.items():
-                if not future.done():
-                    log.warning(
-                        "the handler of the record at offset %d of %s-%d did not return in "
-                        "drain_timeout_ms, so it is delivered again",
-                        record.offset,
-                        record.topic,
-                        record.partition,
-                    )
-            self._waiting.clear()
+            for _ in range(self._workers):
+                self._calls.put(None)
+            for call in self._running.values():
+                self._attempts.warn_of(call.record)
+            self._attempts.forget()
             self._running.clear()
-            pool.shutdown(wait=False, cancel_futures=True)
             # Also what Ctrl-C has kept from `_running`.
             self._consumer.release_all()
             self._consumer.commit()
-
-
-#: How long to wait for a handler before the next poll.
-_IDLE_MS: Final = 20
-
-
-def acknowledge(how: Callable[[], None]) -> None:
-    """Acknowledge a record, unless its handler has, or it is delivered again anyway."""
-    try:
-        how()
-    except (IllegalStateError, RecordLockLostError) as error:
-        log.debug("%s", error)
-
-
-def give_up(
-    record: Record,
-    error: Exception,
-    failures: int,
-    otherwise: Otherwise,
-    accept: Callable[[Record], None],
-) -> None:
-    """Do what follows the last attempt."""
-    if callable(otherwise):
-        try:
-            otherwise(record, error, failures)
-        except Exception:
-            log.exception("otherwise() failed; the record is delivered again")
-            acknowledge(record.release)
-        else:
-            accept(record)
-        return
-    log.warning(
-        "the handler failed %d times for offset %d of %s-%d, so the record is %s: %r",
-        failures,
-        record.offset,
-        record.topic,
-        record.partition,
-        "rejected" if otherwise == "reject" else "released",
-        error,
-    )
-    acknowledge(record.reject if otherwise == "reject" else record.release)
-
-
-def check_share_workers(
-    acknowledgement: str, handle: Any, workers: Any, retry: Any, otherwise: Any
-) -> None:
-    """Check the arguments.
-
-    Raises:
-        InvalidArgumentError, ArgumentTypeError: One of them has an invalid value or type.
-    """
-    if acknowledgement != "explicit":
-        msg = 'the consumer acknowledges implicitly; create it with acknowledgement="explicit"'
-        raise InvalidArgumentError(msg)
-    if not callable(handle):
-        raise ArgumentTypeError(f"handle must be a function that takes a record, got {handle!r}")
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise ArgumentTypeError(f"workers must be a number, got {workers!r}")
-    if workers < 1:
-        raise InvalidArgumentError(f"workers must be at least 1, got {workers}")
-    if not isinstance(retry, Retry):
-        raise ArgumentTypeError(f"retry must be a Retry, got {retry!r}")
-    if otherwise not in ("reject", "release") and not callable(otherwise):
-        msg = (
-            'otherwise must be "reject", "release" or a function of record, error and number of '
-            f"attempts, got {otherwise!r}"
-        )
-        raise InvalidArgumentError(msg)

@@ -52,27 +52,22 @@ class TaskCrew:
             try:
                 await self._call(task)
             except asyncio.CancelledError as raised:
-                if self._is_cancelled():
+                if is_cancelled():
                     with self._workload.lock:
                         self._workload.abandon(task)
                     raise
-                error = _cancelled_inside(raised)
+                error = cancelled_inside(raised)
             except BaseException as raised:  # noqa: BLE001 - settle() decides
                 error = raised
             with self._workload.lock:
                 self._workload.settle(task, error)
             task = await self._next()
 
-    def _is_cancelled(self) -> bool:
-        """Return whether this task was cancelled, not something that the handler awaited."""
-        current = asyncio.current_task()
-        return current is None or current.cancelling() > 0
-
     async def _call(self, task: Task) -> None:
         settings = self._settings
         if task.error is not None:
             for record in task.records:
-                await _report(settings.exhausted, record, task.error, task.failures)
+                await report(settings.exhausted, record, task.error, task.failures)
             return
         result = settings.handle(task.record if settings.batch == 1 else task.records)
         if not inspect.isawaitable(result):
@@ -172,8 +167,14 @@ class TaskCrew:
                 task.cancel()
 
 
-async def _report(exhausted: Any, record: Any, error: Exception, attempts: int) -> None:
-    """Call the function for exhausted records; one that is no coroutine may block a thread."""
+def is_cancelled() -> bool:
+    """Return whether this task was cancelled, not something that it awaits."""
+    current = asyncio.current_task()
+    return current is None or current.cancelling() > 0
+
+
+async def report(exhausted: Any, record: Any, error: Exception, attempts: int) -> None:
+    """Call the function for what cannot be handled; one that is no coroutine may block a thread."""
     call = getattr(exhausted, "__call__", exhausted)  # noqa: B004 - its method, to look at it
     if inspect.iscoroutinefunction(exhausted) or inspect.iscoroutinefunction(call):
         await exhausted(record, error, attempts)
@@ -183,7 +184,8 @@ async def _report(exhausted: Any, record: Any, error: Exception, attempts: int) 
         await result
 
 
-def _cancelled_inside(error: asyncio.CancelledError) -> RuntimeError:
+def cancelled_inside(error: asyncio.CancelledError) -> RuntimeError:
+    """Return the failure of a handler that was not cancelled itself."""
     failed = RuntimeError("something that the handler awaited was cancelled")
     failed.__cause__ = error
     return failed

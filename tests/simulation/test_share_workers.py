@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from concurrent import futures
 from typing import Any
 
 import pytest
 
-from tandem_kafka.workers import ShareWorkers, share_workers
+from tandem_kafka.workers import ShareWorkers
 from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
@@ -37,12 +36,14 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
         begun.wait(60)
         end.wait(60)
 
-    def wait(running: Any, timeout_s: float, *how: Any) -> None:
-        if timeout_s > 1:
-            raise KeyboardInterrupt
-        futures.wait(running, timeout_s, *how)
+    wait = ShareWorkers._wait
 
-    monkeypatch.setattr(share_workers, "wait", wait)
+    def interrupted(workers: Any, timeout_ms: float) -> None:
+        if timeout_ms > 1_000:
+            raise KeyboardInterrupt
+        wait(workers, timeout_ms)
+
+    monkeypatch.setattr(ShareWorkers, "_wait", interrupted)
     with sharing("drain", brokers=1) as (simulation, start):
         try:
             workers = ShareWorkers(start(), handle, workers=3)

@@ -1,0 +1,233 @@
+"""AsyncShareWorkers, on the simulated cluster and on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
+from tandem_kafka.workers import AsyncShareWorkers, Retry
+from tests.integration.simulated_cluster import Cluster
+from tests.integration.test_share_consumer import (  # noqa: F401 - fixtures
+    Share,
+    group,
+    places,
+    produce,
+    quiet,
+    share,
+    take,
+)
+from tests.integration.test_share_workers import until
+
+pytestmark = pytest.mark.both_clusters
+
+Workers = AsyncShareWorkers[Any, Any]
+Running = Callable[..., Awaitable[Workers]]
+
+
+@pytest.fixture
+def run(kafka: Cluster, group: str, topic: str) -> Callable[..., Workers]:  # noqa: F811
+    """Runs a coroutine with a member of the group."""
+
+    def run(main: Callable[[AsyncShareConsumer], Awaitable[Any]]) -> Any:
+        async def begun() -> Any:
+            async with AsyncShareConsumer(
+                topic,
+                bootstrap_servers=kafka.bootstrap(),
+                group_id=group,
+                acknowledgement="explicit",
+            ) as consumer:
+                return await main(consumer)
+
+        return asyncio.run(begun())
+
+    return run
+
+
+def test_many_tasks_handle_each_record_once(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 500)
+    seen: Counter[int] = Counter()
+    together = most = 0
+
+    async def handle(record: Any) -> None:
+        nonlocal together, most
+        together += 1
+        most = max(most, together)
+        await asyncio.sleep(0.01)
+        together -= 1
+        seen[record.offset] += 1
+
+    async def main(consumer: AsyncShareConsumer) -> Workers:
+        workers = AsyncShareWorkers(consumer, handle, workers=32)
+        await workers.run(until(lambda: len(seen) == 500))
+        return workers
+
+    assert run(main).done == 500
+    assert seen == Counter(range(500))
+    assert 1 < most <= 32
+    assert quiet(share())
+
+
+def test_a_record_is_tried_again_and_then_rejected(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 4)
+    calls: Counter[int] = Counter()
+
+    async def handle(record: Any) -> None:
+        calls[record.offset] += 1
+        if record.offset == 1 or (record.offset == 2 and calls[2] < 2):
+            raise ValueError(record.offset)
+        if record.offset == 3 and calls[3] < 2:
+            raise asyncio.CancelledError  # something that it awaited was cancelled
+
+    async def main(consumer: AsyncShareConsumer) -> None:
+        workers = AsyncShareWorkers(consumer, handle, retry=Retry(3, backoff_ms=(10, 50)))
+        await workers.run(until(lambda: calls.total() == 8))
+
+    run(main)
+    assert calls == {0: 1, 1: 3, 2: 2, 3: 2}
+    assert quiet(share())
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "function"])
+def test_a_function_takes_what_cannot_be_handled(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+    kind: str,
+) -> None:
+    produce(kafka, topic, 3)
+    letters: list[tuple[int, str, int]] = []
+
+    def function(record: Any, error: Exception, attempts: int) -> None:
+        letters.append((record.offset, str(error), attempts))
+        if record.offset == 2 and record.delivery_count == 1:
+            raise OSError("no room for letters")
+
+    async def coroutine(record: Any, error: Exception, attempts: int) -> None:
+        function(record, error, attempts)
+
+    async def handle(record: Any) -> None:
+        raise ValueError(f"no {record.offset}")
+
+    async def main(consumer: AsyncShareConsumer) -> None:
+        otherwise = coroutine if kind == "coroutine" else function
+        workers = AsyncShareWorkers(consumer, handle, otherwise=otherwise)
+        await workers.run(until(lambda: len(letters) == 4))
+
+    run(main)
+    assert sorted(letters) == [(0, "no 0", 1), (1, "no 1", 1), (2, "no 2", 1), (2, "no 2", 1)]
+    assert quiet(share())
+
+
+def test_a_cancelled_run_releases_what_was_not_done(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 2)
+    ended: list[int] = []
+
+    async def main(consumer: AsyncShareConsumer) -> None:
+        begun = asyncio.Event()
+
+        async def handle(record: Any) -> None:
+            if record.offset == 0:
+                return
+            begun.set()
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ended.append(record.offset)
+
+        running = asyncio.create_task(AsyncShareWorkers(consumer, handle).run())
+        await asyncio.wait_for(begun.wait(), 30)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert ended == [1]
+
+    run(main)
+    assert places(take(share(), 1)) == [(1, 2)]
+
+
+def test_a_signal_ends_a_run(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 2)
+
+    async def handle(record: Any) -> None:
+        if record.offset == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise ValueError
+
+    async def main(consumer: AsyncShareConsumer) -> Workers:
+        retry = Retry(5, backoff_ms=(60_000, 60_000))
+        workers = AsyncShareWorkers(consumer, handle, retry=retry)
+        await workers.run(until(lambda: False), signals=[signal.SIGTERM])
+        return workers
+
+    assert run(main).done == 1
+    assert places(take(share(), 1)) == [(1, 2)]
+
+
+def test_a_handler_that_does_not_return_in_time_is_cancelled(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+) -> None:
+    produce(kafka, topic, 1)
+    begun: list[int] = []
+
+    async def handle(record: Any) -> None:
+        begun.append(record.offset)
+        await asyncio.sleep(3600)
+
+    async def main(consumer: AsyncShareConsumer) -> None:
+        await AsyncShareWorkers(consumer, handle, drain_timeout_ms=100).run(
+            until(lambda: bool(begun))
+        )
+
+    run(main)
+    assert places(take(share(), 1)) == [(0, 2)]
+
+
+def test_arguments_are_checked(kafka: Cluster, topic: str, run: Any) -> None:
+    produce(kafka, topic, 1)
+
+    async def handle(_: Any) -> None: ...
+
+    async def main(consumer: AsyncShareConsumer) -> None:
+        with pytest.raises(InvalidArgumentError, match="workers must be"):
+            AsyncShareWorkers(consumer, handle, workers=0)
+        with pytest.raises(ArgumentTypeError, match="use ShareWorkers for ordinary functions"):
+            await AsyncShareWorkers(consumer, print).run(until(lambda: False))  # type: ignore[arg-type]
+
+    run(main)
+    with pytest.raises(InvalidArgumentError, match='create it with acknowledgement="explicit"'):
+        AsyncShareWorkers(AsyncShareConsumer(topic, group_id="g"), handle)
+    idle = AsyncShareConsumer(topic, group_id="g", acknowledgement="explicit")
+    with pytest.raises(IllegalStateError, match="has not been started"):
+        AsyncShareWorkers(idle, handle)
