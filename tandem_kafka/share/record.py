@@ -10,6 +10,10 @@ from typing import Any, overload
 from tandem_kafka.shared.locked_records import AcknowledgeType, Run
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
+#: Looked up once, as programs acknowledge each record.
+_ACCEPT, _RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
+_REJECT, _RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
+
 
 class ShareRecord(ConsumerRecord[KeyT, ValueT]):
     """One record of a share group: a `ConsumerRecord` that is locked for this consumer.
@@ -37,7 +41,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        self._acknowledge(AcknowledgeType.ACCEPT)
+        run = self._run
+        run.partition.owner.acknowledge(run, self.offset, _ACCEPT)
 
     def release(self) -> None:
         """Let the record be delivered again, unless this was its last attempt.
@@ -48,7 +53,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        self._acknowledge(AcknowledgeType.RELEASE)
+        run = self._run
+        run.partition.owner.acknowledge(run, self.offset, _RELEASE)
 
     def reject(self) -> None:
         """Acknowledge that the record cannot be handled; nobody gets it again.
@@ -57,7 +63,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        self._acknowledge(AcknowledgeType.REJECT)
+        run = self._run
+        run.partition.owner.acknowledge(run, self.offset, _REJECT)
 
     def renew(self) -> None:
         """Ask for another lock of the full duration, for a handler that takes long (KIP-1222).
@@ -66,11 +73,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        self._acknowledge(AcknowledgeType.RENEW)
-
-    def _acknowledge(self, how: AcknowledgeType) -> None:
         run = self._run
-        run.partition.owner.acknowledge(run, self.offset, how)
+        run.partition.owner.acknowledge(run, self.offset, _RENEW)
 
 
 ShareRecord.__module__ = "tandem_kafka"  # the public one

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import compress, islice
-from operator import is_
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -172,8 +171,9 @@ class Run:
             reader.
         settled: The first offset that other threads may acknowledge. Writer: the reader, before it
             stores `accepted`.
-        done: The offsets that the application has acknowledged itself. Writers: any thread, each
-            for its offsets.
+        done: How the application has acknowledged offsets itself. Writers: any thread, each for its
+            offsets.
+        taken: How many of them the network thread has taken. Writer: the network thread.
         handed_ms: When the application got the first of them. Writer: the reader.
         sure_until_ms: When their locks may end at the earliest. Writer: the network thread.
         ends_ms: When they have certainly ended. Writer: the network thread.
@@ -193,6 +193,7 @@ class Run:
         "renewed",
         "settled",
         "sure_until_ms",
+        "taken",
     )
 
     def __init__(
@@ -202,8 +203,8 @@ class Run:
         self.first = self.accepted = self.settled = first
         self.last = last
         self.delivery_count = delivery_count
-        self.done: dict[int, object] = {}
-        self.handed_ms = 0
+        self.done: dict[int, tuple[AcknowledgeType]] = {}
+        self.handed_ms = self.taken = 0
         self.sure_until_ms = partition.requested_ms + partition.lock_ms
         self.ends_ms = partition.received_ms + partition.lock_ms
         self.renewed: dict[int, tuple[int, int]] = {}
@@ -212,6 +213,26 @@ class Run:
     def given(self) -> int:
         """The first offset that the application has not been given."""
         return min(max(self.partition.given, self.first), self.last + 1)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether each record has an acknowledgement."""
+        return self.accepted > self.last or len(self.done) > self.last - self.first
+
+    def take_done(self) -> Iterator[tuple[int, int, AcknowledgeType]]:
+        """Yield ranges of what was acknowledged since the last call, in that order."""
+        made = _items_from(self.done, self.taken)
+        self.taken += len(made)
+        if not made:
+            return
+        begin, (how,) = made[0]
+        end = begin - 1
+        for offset, (each,) in made:
+            if offset != end + 1 or each is not how:
+                yield begin, end, how
+                begin, how = offset, each
+            end = offset
+        yield begin, end, how
 
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
@@ -322,9 +343,20 @@ class LockedRecords:
         # Invariant: first, so that one that is made meanwhile is noticed again.
         self._noticed = False
         found = []
-        while self._acknowledged:
+        while self._acknowledged:  # first: renewals come before the end of a lock
             found.append(self._acknowledged.popleft())
+        for run in self.handed():
+            # Invariant: read first. What finishes the run after this is taken by another call.
+            finished = run.is_finished
+            for first, last, how in run.take_done():
+                found.append(Acknowledgement(run.partition, first, last, how, run))
+            if finished:
+                self._handed.pop(run, None)
         return found
+
+    def expect_no_notice(self) -> None:
+        """Let the application make acknowledgements without a notice until they are next taken."""
+        self._noticed = True
 
     def handed(self) -> tuple[Run, ...]:
         """Return what the application works on."""
@@ -337,7 +369,7 @@ class LockedRecords:
     def forget_ended(self, now_ms: int) -> None:
         """Forget what the application works on without a lock."""
         for run in self.handed():
-            if run.is_over(now_ms):
+            if run.is_over(now_ms) and run.taken == len(run.done):
                 self._handed.pop(run, None)
 
     # --- application ---------------------------------------------------------------------------
@@ -388,30 +420,28 @@ class LockedRecords:
             RecordLockLostError: The lock has ended.
             IllegalStateError: The record has been acknowledged before.
         """
-        tp, now_ms = run.partition.tp, self.clock.now_ms()
-        if run.partition.lost or now_ms >= run.lock_times(offset)[0]:
+        now_ms = self.clock.now_ms()
+        ends_ms = run.lock_times(offset)[0] if run.renewed else run.sure_until_ms
+        if now_ms >= ends_ms or run.partition.lost:
             raise _lock_lost(run, offset, now_ms)
-        token, append = object(), self._acknowledged.extend
         if how is AcknowledgeType.RENEW:
-            known = iter((run.done.get(offset, token),))
-        else:  # of several threads, one stores its token
-            known = map(run.done.setdefault, (offset,), (token,))
-        made = Acknowledgement(run.partition, offset, offset, how, run)
-        chosen = compress((made,), map(is_, known, (token,)))
-        # Invariant: one call stores the token and appends, and neither the reader nor an interrupt
-        # comes between it and the comparison.
-        if offset >= run.settled:
-            append(chosen)
-            if run.done.get(offset, token) is token:
-                if len(run.done) == run.last - run.first + 1:
-                    self._handed.pop(run, None)
-                self._notify()
-                return
-        msg = (
-            f"the record at offset {offset} of {tp.topic}-{tp.partition} has been acknowledged "
-            "before"
-        )
-        raise IllegalStateError(msg)
+            is_first = offset >= run.settled and offset not in run.done
+            if is_first:
+                made = Acknowledgement(run.partition, offset, offset, how, run)
+                self._acknowledged.append(made)
+        else:
+            token = (how,)  # unlike those of all other calls
+            # Invariant: the reader does not come between the comparison and the call. Of several
+            # threads, one stores its token.
+            is_first = offset >= run.settled and run.done.setdefault(offset, token) is token
+        if not is_first:
+            tp = run.partition.tp
+            msg = (
+                f"the record at offset {offset} of {tp.topic}-{tp.partition} has been acknowledged "
+                "before"
+            )
+            raise IllegalStateError(msg)
+        self._notify()
 
     def settle_up_to(
         self, run: Run, stop: int, how: AcknowledgeType = AcknowledgeType.ACCEPT
@@ -429,15 +459,11 @@ class LockedRecords:
         # Invariant: no interrupt comes between these two, so it can be called again after one.
         run.accepted = stop
         append(found)
-        if stop > run.last:
-            self._handed.pop(run, None)
         self._notify()
 
     def cut(self, run: Run, stop: int) -> None:
         """Note that the application is not given the records from an offset on."""
         run.last = stop - 1
-        if run.accepted == stop or len(run.done) == stop - run.first:
-            self._handed.pop(run, None)
 
     def give_back(self, ready: deque[Any]) -> None:
         """Take the acknowledgement at the beginning of `ready`, of what is not handed out.
@@ -467,6 +493,15 @@ def _move(source: deque[T], target: deque[T]) -> None:
         IndexError: There is none.
     """
     target.extend(islice(iter(source.popleft, None), 1))
+
+
+def _items_from(made: dict[int, T], begin: int) -> list[tuple[int, T]]:
+    """Return the items of a dict from one on, while other threads add some."""
+    while True:
+        try:
+            return list(islice(made.items(), begin, None))
+        except RuntimeError:  # one was added meanwhile
+            continue
 
 
 def _lock_lost(run: Run, offset: int, now_ms: int) -> RecordLockLostError:

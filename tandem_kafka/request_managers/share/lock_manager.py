@@ -166,6 +166,8 @@ class LockManager(RequestManager):
             if request is not None:
                 unsent.append(request)
         self._settle_commits()
+        if all(each.state.in_flight for each in self._sessions.values()):
+            self._records.expect_no_notice()  # a response comes first, and then another poll
         return PollResult(tuple(unsent), wait_ms)
 
     def _wanted_by_node(self) -> dict[int, set[Place]]:
@@ -433,6 +435,8 @@ class LockManager(RequestManager):
     ) -> None:
         message, now_ms = response.message, self._context.clock.now_ms()
         sent, got = self._answered(session, message), False
+        # Invariant: before the locks of this response: what is acknowledged is not handed out.
+        self._take_acknowledgements()
         for topic_id, each in _partitions(message):
             place = topic_id, each.partition_index
             self._handle_outcome(
