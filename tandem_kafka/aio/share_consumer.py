@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.consumer.health import Health
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.share.consumer import batch_of
 from tandem_kafka.share.methods import ShareMethods
@@ -102,6 +104,28 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
     def subscription(self) -> set[str]:
         """Return the topics."""
         return self._methods.subscription()
+
+    @property
+    def acknowledgement(self) -> str:
+        """``"implicit"`` or ``"explicit"``."""
+        return "implicit" if self._options[1].implicit else "explicit"
+
+    @property
+    def log_names(self) -> ClientNames:
+        """The names of this consumer, for a logger of ``tandem_kafka.logs``."""
+        return self._methods.core.client
+
+    def renew_locks(self, max_processing_ms: float) -> None:
+        """Renew the locks of records in work; as ``ShareConsumer.renew_locks()``."""
+        self._methods.renew_locks(max_processing_ms)
+
+    def health(self) -> Health:
+        """Return what the consumer does, and what is wrong; as ``ShareConsumer.health()``."""
+        return self._methods.health()
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Return the metrics; as ``ShareConsumer.metrics()``."""
+        return self._methods.metrics(raw=raw)
 
     async def poll(
         self, timeout_ms: float = 0, max_records: int | None = None

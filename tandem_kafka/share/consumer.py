@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.consumer.health import Health
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import ClientNames
@@ -280,9 +281,22 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         """
         run(self._methods.close(timeout_ms=timeout_ms, clean=True))
 
-    def metrics(self) -> dict[str, dict[str, float]] | None:
-        """Return the metrics by group and name, or None if ``metrics_enabled`` is False."""
-        return self._methods.core.engine.metrics.values()
+    def health(self) -> Health:
+        """Return what the consumer does, and what is wrong; see ``KafkaConsumer.health()``.
+
+        Any thread may call this, and it never waits. Its partitions have neither position nor lag.
+        """
+        return self._methods.health()
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Return the metrics, or None if ``metrics_enabled`` is False.
+
+        Args:
+            raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
+                values by group and name, such as ``"consumer-share-fetch-manager-metrics"`` and
+                ``"records-accepted-total"``.
+        """
+        return self._methods.metrics(raw=raw)
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""

@@ -13,11 +13,12 @@ they wait too long, wherever they wait, and releases them.
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import compress, islice
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -174,7 +175,9 @@ class Run:
             stores `accepted`.
         done: The offsets that the application has acknowledged itself. Writers: any thread, each
             for its offsets.
-        handed_ms: When the application got the first of them. Writer: the reader.
+        handed: The first offset, and the time, of what the application was given in the same
+            millisecond. Writer: the reader.
+        forgotten: Whether its locks ended before all was acknowledged. Writer: the network thread.
         sure_until_ms: When their locks may end at the earliest. Writer: the network thread.
         ends_ms: When they have certainly ended. Writer: the network thread.
         renewed: The same two times of an offset that was renewed alone, or locked again since.
@@ -187,7 +190,8 @@ class Run:
         "done",
         "ends_ms",
         "first",
-        "handed_ms",
+        "forgotten",
+        "handed",
         "last",
         "partition",
         "renewed",
@@ -203,7 +207,8 @@ class Run:
         self.last = last
         self.delivery_count = delivery_count
         self.done: dict[int, object] = {}
-        self.handed_ms = 0
+        self.handed: list[tuple[int, int]] = []
+        self.forgotten = False
         self.sure_until_ms = partition.requested_ms + partition.lock_ms
         self.ends_ms = partition.received_ms + partition.lock_ms
         self.renewed: dict[int, tuple[int, int]] = {}
@@ -212,6 +217,16 @@ class Run:
     def given(self) -> int:
         """The first offset that the application has not been given."""
         return min(max(self.partition.given, self.first), self.last + 1)
+
+    @property
+    def handed_ms(self) -> int:
+        """When the application was given the first of them."""
+        return self.handed[0][1] if self.handed else 0
+
+    def given_ms(self, offset: int) -> int:
+        """Return when the application was given a record."""
+        at = bisect_right(self.handed, offset, key=itemgetter(0))
+        return self.handed[max(0, at - 1)][1]
 
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
@@ -261,6 +276,16 @@ class Acknowledgement(NamedTuple):
     how: AcknowledgeType
     run: Run | None
 
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return self.last - self.first + 1
+
+    @property
+    def run_is_over(self) -> bool:
+        """Whether the records were forgotten because their locks had ended."""
+        return self.run is not None and self.run.forgotten
+
     def is_sure(self, now_ms: int) -> bool:
         """Tell whether the records are certainly still locked."""
         run = self.run
@@ -290,6 +315,8 @@ class LockedRecords:
         #: For how long the lock of a record is renewed while the application works on it, in ms; 0
         #: for not at all. Writer: the application thread.
         self.renew_ms = 0
+        #: The partitions of the member. Writer: the network thread.
+        self.assigned: tuple[TopicPartition, ...] = ()
         #: How many partitions were ever added. Writer: the network thread.
         self.added = 0
         #: How many records the application handles in a millisecond, None before the first.
@@ -305,6 +332,18 @@ class LockedRecords:
         self._ahead.append(partition)
         self._waiting.append(partition)
         self.added += 1
+
+    def waiting(self) -> int:
+        """Return how many locked offsets wait for the application; any thread may call this."""
+        return sum(each.ahead for each in self._ahead if not each.lost)
+
+    def in_work(self) -> int:
+        """Return how many records the application has; any thread may call this."""
+        return sum(
+            last - first + 1
+            for run in self.handed()
+            for first, last in run.open_ranges(run.accepted, run.given)
+        )
 
     def ahead(self) -> list[LockedPartition]:
         """Return what the application can still claim, wherever it waits."""
@@ -334,11 +373,14 @@ class LockedRecords:
             except RuntimeError:  # another thread has changed it meanwhile
                 continue
 
-    def forget_ended(self, now_ms: int) -> None:
-        """Forget what the application works on without a lock."""
+    def forget_ended(self, now_ms: int) -> list[Run]:
+        """Forget, and return, what the application works on without a lock."""
+        found = []
         for run in self.handed():
-            if run.is_over(now_ms):
-                self._handed.pop(run, None)
+            if run.is_over(now_ms) and self._handed.pop(run, run) is None:
+                run.forgotten = True
+                found.append(run)
+        return found
 
     # --- application ---------------------------------------------------------------------------
 
@@ -374,11 +416,12 @@ class LockedRecords:
     def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
+        first = run.given
         if not run.partition.claim(stop):
             return False
-        if run not in self._handed:
-            run.handed_ms = now_ms
-            self._handed[run] = None
+        if not run.handed or run.handed[-1][1] != now_ms:
+            run.handed.append((first, now_ms))
+        self._handed.setdefault(run)
         return True
 
     def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
