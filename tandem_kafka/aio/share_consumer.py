@@ -14,10 +14,10 @@ from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import IllegalStateError, KafkaError
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.share.consumer import batch_of
+from tandem_kafka.share.consumer import batch_of, record_of
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.share.options import share_options
-from tandem_kafka.share.record import ShareRecord, ShareRecords, locked_record
+from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 
 if TYPE_CHECKING:
@@ -172,14 +172,10 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: As for ``poll()``.
         """
         methods = self._methods
-        given = methods.following()
+        given = methods.following() or await methods.next()
         if given is None:
-            found = await methods.next()
-            if not found:
-                raise StopAsyncIteration
-            [given] = found
-        chunk, start, _ = given
-        record = locked_record(chunk.run, chunk.records[start])
+            raise StopAsyncIteration
+        record = record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 

@@ -34,6 +34,12 @@ def batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, A
     return {tp: ShareRecords(each) for tp, each in parts.items()}
 
 
+def record_of(given: Given) -> ShareRecord[Any, Any]:
+    """Return the first record."""
+    chunk, start, _ = given
+    return locked_record(chunk.run, chunk.records[start])
+
+
 class ShareConsumer(Generic[KeyT, ValueT]):
     """A member of a share group (KIP-932), which needs Kafka 4.2 with ``share.version=1``.
 
@@ -229,14 +235,10 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: As for ``poll()``.
         """
         methods = self._methods
-        given = methods.following()
+        given = methods.following() or run(methods.next())
         if given is None:
-            found = run(methods.next())
-            if not found:
-                raise StopIteration
-            [given] = found
-        chunk, start, _ = given
-        record = locked_record(chunk.run, chunk.records[start])
+            raise StopIteration
+        record = record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 

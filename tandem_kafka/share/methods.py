@@ -242,12 +242,13 @@ class ShareMethods(WithCore):
             raise InvalidArgumentError(msg)
         acknowledge_rows(self.records, batch, AcknowledgeType[how.upper()])
 
-    async def next(self) -> list[Given]:
-        """Return the next record; nothing if iteration ends."""
+    async def next(self) -> Given | None:
+        """Return the next record; None if iteration ends."""
         try:
-            return await self.poll(self._core.config.consumer_timeout_ms, 1)
+            found = await self.poll(self._core.config.consumer_timeout_ms, 1)
         except ConsumerClosedError:
-            return []
+            return None
+        return found[0] if found else None
 
     def following(self) -> Given | None:
         """Return the next record if it is at hand, and nothing else is to be done."""

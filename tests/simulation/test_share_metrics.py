@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import urllib.request
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tandem_kafka import ShareConsumer
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import RecordLockLostError
+from tandem_kafka.probe import Probe
 from tests.simulation.test_share_groups import LOCK_MS, TP, sharing, take
 
 FETCH = "consumer-share-fetch-manager-metrics"
@@ -143,6 +145,17 @@ def test_prometheus_tells_share_consumers_from_others() -> None:
         assert found["kafka_consumer_share_records_fetched"].samples[0].value == 3
         assert all(name.startswith("kafka_") for name in found)
         assert "kafka_consumer_share_node_request_rate" in found
+
+
+def test_a_probe_answers_for_a_share_consumer() -> None:
+    with sharing("probe") as (_, start):
+        consumer = start()
+        take(consumer, 3)
+        with Probe(consumer, port=0) as probe:
+            with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}/ready") as response:
+                assert response.status == 200
+            with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}/") as response:
+                assert response.status == 200
 
 
 def test_both_classes_have_the_same_methods() -> None:
