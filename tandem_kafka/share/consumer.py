@@ -262,9 +262,10 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         return run(self._methods.commit(timeout_ms))
 
     def release_all(self) -> None:
-        """Release all records that the application has and has not acknowledged.
+        """Release all records without an acknowledgement, for an application that pauses.
 
-        With implicit acknowledgement, also those of the last call, which the next one would accept.
+        With implicit acknowledgement, these are those of the last call, which the next one would
+        accept. Nothing is locked for this consumer until it asks for the next record.
         """
         run(self._methods.release_all())
 

@@ -145,7 +145,7 @@ class ShareMethods(WithCore):
 
     @steering
     async def release_all(self) -> None:
-        """Release all records that were handed out and are not acknowledged."""
+        """Release all records that are not acknowledged, and acquire none until the next poll()."""
         self.handing.release_all()
 
     def metrics(self, *, raw: bool) -> Any:

@@ -322,6 +322,9 @@ class LockedRecords:
         #: How many records the application handles in a millisecond, None before the first.
         #: Writer: the application thread.
         self.pace: float | None = None
+        #: Whether the application has released everything, and has not asked for records since.
+        #: Writer: the reader.
+        self.resting = False
         #: When the application found nothing, None if it got a record since. Writer: the reader.
         self._asked_ms: int | None = None
 
@@ -405,9 +408,15 @@ class LockedRecords:
 
     def ask(self) -> None:
         """Note that the application has found nothing; the network thread may have held back."""
+        self.resting = False
         asking, self._asked_ms = self.asking, self.clock.now_ms()
         if not asking:
             self._notify()
+
+    def rest(self) -> None:
+        """Let the network thread release what waits, and acquire nothing until `ask`."""
+        self._asked_ms, self.resting = None, True
+        self._notify()
 
     def end_waiting(self) -> None:
         """Note that the application waits no longer."""
@@ -416,12 +425,13 @@ class LockedRecords:
     def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
+        if run.handed and run.handed[-1][1] == now_ms:
+            return run.partition.claim(stop)
         first = run.given
         if not run.partition.claim(stop):
             return False
-        if not run.handed or run.handed[-1][1] != now_ms:
-            run.handed.append((first, now_ms))
         self._handed.setdefault(run)
+        run.handed.append((first, now_ms))
         return True
 
     def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:

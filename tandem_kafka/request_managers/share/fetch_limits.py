@@ -53,6 +53,8 @@ class FetchLimits:
             fetching: Whether a fetch is in flight.
         """
         records, pace = self._records, self._records.pace
+        if records.resting:
+            return 0
         if records.asking:
             self.unused = False
         enough_ms = self.lock_ms // _SHARE_OF_LOCK

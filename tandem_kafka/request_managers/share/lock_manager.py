@@ -113,14 +113,15 @@ class LockManager(RequestManager):
         self._settle_commits()
 
     def release_unwanted(self) -> None:
-        """Release what the application is not given: it does not subscribe to it, or is too slow.
+        """Release what the application is not given: it does not want it, or is too slow.
 
         Invariant: the records of a slow application are released here, not by its next call.
         """
         now_ms = self._context.clock.now_ms()
+        ends = self._closing or self._records.resting
         for each in self._records.ahead():
             outdated = now_ms >= each.usable_until_ms
-            if outdated or self._closing or not self._is_subscribed(each.tp):
+            if outdated or ends or not self._is_subscribed(each.tp):
                 self._limits.unused |= outdated
                 self._release(each, self._records.withdraw(each))
 
