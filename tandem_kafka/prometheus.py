@@ -20,6 +20,8 @@ from tandem_kafka.errors import InvalidArgumentError
 __all__ = ["ConsumerCollector"]
 
 _NODE: Final = re.compile(r"\.node-(.+)$")
+#: What the groups of share consumers contain.
+_SHARE: Final = "-share-"
 #: Beginnings of names, by the labels besides client_id.
 _PREFIXES: Final = {
     (): "kafka_consumer",
@@ -30,7 +32,7 @@ _PREFIXES: Final = {
 
 
 class _Measured(Protocol):
-    """A `KafkaConsumer` or an `AsyncKafkaConsumer`."""
+    """A `KafkaConsumer`, a `ShareConsumer`, or one of those for asyncio."""
 
     def metrics(self, raw: bool = False) -> Any:
         """Return the metrics."""
@@ -44,7 +46,8 @@ class ConsumerCollector(Collector):
     names are those of the metrics with underscores, after ``kafka_consumer_``,
     ``kafka_consumer_topic_``, ``kafka_consumer_partition_`` or ``kafka_consumer_node_``. Totals are
     counters, the others are gauges. The labels are ``client_id``, and ``topic``, ``partition`` or
-    ``node``. A maximum without measurements is left out.
+    ``node``. Those of share consumers begin with ``kafka_consumer_share_``. A maximum without
+    measurements is left out.
 
     Args:
         *consumers: The consumers, each with its own ``client_id`` and with metrics enabled.
@@ -77,7 +80,10 @@ def _add(families: dict[str, Any], metric: Any, value: float) -> None:
     node = _NODE.search(metric.group)
     if node is not None:
         labels["node"] = node[1]
-    name = f"{_PREFIXES[tuple(labels)]}_{metric.name.replace('-', '_')}"
+    prefix = _PREFIXES[tuple(labels)]
+    if _SHARE in metric.group:
+        prefix = prefix.replace("kafka_consumer", "kafka_consumer_share")
+    name = f"{prefix}_{metric.name.replace('-', '_')}"
     family = families.get(name)
     if family is None:
         kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.consumer.health import Health
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import IllegalStateError, KafkaError
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.share.consumer import batch_of
+from tandem_kafka.share.consumer import batch_of, record_of
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.share.options import share_options
-from tandem_kafka.share.record import ShareRecord, ShareRecords, locked_record
+from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 
 if TYPE_CHECKING:
@@ -118,6 +119,14 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         """Renew the locks of records in work; as ``ShareConsumer.renew_locks()``."""
         self._methods.renew_locks(max_processing_ms)
 
+    def health(self) -> Health:
+        """Return what the consumer does, and what is wrong; as ``ShareConsumer.health()``."""
+        return self._methods.health()
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Return the metrics; as ``ShareConsumer.metrics()``."""
+        return self._methods.metrics(raw=raw)
+
     async def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[KeyT, ValueT]]:
@@ -163,14 +172,10 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: As for ``poll()``.
         """
         methods = self._methods
-        given = methods.following()
+        given = methods.following() or await methods.next()
         if given is None:
-            found = await methods.next()
-            if not found:
-                raise StopAsyncIteration
-            [given] = found
-        chunk, start, _ = given
-        record = locked_record(chunk.run, chunk.records[start])
+            raise StopAsyncIteration
+        record = record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 

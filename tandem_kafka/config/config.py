@@ -59,6 +59,11 @@ class Config(Options):
         check_rules(config, given)
         return config
 
+    @property
+    def shares(self) -> bool:
+        """Whether these are the options of a share consumer."""
+        return str(self.group_protocol) == "share"
+
     @cached_property
     def offset_reset(self) -> OffsetReset:
         """The parsed `auto_offset_reset`."""

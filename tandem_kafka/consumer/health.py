@@ -218,7 +218,8 @@ def _warnings(core: Core, poll_ms: int | None, topics: _Topics) -> Iterator[str]
             "max_poll_interval_ms"
         )
     if (
-        group.metadata.generation_id != NO_GENERATION
+        not config.shares
+        and group.metadata.generation_id != NO_GENERATION
         and group.rebalancing_since_ms is None
         and not core.engine.subscription.assigned
         and not topics.only_troubles

@@ -83,8 +83,6 @@ class Poller:
         self._event: Poll | None = None
         #: The count of changes at which no event is needed: one was sent, or all can be fetched.
         self._quiet_changes = -1
-        self._polled_ms = 0
-        self._idle_ms = 0
         self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     async def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
@@ -132,7 +130,7 @@ class Poller:
                     min(deadline_ms, now_ms + self.interval_ms),
                 )
                 began_ms, now_ms = now_ms, core.clock.now_ms()
-                self._idle_ms += now_ms - began_ms
+                self.measured.idle_ms += now_ms - began_ms
         except KafkaError as error:
             self.note_error(error)
             raise
@@ -209,13 +207,9 @@ class Poller:
 
     def _note_poll(self, now_ms: int) -> None:
         """Measure the time since the last poll(), and commit automatically if that is due."""
-        polls, since_ms = self._core.engine.polls, now_ms - self._polled_ms
+        polls = self._core.engine.polls
         polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
         polls.polled_ms = now_ms  # also if this poll() raises
-        if self._polled_ms and since_ms > 0:
-            self.measured.note_poll((since_ms, self._idle_ms))
-            if now_ms >= self.measured.due_ms:
-                self.measured.flush_due(now_ms)
-        self._polled_ms, self._idle_ms = now_ms, 0
+        self.measured.poll_begins(now_ms)
         if now_ms >= self._commits.auto_commit_ms:
             self._commits.auto_commit(now_ms)

@@ -119,8 +119,11 @@ def _register_gauges(
     def last_poll_s() -> float:
         return (clock.now_ms() - polls.polled_ms) / 1_000 if polls.polled_ms else -1.0
 
-    assigned = lambda: len(context.subscription.assigned)  # noqa: E731
-    metrics.gauge("assigned-partitions", COORDINATOR, "currently assigned partitions", assigned)
+    if not context.config.shares:
+        assigned = lambda: len(context.subscription.assigned)  # noqa: E731
+        metrics.gauge("assigned-partitions", COORDINATOR, "currently assigned partitions", assigned)
+        held = lambda: buffer.held_bytes  # noqa: E731
+        metrics.gauge("fetch-buffer-bytes", CONSUMER, "bytes in the fetch buffer", held)
     for name, meaning, value in (
         (
             "connection-count",
@@ -145,6 +148,5 @@ def _register_gauges(
             lambda: len(context.background),
         ),
         ("last-poll-seconds-ago", "seconds since the application was inside poll()", last_poll_s),
-        ("fetch-buffer-bytes", "bytes in the fetch buffer", lambda: buffer.held_bytes),
     ):
         metrics.gauge(name, CONSUMER, meaning, value)

@@ -18,12 +18,13 @@ from tandem_kafka.metrics.registry import (
     MetricChange,
     Traffic,
 )
-from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, SENSORS
+from tandem_kafka.metrics.sensors import AGES, CONSUMER, COORDINATOR, FETCH, SENSORS
 
 __all__ = [
     "AGES",
     "CONSUMER",
     "COORDINATOR",
+    "FETCH",
     "FLUSH_MS",
     "SENSORS",
     "ConsumerMetrics",

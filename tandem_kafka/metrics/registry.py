@@ -27,6 +27,8 @@ from tandem_kafka.metrics.sensors import (
     NODE,
     OPERATIONS,
     SENSORS,
+    SHARE_AGES,
+    SHARE_SENSORS,
     TRAFFIC,
 )
 from tandem_kafka.metrics.statistics import Batch
@@ -176,7 +178,11 @@ class ConsumerMetrics:
 
     def __init__(self, config: Config | None = None, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else MonotonicClock()
+        shares = config is not None and config.shares
+        self._sensors_of, ages = (SHARE_SENSORS, SHARE_AGES) if shares else (SENSORS, AGES)
         self._prefix = config.metric_group_prefix if config is not None else ""
+        if shares:
+            self._prefix += "-share"
         self._registry: Any = None
         self._totals: dict[str, Any] = {}
         self._sensors: dict[str, _Sensor] = {}
@@ -195,10 +201,10 @@ class ConsumerMetrics:
                     tags={"client-id": config.client_id or ""},
                 )
             )
-            for name, of in SENSORS.items():
+            for name, of in self._sensors_of.items():
                 self._sensors[name] = self._sensor(name, of.group, of.statistics, of.meaning)
             self._totals = self._total_traffic()
-            for name, age in AGES.items():
+            for name, age in ages.items():
                 self.gauge(name, age.group, age.meaning, partial(self._age, name))
 
     def record(self, sensor: str, value: float) -> None:
@@ -251,7 +257,7 @@ class ConsumerMetrics:
     def _create_topic_sensor(self, key: str, sensor: str, topic: str) -> None:
         if key in self._sensors:
             return  # another thread has created it meanwhile
-        of, tags = SENSORS[sensor], {"topic": _tag(topic)}
+        of, tags = self._sensors_of[sensor], {"topic": _tag(topic)}
         self._sensors[key] = self._sensor(key, of.group, of.statistics, of.meaning, tags=tags)
 
     def _total_traffic(self) -> dict[str, Any]:

@@ -222,6 +222,65 @@ SENSORS: Final[Mapping[str, SensorDefinition]] = {
 }
 
 
+def _counted(writer: str, name: str, meaning: str) -> SensorDefinition:
+    return SensorDefinition(writer, FETCH, {f"{name}-rate": rate, f"{name}-total": Total}, meaning)
+
+
+#: The sensors of a share consumer by name.
+SHARE_SENSORS: Final[Mapping[str, SensorDefinition]] = {
+    **{
+        name: SENSORS[name]
+        for name in (
+            "fetch-latency",
+            "fetch-size",
+            "fetch-throttle-time",
+            "records-dropped",
+            "heartbeat-latency",
+            "connections-created",
+            "connections-closed",
+            "time-between-poll",
+            "poll-idle",
+        )
+    },
+    "assignment": SensorDefinition(
+        "network",
+        COORDINATOR,
+        {"rebalance-total": Occurrences, "rebalance-rate-per-hour": _per_hour},
+        "assignments that the coordinator has sent",
+    ),
+    "acquired": SensorDefinition(
+        "network",
+        FETCH,
+        {
+            "records-per-request-avg": Avg,
+            "records-per-request-max": Max,
+            "records-fetched-rate": rate,
+            "records-fetched-total": Total,
+        },
+        "records that a fetch has locked",
+    ),
+    "acknowledgements": _counted(
+        "network", "acknowledgements-send", "acknowledged records, as sent to brokers"
+    ),
+    "acknowledgement-errors": _counted(
+        "network", "acknowledgements-error", "acknowledged records that a broker has not stored"
+    ),
+    "accepted": _counted("network", "records-accepted", "records accepted, as stored by brokers"),
+    "released": _counted("network", "records-released", "records released, also unused ones"),
+    "rejected": _counted("network", "records-rejected", "records rejected, as stored by brokers"),
+    "locks-renewed": _counted("network", "locks-renewed", "locks renewed"),
+    "locks-lost": _counted(
+        "network", "locks-lost", "records that the application had, and that are delivered again"
+    ),
+    "record-held": SensorDefinition(
+        "network",
+        FETCH,
+        {"record-held-time-avg": Avg, "record-held-time-max": Max},
+        "time from poll() to the acknowledgement of a record, in ms",
+    ),
+}
+
+
 #: Traffic on connections: statistics by metric name, and their meaning. The group `CONSUMER` has
 #: the totals, `NODE` the values of each broker. Writer: the network thread.
 TRAFFIC: Final[Mapping[str, tuple[Mapping[str, Callable[[], Any]], str]]] = {
@@ -270,4 +329,14 @@ AGES: Final[Mapping[str, AgeDefinition]] = {
         COORDINATOR,
         "seconds since the last successful rebalance",
     ),
+}
+
+#: Those of a share consumer.
+SHARE_AGES: Final = {
+    name: AGES[name]
+    for name in (
+        "last-heartbeat-seconds-ago",
+        "last-fetch-seconds-ago",
+        "last-rebalance-seconds-ago",
+    )
 }

@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_S = 5.0
 
 
 class _Checked(Protocol):
-    """A `KafkaConsumer` or an `AsyncKafkaConsumer`."""
+    """A `KafkaConsumer`, a `ShareConsumer`, or one of those for asyncio."""
 
     def health(self) -> Health:
         """Return the health."""

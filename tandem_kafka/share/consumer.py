@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.consumer.health import Health
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import ClientNames
@@ -31,6 +32,12 @@ def batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, A
         records = chunk.records[start:stop]
         parts.setdefault(chunk.run.partition.tp, []).append((chunk.run, records))
     return {tp: ShareRecords(each) for tp, each in parts.items()}
+
+
+def record_of(given: Given) -> ShareRecord[Any, Any]:
+    """Return the first record."""
+    chunk, start, _ = given
+    return locked_record(chunk.run, chunk.records[start])
 
 
 class ShareConsumer(Generic[KeyT, ValueT]):
@@ -228,14 +235,10 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: As for ``poll()``.
         """
         methods = self._methods
-        given = methods.following()
+        given = methods.following() or run(methods.next())
         if given is None:
-            found = run(methods.next())
-            if not found:
-                raise StopIteration
-            [given] = found
-        chunk, start, _ = given
-        record = locked_record(chunk.run, chunk.records[start])
+            raise StopIteration
+        record = record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 
@@ -259,9 +262,10 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         return run(self._methods.commit(timeout_ms))
 
     def release_all(self) -> None:
-        """Release all records that the application has and has not acknowledged.
+        """Release all records without an acknowledgement, for an application that pauses.
 
-        With implicit acknowledgement, also those of the last call, which the next one would accept.
+        With implicit acknowledgement, these are those of the last call, which the next one would
+        accept. Nothing is locked for this consumer until it asks for the next record.
         """
         run(self._methods.release_all())
 
@@ -280,9 +284,22 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         """
         run(self._methods.close(timeout_ms=timeout_ms, clean=True))
 
-    def metrics(self) -> dict[str, dict[str, float]] | None:
-        """Return the metrics by group and name, or None if ``metrics_enabled`` is False."""
-        return self._methods.core.engine.metrics.values()
+    def health(self) -> Health:
+        """Return what the consumer does, and what is wrong; see ``KafkaConsumer.health()``.
+
+        Any thread may call this, and it never waits. Its partitions have neither position nor lag.
+        """
+        return self._methods.health()
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Return the metrics, or None if ``metrics_enabled`` is False.
+
+        Args:
+            raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
+                values by group and name, such as ``"consumer-share-fetch-manager-metrics"`` and
+                ``"records-accepted-total"``.
+        """
+        return self._methods.metrics(raw=raw)
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""

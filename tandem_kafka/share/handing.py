@@ -74,7 +74,8 @@ class Handing:
             self._accept(chunk.run, chunk.run.first + index)
 
     def release_all(self) -> None:
-        """Release what the application got and has not acknowledged, also what it got last."""
+        """Release what the application got and has not acknowledged, and what waits for it."""
+        self._records.rest()
         self.flush()
         self.given = ()
         for chunk in self._ready:

@@ -18,6 +18,7 @@ from tandem_kafka.consumer.closing import DEFAULT_TIMEOUT_MS, REASON, Hook, end_
 from tandem_kafka.consumer.concurrent_calls import WithCore, shared, steering
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.health import Health
 from tandem_kafka.consumer.network_thread_options import for_network_thread
 from tandem_kafka.engine.assembly import assemble
 from tandem_kafka.engine.share_event_processor import share_managers
@@ -42,11 +43,13 @@ from tandem_kafka.events.application import (
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
+from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers, Held
 from tandem_kafka.share.columns import Columns, acknowledge_rows, first_of
 from tandem_kafka.share.handing import Given, Handing
+from tandem_kafka.share.health import share_health
 from tandem_kafka.share.options import How
 from tandem_kafka.share.unpacking import Unpacker
 from tandem_kafka.shared.locked_records import AcknowledgeType, LockedRecords
@@ -91,6 +94,7 @@ class ShareMethods(WithCore):
         self._core = core = Core(config, runtime, callers, engine)
         unpacker = Unpacker(config, deserializers)
         self.handing = Handing(records, unpacker, implicit=how.implicit)
+        self._measured = ReaderMeasurements(engine.metrics)
         self._event: Poll | None = None
         #: The caller that got the last record, and `Polls.attention` when it looked at everything.
         self._last: tuple[Hashable, object] = (None, None)
@@ -141,8 +145,17 @@ class ShareMethods(WithCore):
 
     @steering
     async def release_all(self) -> None:
-        """Release all records that were handed out and are not acknowledged."""
+        """Release all records that are not acknowledged, and acquire none until the next poll()."""
         self.handing.release_all()
+
+    def metrics(self, *, raw: bool) -> Any:
+        """Return the metrics, None if they are disabled."""
+        measured = self._core.engine.metrics
+        return measured.raw() if raw else measured.values()
+
+    def health(self) -> Health:
+        """Return what the consumer does, and what is wrong."""
+        return share_health(self._core, self.records)
 
     def subscription(self) -> set[str]:
         """Return the topics."""
@@ -175,7 +188,10 @@ class ShareMethods(WithCore):
             raise IllegalStateError(msg)
         try:
             core.reader = core.callers.current()
-            self.handing.settle(core.clock.now_ms())
+            now_ms, polls = core.clock.now_ms(), core.engine.polls
+            polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
+            self._measured.poll_begins(now_ms)
+            self.handing.settle(now_ms)
             return await self._next(limit, deadline_ms, held)
         finally:
             core.reader = None
@@ -200,6 +216,9 @@ class ShareMethods(WithCore):
                         raise self._undecodable(given, undecodable)
                     given = first_of(given, undecodable.row)
                     made, _ = columns.batch(given)
+                if undecodable is None:
+                    count = sum(stop - start for _, start, stop in given)
+                    self._measured.note_dropped(count - made.num_rows)
                 if made.num_rows or not given or core.clock.now_ms() >= deadline_ms:
                     return made, given
                 self.handing.given = given  # all of them were dropped
@@ -223,12 +242,13 @@ class ShareMethods(WithCore):
             raise InvalidArgumentError(msg)
         acknowledge_rows(self.records, batch, AcknowledgeType[how.upper()])
 
-    async def next(self) -> list[Given]:
-        """Return the next record; nothing if iteration ends."""
+    async def next(self) -> Given | None:
+        """Return the next record; None if iteration ends."""
         try:
-            return await self.poll(self._core.config.consumer_timeout_ms, 1)
+            found = await self.poll(self._core.config.consumer_timeout_ms, 1)
         except ConsumerClosedError:
-            return []
+            return None
+        return found[0] if found else None
 
     def following(self) -> Given | None:
         """Return the next record if it is at hand, and nothing else is to be done."""
@@ -262,6 +282,7 @@ class ShareMethods(WithCore):
                     ),
                     min(deadline_ms, now_ms + _ALIVE_MS),
                 )
+                self._measured.idle_ms += core.clock.now_ms() - now_ms
         finally:
             if waited:  # it may ask no more; one that does not wait asks again soon
                 records.end_waiting()

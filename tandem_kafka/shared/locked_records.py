@@ -13,10 +13,12 @@ they wait too long, wherever they wait, and releases them.
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -174,7 +176,9 @@ class Run:
         done: How the application has acknowledged offsets itself. Writers: any thread, each for its
             offsets.
         taken: How many of them the network thread has taken. Writer: the network thread.
-        handed_ms: When the application got the first of them. Writer: the reader.
+        handed: The first offset, and the time, of what the application was given in the same
+            millisecond. Writer: the reader.
+        forgotten: Whether its locks ended before all was acknowledged. Writer: the network thread.
         sure_until_ms: When their locks may end at the earliest. Writer: the network thread.
         ends_ms: When they have certainly ended. Writer: the network thread.
         renewed: The same two times of an offset that was renewed alone, or locked again since.
@@ -187,7 +191,8 @@ class Run:
         "done",
         "ends_ms",
         "first",
-        "handed_ms",
+        "forgotten",
+        "handed",
         "last",
         "partition",
         "renewed",
@@ -204,7 +209,9 @@ class Run:
         self.last = last
         self.delivery_count = delivery_count
         self.done: dict[int, tuple[AcknowledgeType]] = {}
-        self.handed_ms = self.taken = 0
+        self.taken = 0
+        self.handed: list[tuple[int, int]] = []
+        self.forgotten = False
         self.sure_until_ms = partition.requested_ms + partition.lock_ms
         self.ends_ms = partition.received_ms + partition.lock_ms
         self.renewed: dict[int, tuple[int, int]] = {}
@@ -219,8 +226,8 @@ class Run:
         """Whether each record has an acknowledgement."""
         return self.accepted > self.last or len(self.done) > self.last - self.first
 
-    def take_done(self) -> Iterator[tuple[int, int, AcknowledgeType]]:
-        """Yield ranges of what was acknowledged since the last call, in that order."""
+    def take_done(self) -> Iterator[Acknowledgement]:
+        """Yield what was acknowledged since the last call, in that order."""
         made = _items_from(self.done, self.taken)
         self.taken += len(made)
         if not made:
@@ -229,10 +236,20 @@ class Run:
         end = begin - 1
         for offset, (each,) in made:
             if offset != end + 1 or each is not how:
-                yield begin, end, how
+                yield Acknowledgement(self.partition, begin, end, how, self)
                 begin, how = offset, each
             end = offset
-        yield begin, end, how
+        yield Acknowledgement(self.partition, begin, end, how, self)
+
+    @property
+    def handed_ms(self) -> int:
+        """When the application was given the first of them."""
+        return self.handed[0][1] if self.handed else 0
+
+    def given_ms(self, offset: int) -> int:
+        """Return when the application was given a record."""
+        at = bisect_right(self.handed, offset, key=itemgetter(0))
+        return self.handed[max(0, at - 1)][1]
 
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
@@ -282,6 +299,16 @@ class Acknowledgement(NamedTuple):
     how: AcknowledgeType
     run: Run | None
 
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return self.last - self.first + 1
+
+    @property
+    def run_is_over(self) -> bool:
+        """Whether the records were forgotten because their locks had ended."""
+        return self.run is not None and self.run.forgotten
+
     def is_sure(self, now_ms: int) -> bool:
         """Tell whether the records are certainly still locked."""
         run = self.run
@@ -311,11 +338,16 @@ class LockedRecords:
         #: For how long the lock of a record is renewed while the application works on it, in ms; 0
         #: for not at all. Writer: the application thread.
         self.renew_ms = 0
+        #: The partitions of the member. Writer: the network thread.
+        self.assigned: tuple[TopicPartition, ...] = ()
         #: How many partitions were ever added. Writer: the network thread.
         self.added = 0
         #: How many records the application handles in a millisecond, None before the first.
         #: Writer: the application thread.
         self.pace: float | None = None
+        #: Whether the application has released everything, and has not asked for records since.
+        #: Writer: the reader.
+        self.resting = False
         #: When the application found nothing, None if it got a record since. Writer: the reader.
         self._asked_ms: int | None = None
 
@@ -326,6 +358,18 @@ class LockedRecords:
         self._ahead.append(partition)
         self._waiting.append(partition)
         self.added += 1
+
+    def waiting(self) -> int:
+        """Return how many locked offsets wait for the application; any thread may call this."""
+        return sum(each.ahead for each in self._ahead if not each.lost)
+
+    def in_work(self) -> int:
+        """Return how many records the application has; any thread may call this."""
+        return sum(
+            last - first + 1
+            for run in self.handed()
+            for first, last in run.open_ranges(run.accepted, run.given)
+        )
 
     def ahead(self) -> list[LockedPartition]:
         """Return what the application can still claim, wherever it waits."""
@@ -348,8 +392,7 @@ class LockedRecords:
         for run in self.handed():
             # Invariant: read first. What finishes the run after this is taken by another call.
             finished = run.is_finished
-            for first, last, how in run.take_done():
-                found.append(Acknowledgement(run.partition, first, last, how, run))
+            found += run.take_done()
             if finished:
                 self._handed.pop(run, None)
         return found
@@ -366,11 +409,17 @@ class LockedRecords:
             except RuntimeError:  # another thread has changed it meanwhile
                 continue
 
-    def forget_ended(self, now_ms: int) -> None:
-        """Forget what the application works on without a lock."""
+    def forget_ended(self, now_ms: int) -> list[Run]:
+        """Forget, and return, what the application works on without a lock."""
+        found = []
         for run in self.handed():
-            if run.is_over(now_ms) and run.taken == len(run.done):
+            if run.is_over(now_ms):
+                run.forgotten = True
                 self._handed.pop(run, None)
+                # Invariant: after the flag, which other threads look at after they acknowledge.
+                self._acknowledged += run.take_done()
+                found.append(run)
+        return found
 
     # --- application ---------------------------------------------------------------------------
 
@@ -395,9 +444,15 @@ class LockedRecords:
 
     def ask(self) -> None:
         """Note that the application has found nothing; the network thread may have held back."""
+        self.resting = False
         asking, self._asked_ms = self.asking, self.clock.now_ms()
         if not asking:
             self._notify()
+
+    def rest(self) -> None:
+        """Let the network thread release what waits, and acquire nothing until `ask`."""
+        self._asked_ms, self.resting = None, True
+        self._notify()
 
     def end_waiting(self) -> None:
         """Note that the application waits no longer."""
@@ -406,11 +461,13 @@ class LockedRecords:
     def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
         self._asked_ms = None
+        if run.handed and run.handed[-1][1] == now_ms:
+            return run.partition.claim(stop)
+        first = run.given
         if not run.partition.claim(stop):
             return False
-        if run not in self._handed:
-            run.handed_ms = now_ms
-            self._handed[run] = None
+        self._handed.setdefault(run)
+        run.handed.append((first, now_ms))
         return True
 
     def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
@@ -434,6 +491,8 @@ class LockedRecords:
             # Invariant: the reader does not come between the comparison and the call. Of several
             # threads, one stores its token.
             is_first = offset >= run.settled and run.done.setdefault(offset, token) is token
+            if run.forgotten:
+                raise _lock_lost(run, offset, now_ms)
         if not is_first:
             tp = run.partition.tp
             msg = (

@@ -125,6 +125,29 @@ def test_an_exception_releases_the_record_that_was_in_work(
     assert places(take(share(), 2)) == [(2, 2), (3, 2)]
 
 
+def test_the_end_of_a_subscription_releases_what_was_not_handed_out(
+    kafka: Cluster, topic: str, share: Share
+) -> None:
+    produce(kafka, topic, 3)
+    consumer = share()
+    assert next(consumer).offset == 0
+    consumer.unsubscribe()
+    assert places(take(share(), 2)) == [(1, 2), (2, 2)]
+    consumer.close()
+    assert quiet(share()), "the first one was accepted by close()"
+
+
+def test_all_records_in_work_are_released(kafka: Cluster, topic: str, share: Share) -> None:
+    produce(kafka, topic, 3)
+    consumer = share(acknowledgement="explicit")
+    first, *_ = take(consumer, 3)
+    first.accept()
+    consumer.release_all()
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    assert consumer.metrics()["consumer-share-fetch-manager-metrics"]["records-released-total"] == 2
+    assert places(take(share(), 2)) == [(1, 2), (2, 2)]
+
+
 def test_poll_accepts_the_batch_before(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 300)
     with share(max_poll_records=40) as consumer:

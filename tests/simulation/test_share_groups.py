@@ -233,12 +233,17 @@ def test_all_records_in_work_are_released() -> None:
 
 
 def test_records_of_the_last_call_are_released_and_not_accepted() -> None:
-    with sharing("release last") as (_, start):
+    """And the consumer acquires nothing until it asks for a record."""
+    with sharing("release last") as (simulation, start):
         consumer = start("implicit")
         for _ in range(2):
             next(consumer)
         consumer.release_all()
-        assert places([next(consumer) for _ in range(2)]) == [(1, 2), (2, 1)]
+        simulation.sleep(2_000)
+        other = start()
+        assert places(take(other, 2)) == [(1, 2), (2, 2)]
+        other.release_all()
+        assert places([next(consumer) for _ in range(2)]) == [(1, 3), (2, 3)]
 
 
 def test_a_recreated_topic() -> None:

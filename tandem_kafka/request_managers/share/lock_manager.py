@@ -8,14 +8,13 @@ A lock is not kept while its record waits here: what has waited for half of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from tandem_kafka.errors import (
     IncompleteResponseError,
     KafkaError,
-    RecordLockLostError,
     ShareSessionNotFoundError,
     TopicAuthorizationFailedError,
     TopicsDeniedError,
@@ -24,13 +23,17 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
+from tandem_kafka.metrics import COORDINATOR
+from tandem_kafka.metrics import FETCH as FETCHES
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
+from tandem_kafka.request_managers.share.fetch_limits import FetchLimits
 from tandem_kafka.request_managers.share.membership import ShareMembership
+from tandem_kafka.request_managers.share.outcomes import LATE, LOST, ByPartition, Outcomes
 from tandem_kafka.request_managers.share.session import (
     FIRST_VERSION_WITH_RENEWAL,
     Acknowledged,
@@ -49,30 +52,11 @@ from tandem_kafka.wire.hosts import advertised
 
 log = client_logger(__name__)
 
-Outcomes = dict[TopicPartition, KafkaError | None]
-
-#: The most records of one fetch, however fast the handler is.
-MOST_RECORDS: Final = 10_000
-#: The limit before the pace of the handler is known.
-FIRST_RECORDS: Final = 50
-#: For how much of the handler's time a fetch acquires records: longer than a fetch takes. What one
-#: member has, the others have not.
-_AHEAD_MS: Final = 200
-#: A record that the application does not begin with within this share of its lock is not fetched.
-_SHARE_OF_LOCK: Final = 4
-#: The lock's duration of Kafka's default, before a response has told it.
-_DEFAULT_LOCK_MS: Final = 30_000
 #: SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know.
 _SESSION_LIMIT_REACHED: Final = 133
-#: For how long a fetch is parked while the application works on records.
-_FIRST_PARKED_MS: Final = 5
-_LONGEST_PARKED_MS: Final = 100
 _MOST_EMPTY: Final = 8
 #: The shortest time between two attempts to renew a lock.
 _RENEW_PAUSE_MS: Final = 100
-#: The acquire modes of KIP-1206.
-_WHOLE_BATCHES: Final = 0
-_RECORD_LIMIT: Final = 1
 #: How long to wait after a response without records that came before its time.
 _EMPTY_PAUSE_MS: Final = 10
 
@@ -99,40 +83,46 @@ class LockManager(RequestManager):
         self._membership = membership
         self._records = records
         self._sessions: dict[int, ShareSession] = {}
-        self._lock_ms = _DEFAULT_LOCK_MS
         self._closing = False
-        #: Commits: the number before which all acknowledgements must be answered, and the future.
-        self._commits: list[tuple[int, Completion[Outcomes]]] = []
-        self._commit_number = 0
-        self._outcomes: Outcomes = {}
+        self._outcomes = Outcomes(context.metrics)
+        self._limits = FetchLimits(context.config, records)
+        for name, group, meaning, value in (
+            (
+                "assigned-partitions",
+                COORDINATOR,
+                "currently assigned partitions",
+                lambda: len(records.assigned),
+            ),
+            ("records-waiting", FETCHES, "locked records that wait for poll()", records.waiting),
+            ("records-in-work", FETCHES, "records that the application has", records.in_work),
+        ):
+            context.metrics.gauge(name, group, meaning, value)
         self._renewal_supported = True
-        #: Whether records were released unused since the application last asked for some.
-        self._unused = False
         #: When to renew a run again if there is no response.
         self._renewing: dict[Run, int] = {}
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def commit(self, future: Completion[Outcomes], *, closing: bool) -> None:
+    def commit(self, future: Completion[ByPartition], *, closing: bool) -> None:
         """Complete a future once all acknowledgements so far are answered."""
         self._take_acknowledgements()
-        self._commit_number += 1
-        self._commits.append((self._commit_number, future))
+        self._outcomes.commit(future)
         if closing:
             self._closing = True
             self.release_unwanted()
         self._settle_commits()
 
     def release_unwanted(self) -> None:
-        """Release what the application is not given: it does not subscribe to it, or is too slow.
+        """Release what the application is not given: it does not want it, or is too slow.
 
         Invariant: the records of a slow application are released here, not by its next call.
         """
         now_ms = self._context.clock.now_ms()
+        ends = self._closing or self._records.resting
         for each in self._records.ahead():
             outdated = now_ms >= each.usable_until_ms
-            if outdated or self._closing or not self._is_subscribed(each.tp):
-                self._unused |= outdated
+            if outdated or ends or not self._is_subscribed(each.tp):
+                self._limits.unused |= outdated
                 self._release(each, self._records.withdraw(each))
 
     def _is_subscribed(self, tp: TopicPartition) -> bool:
@@ -142,9 +132,10 @@ class LockManager(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Send what is due to each broker."""
-        self._records.forget_ended(now_ms)
         self.release_unwanted()
+        # Invariant: before locks are forgotten. What is acknowledged is not lost with them.
         self._take_acknowledgements()
+        self._outcomes.ended(self._records.forget_ended(now_ms))
         wait_ms = min(self._renew(now_ms), self._outdated_in_ms(now_ms))
         unsent = []
         wanted = {} if self._closing else self._wanted_by_node()
@@ -152,13 +143,14 @@ class LockManager(RequestManager):
             node = self._context.metadata.snapshot.nodes[node_id]
             self._sessions[node_id] = ShareSession(node, self._context.request_state())
         for node_id, session in tuple(self._sessions.items()):
+            fetching = any(each.fetching for each in self._sessions.values())
             if session.state.in_flight:
                 continue
             left_ms = session.state.wait_ms(now_ms)
             if left_ms > 0:
                 wait_ms = min(wait_ms, left_ms)
                 continue
-            limit = self._limit(len(wanted)) if node_id in wanted else 0
+            limit = self._limits.records(len(wanted), fetching=fetching) if node_id in wanted else 0
             request, pause_ms = self._next_request(
                 session, wanted.get(node_id, set()), limit, now_ms
             )
@@ -166,14 +158,15 @@ class LockManager(RequestManager):
             if request is not None:
                 unsent.append(request)
         self._settle_commits()
-        if all(each.state.in_flight for each in self._sessions.values()):
+        if self._sessions and all(each.state.in_flight for each in self._sessions.values()):
             self._records.expect_no_notice()  # a response comes first, and then another poll
         return PollResult(tuple(unsent), wait_ms)
 
     def _wanted_by_node(self) -> dict[int, set[Place]]:
-        snapshot = self._context.metadata.snapshot
+        snapshot, assigned = self._context.metadata.snapshot, self._membership.assigned()
+        self._records.assigned = tuple(assigned)
         found: dict[int, set[Place]] = {}
-        for tp, topic_id in self._membership.assigned().items():
+        for tp, topic_id in assigned.items():
             info = snapshot.partition(tp)
             # Metadata without the leader of a partition are refreshed anyway.
             known = info is not None and info.leader_id in snapshot.nodes
@@ -189,8 +182,7 @@ class LockManager(RequestManager):
         now_ms: int,
     ) -> tuple[UnsentRequest | None, int]:
         """Return the next request for a broker, and how long to wait without one."""
-        for tp in session.drop_ended(now_ms):
-            self._note(tp, _LATE)
+        self._outcomes.dropped(session.drop_ended(now_ms), LATE)
         waiting, pause_ms, fetch = session.waiting, FOREVER_MS, False
         if limit > 0:
             pause_ms = session.empty_until_ms - now_ms
@@ -208,60 +200,17 @@ class LockManager(RequestManager):
             return self._acknowledge(session, closing=self._closing), FOREVER_MS
         return None, pause_ms
 
-    def _limit(self, brokers: int) -> int:
-        """Return how many records to acquire of a broker: those that the application soon handles.
-
-        Invariant: a record that is released unused counts as delivered, so that after some times
-        nobody gets it. An application that takes a large part of a lock for each record gets one
-        when it asks, from one broker at a time.
-        """
-        records, pace = self._records, self._records.pace
-        if records.asking:
-            self._unused = False
-        enough_ms = self._lock_ms // _SHARE_OF_LOCK
-        if pace is None:
-            return FIRST_RECORDS if records.asking else 0
-        if pace * enough_ms < brokers or self._unused:
-            others = any(each.fetching for each in self._sessions.values())
-            return 1 if records.asking and not others else 0
-        most = max(1, min(int(pace * min(_AHEAD_MS, enough_ms)), MOST_RECORDS))
-        left = most - sum(each.ahead for each in records.ahead())
-        return max(1, left // brokers) if left > 0 else 0
-
     def _fetch(
         self, session: ShareSession, wanted: AbstractSet[Place], limit: int
     ) -> UnsentRequest:
-        config = self._context.config
-        strict = limit < config.max_poll_records
-        held_ms = self._held_ms(session)
-        limits = {
-            "max_wait_ms": held_ms,
-            "min_bytes": config.fetch_min_bytes,
-            "max_bytes": config.fetch_max_bytes,
-            "max_records": limit,
-            "batch_size": min(limit, config.max_poll_records),
-            "share_acquire_mode": _RECORD_LIMIT if strict else _WHOLE_BATCHES,
-        }
+        held_ms = self._limits.held_ms(session)
         sent_ms = self._context.clock.now_ms()
         return self._request(
             session,
-            session.fetch(self._identity, wanted, limits),
+            session.fetch(self._identity, wanted, self._limits.fields(limit, held_ms)),
             lambda response: self._handle_fetch(session, response, sent_ms, held_ms),
             held_ms=held_ms,
         )
-
-    def _held_ms(self, session: ShareSession) -> int:
-        """Return for how long a broker may park a fetch.
-
-        Invariant: an acknowledgement waits behind a parked fetch, and so does the next record once
-        a partition has as many locks as the broker allows. While the application works on records,
-        a fetch is therefore parked for a short time only, a longer one after each empty response.
-        """
-        # Half of the lock is for the application, and counts from the request on.
-        most_ms = min(self._context.config.fetch_max_wait_ms, self._lock_ms // 8)
-        if not session.busy:
-            return most_ms
-        return min(most_ms, _LONGEST_PARKED_MS, _FIRST_PARKED_MS << session.empty)
 
     def _acknowledge(self, session: ShareSession, *, closing: bool = False) -> UnsentRequest:
         message = session.acknowledgement(self._identity, closing=closing)
@@ -327,10 +276,13 @@ class LockManager(RequestManager):
             session = self._sessions.get(each.partition.node_id)
             if each.run is None and not each.partition.is_locked(now_ms):
                 continue
-            if not each.partition.lost and session is not None:
-                session.acknowledge(each, self._commit_number)
-            elif each.run is not None:
-                self._note(each.partition.tp, _LOST)
+            self._outcomes.taken(each, now_ms)
+            if each.partition.lost or session is None:
+                self._outcomes.dropped([each], LOST)
+            elif each.run_is_over:
+                self._outcomes.dropped([each], LATE)
+            else:
+                session.acknowledge(each, self._outcomes.number)
 
     def _release(self, partition: LockedPartition, ranges: Iterable[tuple[int, int]]) -> None:
         session = self._sessions.get(partition.node_id)
@@ -338,7 +290,7 @@ class LockManager(RequestManager):
             return
         for first, last in ranges:
             release = Acknowledgement(partition, first, last, AcknowledgeType.RELEASE, None)
-            session.acknowledge(release, self._commit_number)
+            session.acknowledge(release, self._outcomes.number)
 
     def _outdated_in_ms(self, now_ms: int) -> int:
         due_ms = min((each.usable_until_ms for each in self._records.ahead()), default=None)
@@ -363,7 +315,7 @@ class LockManager(RequestManager):
             wait_ms = min(wait_ms, max(_RENEW_PAUSE_MS, (run.sure_until_ms - now_ms) // 2))
             if now_ms >= self._renewing.get(run, 0):
                 self._renewing[run] = now_ms + wait_ms
-                session.renew(run, self._commit_number)
+                session.renew(run, self._outcomes.number)
         self._renewing = {run: due for run, due in self._renewing.items() if due > now_ms}
         return wait_ms
 
@@ -379,42 +331,11 @@ class LockManager(RequestManager):
             self._context.raise_in_poll(error)
 
     def _settle_commits(self) -> None:
-        if not self._commits:
+        sessions = self._sessions.values()
+        if self._closing and any(each.is_open or each.state.in_flight for each in sessions):
             return
-        oldest = min(
-            (each.oldest for each in self._sessions.values() if each.oldest is not None),
-            default=None,
-        )
-        if self._closing and any(
-            each.is_open or each.state.in_flight for each in self._sessions.values()
-        ):
-            return
-        while self._commits:
-            number, future = self._commits[0]
-            # After a timeout, the next commit() tells the outcome.
-            if not future.done and oldest is not None and oldest < number:
-                return
-            del self._commits[0]
-            if not future.done:
-                outcomes, self._outcomes = self._outcomes, {}
-                future.complete(outcomes)
-
-    def _note(self, tp: TopicPartition, error: KafkaError | None) -> None:
-        """Note the outcome of acknowledgements, for the next commit()."""
-        if error is not None:
-            log.warning(
-                "acknowledgements of %s-%d failed, so the records are delivered again: %s",
-                tp.topic,
-                tp.partition,
-                error,
-            )
-        if error is not None or tp not in self._outcomes:
-            self._outcomes[tp] = error
-
-    def _note_all(self, batch: Mapping[Place, Acknowledged], error: KafkaError) -> None:
-        for each in batch.values():
-            if each.of_application:
-                self._note(each.tp, error)
+        numbers = [each.oldest for each in sessions if each.oldest is not None]
+        self._outcomes.settle(min(numbers, default=None))
 
     # --- responses -----------------------------------------------------------------------------
 
@@ -427,7 +348,7 @@ class LockManager(RequestManager):
         if message.error_code:
             raise _error(message.error_code, message.error_message)
         if (message.acquisition_lock_timeout_ms or 0) > 0:  # ShareAcknowledge v1 has none
-            self._lock_ms = message.acquisition_lock_timeout_ms
+            self._limits.lock_ms = message.acquisition_lock_timeout_ms
         return session.take_sent()
 
     def _handle_fetch(
@@ -437,6 +358,7 @@ class LockManager(RequestManager):
         sent, got = self._answered(session, message), False
         # Invariant: before the locks of this response: what is acknowledged is not handed out.
         self._take_acknowledgements()
+        self._measure(response)
         for topic_id, each in _partitions(message):
             place = topic_id, each.partition_index
             self._handle_outcome(
@@ -449,7 +371,7 @@ class LockManager(RequestManager):
             elif each.acquired_records and not self._closing:
                 got = True
                 self._take(session, place, each, (sent_ms, now_ms))
-        self._note_all(sent, IncompleteResponseError("the broker did not say what became of them"))
+        self._outcomes.unanswered(sent.values(), _INCOMPLETE)
         session.empty = 0 if got else min(session.empty + 1, _MOST_EMPTY)
         early = now_ms - sent_ms < held_ms
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
@@ -457,6 +379,18 @@ class LockManager(RequestManager):
         # Invariant: before old locks are forgotten. What is no longer held may be acknowledged.
         self._take_acknowledgements()
         session.forget_old_locks(now_ms, held)
+
+    def _measure(self, response: ClientResponse) -> None:
+        metrics, message = self._context.metrics, response.message
+        metrics.happened("last-fetch-seconds-ago")
+        metrics.record("fetch-latency", response.latency_ms)
+        metrics.record("fetch-throttle-time", message.throttle_time_ms)
+        fetched = [each for _, each in _partitions(message) if each.acquired_records]
+        if fetched:
+            metrics.record("fetch-size", sum(len(each.records or b"") for each in fetched))
+            ranges = [each for one in fetched for each in one.acquired_records]
+            count = sum(each.last_offset - each.first_offset + 1 for each in ranges)
+            metrics.record("acquired", count)
 
     def _take(
         self,
@@ -477,7 +411,7 @@ class LockManager(RequestManager):
         data = bytes(fetched.records or b"")
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
-        locked.lock_ms = self._lock_ms
+        locked.lock_ms = self._limits.lock_ms
         handed = [run for run in self._records.handed() if run.partition.place == place]
         begun = {run.partition for run in handed}
         for first, last, _ in ranges:
@@ -503,7 +437,7 @@ class LockManager(RequestManager):
             self._handle_outcome(sent.pop(place, None), error, (sent_ms, now_ms))
             if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
                 self._follow_leader(session, place, each, message.node_endpoints)
-        self._note_all(sent, IncompleteResponseError("the broker did not say what became of them"))
+        self._outcomes.unanswered(sent.values(), _INCOMPLETE)
 
     def _name(self, place: Place) -> TopicPartition | None:
         name = self._context.metadata.snapshot.topic_names.get(place[0])
@@ -517,27 +451,15 @@ class LockManager(RequestManager):
     ) -> None:
         if acknowledged is None:
             return
-        tp = acknowledged.tp
-        if acknowledged.renewed:
-            if error is None:
-                sent_ms, now_ms = times
-                lock_times = sent_ms + self._lock_ms, now_ms + self._lock_ms
-                for run, first, last in acknowledged.renewed:
-                    if run in acknowledged.whole:
-                        run.sure_until_ms, run.ends_ms = lock_times
-                    else:
-                        run.renewed.update(dict.fromkeys(range(first, last + 1), lock_times))
-                return
-            log.warning(
-                "locks of %s-%d were not renewed, so their records may be delivered again: %s",
-                tp.topic,
-                tp.partition,
-                error,
-            )
-        elif acknowledged.of_application:
-            if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
-                error = RecordLockLostError(f"the leader of the partition has moved: {error}")
-            self._note(tp, error)
+        self._outcomes.answered(acknowledged, error)
+        if error is None:
+            sent_ms, now_ms = times
+            lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
+            for run, first, last in acknowledged.renewed:
+                if run in acknowledged.whole:
+                    run.sure_until_ms, run.ends_ms = lock_times
+                else:
+                    run.renewed.update(dict.fromkeys(range(first, last + 1), lock_times))
 
     # --- errors --------------------------------------------------------------------------------
 
@@ -560,8 +482,8 @@ class LockManager(RequestManager):
     ) -> None:
         """Note that another broker leads a partition, and offers its records again."""
         lost, tp = session.lose(place), self._name(place)
-        if lost is not None and lost.of_application:
-            self._note(lost.tp, _LOST)
+        if lost is not None:
+            self._outcomes.dropped(lost.made, LOST)
         leader = answered.current_leader
         nodes = [advertised(each.node_id, each.host, each.port, each.rack) for each in endpoints]
         hint = (leader.leader_id, leader.leader_epoch)
@@ -578,17 +500,13 @@ class LockManager(RequestManager):
         self._metadata.request_update()
 
     def _end(self, session: ShareSession, error: KafkaError) -> None:
-        self._note_all(session.take_sent(), error)
-        self._note_all(session.end(), _LOST)
+        self._outcomes.unanswered(session.take_sent().values(), error)
+        for each in session.end().values():
+            self._outcomes.dropped(each.made, LOST)
         self._settle_commits()
 
 
-_LOST: Final = RecordLockLostError(
-    "the lock had ended before: the connection to the broker was lost, or the leader has moved"
-)
-
-
-_LATE: Final = RecordLockLostError("the lock ended before the acknowledgement could be sent")
+_INCOMPLETE: Final = IncompleteResponseError("the broker did not say what became of them")
 
 
 def _error(code: int, text: str | None) -> KafkaError:

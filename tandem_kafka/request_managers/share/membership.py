@@ -223,6 +223,8 @@ class ShareMembership(RequestManager):
         self._epoch = message.member_epoch
         self._context.group.joined(self._epoch, self.member_id)
         if message.assignment is not None:
+            self._context.metrics.record("assignment", 1)
+            self._context.metrics.happened("last-rebalance-seconds-ago")
             self._assignment = {
                 each.topic_id: tuple(each.partitions)
                 for each in message.assignment.topic_partitions

@@ -168,25 +168,21 @@ class ShareSession:
         renewals.renewed.append((run, run.accepted, run.given - 1))
         renewals.whole.add(run)
 
-    def drop_ended(self, now_ms: int) -> list[TopicPartition]:
+    def drop_ended(self, now_ms: int) -> list[Acknowledgement]:
         """Drop acknowledgements whose locks may have ended while they waited.
 
         Invariant: none is sent. This member may have the same record with another lock, which it
         has not handled yet; a broker cannot tell the two apart.
 
         Returns:
-            The partitions with records that the application was given.
+            Those that were dropped.
         """
-        found = []
+        found: list[Acknowledgement] = []
         for place, each in tuple(self.waiting.by_partition.items()):
-            made: dict[bool, list[Acknowledgement]] = {True: [], False: []}
-            for one in each.made:
-                made[one.is_sure(now_ms)].append(one)
-            each.made = made[True]
+            found += [one for one in each.made if not one.is_sure(now_ms)]
+            each.made = [one for one in each.made if one.is_sure(now_ms)]
             if not each.made:
                 del self.waiting.by_partition[place]
-            if any(one.run is not None for one in made[False]):
-                found.append(each.tp)
         return found
 
     @property

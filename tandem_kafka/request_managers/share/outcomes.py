@@ -1,0 +1,141 @@
+"""What became of acknowledgements: what `commit()` returns, and the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tandem_kafka.errors import KafkaError, RecordLockLostError
+from tandem_kafka.events.completable import Completion
+from tandem_kafka.logs import client_logger
+from tandem_kafka.metrics import ConsumerMetrics
+from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
+from tandem_kafka.request_managers.share.session import Acknowledged
+from tandem_kafka.shared.locked_records import Acknowledgement, AcknowledgeType, Run
+from tandem_kafka.types import TopicPartition
+
+log = client_logger(__name__)
+
+#: What `commit()` returns: None, or the error of acknowledgements that failed.
+ByPartition = dict[TopicPartition, KafkaError | None]
+
+LOST: Final = RecordLockLostError(
+    "the lock had ended before: the connection to the broker was lost, or the leader has moved"
+)
+LATE: Final = RecordLockLostError("the lock ended before the acknowledgement could be sent")
+
+_SENSORS: Final[Mapping[AcknowledgeType, str]] = {
+    AcknowledgeType.ACCEPT: "accepted",
+    AcknowledgeType.RELEASE: "released",
+    AcknowledgeType.REJECT: "rejected",
+}
+
+
+class Outcomes:
+    """The commits that wait, and the outcomes since the last one.
+
+    Attributes:
+        number: The number of commits so far. An acknowledgement belongs to the next one.
+    """
+
+    def __init__(self, metrics: ConsumerMetrics) -> None:
+        self._metrics = metrics
+        self.number = 0
+        #: The number before which all acknowledgements must be answered, and the future.
+        self._commits: list[tuple[int, Completion[ByPartition]]] = []
+        self._found: ByPartition = {}
+
+    # --- commits -------------------------------------------------------------------------------
+
+    def commit(self, future: Completion[ByPartition]) -> None:
+        """Complete a future once all acknowledgements so far are answered."""
+        self.number += 1
+        self._commits.append((self.number, future))
+
+    def settle(self, oldest: int | None) -> None:
+        """Complete the commits before the oldest acknowledgement without an answer."""
+        while self._commits:
+            number, future = self._commits[0]
+            # After a timeout, the next commit() tells the outcome.
+            if not future.done and oldest is not None and oldest < number:
+                return
+            del self._commits[0]
+            if not future.done:
+                found, self._found = self._found, {}
+                future.complete(found)
+
+    # --- outcomes ------------------------------------------------------------------------------
+
+    def taken(self, each: Acknowledgement, now_ms: int) -> None:
+        """Measure for how long the application had the records."""
+        if each.run is not None and each.how is not AcknowledgeType.RENEW:
+            count, held_ms = each.size, now_ms - each.run.given_ms(each.first)
+            self._metrics.record_all("record-held", (count, count * held_ms, held_ms))
+
+    def answered(self, acknowledged: Acknowledged, error: KafkaError | None) -> None:
+        """Note what a broker says of acknowledgements."""
+        tp = acknowledged.tp
+        if acknowledged.renewed:
+            if error is None:
+                count = sum(last - first + 1 for _, first, last in acknowledged.renewed)
+                self._metrics.record("locks-renewed", count)
+                return
+            log.warning(
+                "locks of %s-%d were not renewed, so their records may be delivered again: %s",
+                tp.topic,
+                tp.partition,
+                error,
+            )
+            return
+        if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
+            error = RecordLockLostError(f"the leader of the partition has moved: {error}")
+        self._count_answered(acknowledged.made, error)
+        if acknowledged.of_application:
+            self._note(tp, error)
+
+    def unanswered(self, sent: Iterable[Acknowledged], error: KafkaError) -> None:
+        """Note that acknowledgements were sent, and perhaps not stored."""
+        for each in sent:
+            if each.made:
+                self._count_answered(each.made, error)
+            if each.of_application:
+                self._note(each.tp, error)
+
+    def dropped(self, made: Iterable[Acknowledgement], error: KafkaError) -> None:
+        """Note that acknowledgements cannot be sent."""
+        mine = [each for each in made if each.run is not None]
+        self.lost(sum(each.size for each in mine if not each.run_is_over))
+        for tp in dict.fromkeys(each.partition.tp for each in mine):
+            self._note(tp, error)
+
+    def ended(self, runs: Iterable[Run]) -> None:
+        """Note that locks have ended, perhaps before their records were acknowledged."""
+        for run in runs:
+            ranges = run.open_ranges(run.accepted, run.given)
+            self.lost(sum(last - first + 1 for first, last in ranges))
+
+    def lost(self, count: int) -> None:
+        """Count records that the application had, and that are delivered again."""
+        if count:
+            self._metrics.record("locks-lost", count)
+
+    def _count_answered(self, made: Iterable[Acknowledgement], error: KafkaError | None) -> None:
+        for each in made:
+            self._metrics.record("acknowledgements", each.size)
+            if error is not None:
+                self._metrics.record("acknowledgement-errors", each.size)
+                self.lost(0 if each.run is None else each.size)
+            elif each.how in _SENSORS:
+                self._metrics.record(_SENSORS[each.how], each.size)
+
+    def _note(self, tp: TopicPartition, error: KafkaError | None) -> None:
+        """Note the outcome of acknowledgements, for the next commit()."""
+        if error is not None:
+            log.warning(
+                "acknowledgements of %s-%d failed, so the records are delivered again: %s",
+                tp.topic,
+                tp.partition,
+                error,
+            )
+        if error is not None or tp not in self._found:
+            self._found[tp] = error

@@ -1,0 +1,41 @@
+"""The health of a share consumer: that of other consumers, with its own partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.health import Health, PartitionHealth, health_of
+from tandem_kafka.shared.group import NO_GENERATION
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.types import TopicPartition
+
+
+def share_health(core: Core, records: LockedRecords) -> Health:
+    """Return the health of a share consumer; any thread may call this, and it never waits."""
+    assigned, found = records.assigned, health_of(core)
+    troubles = found.troubles
+    if found.generation_id != NO_GENERATION and not assigned:
+        group_id = found.group_id
+        troubles += (f"the coordinator has assigned no partition of {group_id!r} to this member",)
+    broken = {each.node_id for each in core.engine.loop.broker_troubles(core.clock.now_ms())}
+    return replace(
+        found,
+        partitions={
+            tp: PartitionHealth(None, None, False, next(_stuck(core, tp, broken), None))
+            for tp in sorted(assigned)
+        },
+        troubles=troubles,
+    )
+
+
+def _stuck(core: Core, tp: TopicPartition, broken: set[int]) -> Iterator[str]:
+    """Say why no record of a partition comes."""
+    metadata = core.engine.metadata
+    info = metadata.snapshot.partition(tp)
+    leader_id = -1 if info is None else info.leader_id
+    if leader_id < 0:
+        yield "it has no leader"
+    elif leader_id in metadata.unreachable or leader_id in broken:
+        yield f"its leader, broker {leader_id}, cannot be used"
