@@ -27,6 +27,7 @@ _COLUMNS: Final = (
     Column("topic"),
     Column("partition", "#", number=True),
     Column("committed", number=True),
+    Column("start", number=True),
     Column("end", number=True),
     Column("lag", number=True),
     Column("client", "owner", of_member=True),
@@ -52,6 +53,9 @@ def command(
     connection: Connection, group: str | None, topic: str | None, as_json: bool, **given: Any
 ) -> None:
     """Show the lag of a group: the end of each partition, less the committed offset.
+
+    In a share group, it is the number of records behind the start offset that are not done, also of
+    those in work. It is unknown until the first acknowledgement in a partition.
 
     The rate is that of the commits. With --limit, exits with 1 if the total is above the limit.
     """
@@ -93,15 +97,7 @@ class _Source:
         Raises:
             CommandError: There is none.
         """
-        from tandem_kafka.cli.lags import lags_of
-
-        (group,) = self._administration.describe([self._listed])
-        committed = self._administration.committed(self.group_id)
-        lags = [
-            each
-            for each in lags_of(group, committed, self._consumer)
-            if self._topic in {None, each.tp.topic}
-        ]
+        lags = [each for each in self._all() if self._topic in {None, each.tp.topic}]
         if not lags:
             where = f" in {self._topic!r}" if self._topic else ""
             raise CommandError(
@@ -110,12 +106,22 @@ class _Source:
             )
         return lags
 
+    def _all(self) -> list[Lag]:
+        from tandem_kafka.cli.lags import lags_of, shared_lags_of
+
+        (group,) = self._administration.describe([self._listed])
+        if group.protocol == "share":
+            starts = self._administration.start_offsets(self.group_id)
+            return shared_lags_of(group, starts, self._consumer)
+        committed = self._administration.committed(self.group_id)
+        return lags_of(group, committed, self._consumer)
+
 
 def _row(lag: Lag) -> dict[str, Any]:
     return {
         "topic": lag.tp.topic,
         "partition": lag.tp.partition,
-        "committed": lag.committed,
+        "start" if lag.shared else "committed": lag.committed,
         "end": lag.end,
         "lag": lag.lag,
         "client": lag.client_id,

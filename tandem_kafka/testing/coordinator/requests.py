@@ -157,6 +157,23 @@ class ShareHeartbeatResult:
     assigned: Partitions | None = None
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class AlterShareOffsets(Request):
+    """Begins partitions of a group without members anew. Its result is the error.
+
+    The group is made if it does not exist.
+    """
+
+    partitions: Partitions
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DeleteShareOffsets(Request):
+    """Forgets topics of a group without members. Its result is those it had, or an error."""
+
+    topics: frozenset[str]
+
+
 # --- assignments by members ----------------------------------------------------------------------
 
 

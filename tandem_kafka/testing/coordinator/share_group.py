@@ -12,7 +12,12 @@ from kafka import errors
 from tandem_kafka.testing.coordinator import records
 from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.members import JOIN_EPOCH, LEAVE_EPOCH
-from tandem_kafka.testing.coordinator.requests import ShareHeartbeat, ShareHeartbeatResult
+from tandem_kafka.testing.coordinator.requests import (
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    ShareHeartbeat,
+    ShareHeartbeatResult,
+)
 from tandem_kafka.testing.coordinator.share_assignor import assign_shared
 from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
@@ -142,6 +147,32 @@ class ShareGroup:
     def forget_topic(self, name: str) -> None:
         """Forget the states of a deleted topic; members lose it with the next target."""
         self.initialized = frozenset(tp for tp in self.initialized if tp.topic != name)
+
+    # --- start offsets --------------------------------------------------------------------------
+
+    def handle_alter(self, request: AlterShareOffsets, *, conflict: bool) -> None:
+        """Let partitions begin anew, in a group without members, or in a new one."""
+        error: Error = errors.NonEmptyGroupError if self.members else None
+        if conflict:
+            error = errors.GroupIdNotFoundError
+        if error is None and request.partitions:
+            if not self.exists:
+                self.epoch = self.assignment_epoch = _FIRST_EPOCH
+            self.initialized |= request.partitions
+            self._write_epoch()
+        self._step.respond(request, error)
+
+    def handle_delete(self, request: DeleteShareOffsets) -> None:
+        """Forget topics."""
+        if not self.exists or self.members:
+            error = errors.NonEmptyGroupError if self.members else errors.GroupIdNotFoundError
+            self._step.respond(request, error)
+            return
+        known = request.topics & {tp.topic for tp in self.initialized}
+        for name in known:
+            self.forget_topic(name)
+        self._write_epoch()
+        self._step.respond(request, known)
 
     # --- the target ----------------------------------------------------------------------------
 

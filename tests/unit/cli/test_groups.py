@@ -108,16 +108,27 @@ def test_the_lag_is_watched_while_the_coordinator_moves(
     assert len(ran.rows) == (6 if code == 130 else 3)
 
 
-def test_a_share_group_has_no_consumers(run: Run) -> None:
-    class Shared(Administration):
+@pytest.mark.parametrize(
+    ("protocol", "command", "text"),
+    [
+        ("streams", "groups", "'billing' is a streams group, which has no consumers"),
+        ("streams", "lag", "'billing' is a streams group, which has no consumers"),
+        (
+            "share", "rebalances",
+            "'billing' is a share group, which does not rebalance: its members do not wait for "
+            "each other; `tandem-kafka groups -g billing` shows them",
+        ),
+    ],
+)  # fmt: skip
+def test_a_group_for_which_a_command_is_not_made(
+    run: Run, protocol: str, command: str, text: str
+) -> None:
+    class Other(Administration):
         def groups(self) -> list[ListedGroup]:
-            return [replace(BILLING, protocol="share")]
+            return [replace(BILLING, protocol=protocol)]
 
-    for command in ("groups", "lag", "rebalances"):
-        ran = run(command, "-g", "billing", administration=Shared)
-        assert (ran.code, ran.err) == (
-            1, "tandem-kafka: 'billing' is a share group, which has no consumers\n"
-        )  # fmt: skip
+    ran = run(command, "-g", "billing", administration=Other)
+    assert (ran.code, ran.err) == (1, f"tandem-kafka: {text}\n")
 
 
 @pytest.mark.parametrize(
