@@ -9,7 +9,16 @@ import click
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.commands.groups import found_group
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Colours, Column, console, json_line, on_terminal, show, table
+from tandem_kafka.cli.output import (
+    Colours,
+    Column,
+    console,
+    counted,
+    json_line,
+    on_terminal,
+    show,
+    table,
+)
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.reads.times import duration_ms
 
@@ -70,7 +79,7 @@ def command(
     show(_COLUMNS, [_row(each) for each in lags], as_json=as_json)
     total = total_of(lags)
     if not as_json:
-        print(f"total {total:,}")
+        print(_total_line(lags))
     if given["limit"] is not None and total > given["limit"]:
         raise CommandError(f"the lag of {group_id!r} is {total:,}, above {given['limit']:,}")
 
@@ -117,6 +126,14 @@ class _Source:
         return lags_of(group, committed, self._consumer)
 
 
+def _total_line(lags: list[Lag]) -> str:
+    from tandem_kafka.cli.lags import total_of
+
+    unknown = sum(each.lag is None for each in lags)
+    more = f", unknown in {counted(unknown, 'partition')}" if unknown else ""
+    return f"total {total_of(lags):,}{more}"
+
+
 def _row(lag: Lag) -> dict[str, Any]:
     return {
         "topic": lag.tp.topic,
@@ -130,8 +147,6 @@ def _row(lag: Lag) -> dict[str, Any]:
 
 def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json: bool) -> None:
     """Show the lag again and again; only an exception ends it."""
-    from tandem_kafka.cli.lags import total_of
-
     looks, clock = _looks(connection, source, interval_ms), connection.environment.clock
     if on_terminal() and not as_json:
         _watch_on_terminal(source.group_id, looks, clock)
@@ -142,7 +157,7 @@ def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json
                 del row["trend"]
                 print(json_line({"timestamp": now_ms, **row}), flush=True)
         else:
-            print(f"{shown_time(now_ms)} {source.group_id} total {total_of(lags):,}", flush=True)
+            print(f"{shown_time(now_ms)} {source.group_id} {_total_line(lags)}", flush=True)
 
 
 def _looks(
@@ -178,15 +193,11 @@ def _watch_on_terminal(
     from rich.live import Live
     from rich.text import Text
 
-    from tandem_kafka.cli.lags import total_of
-
     colours = Colours()
     with Live(console=console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
         for lags, history in looks:
             time = shown_time(clock.wall_ms())[11:19]
-            head = Text(
-                f"{group_id}  {time} UTC  total {total_of(lags):,}  {history.total_trend()}"
-            )
+            head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
             rows = (
                 {**row, "style": colours.of(row["client"]) if row["client"] else ""}
                 for row in _watched_rows(lags, history)

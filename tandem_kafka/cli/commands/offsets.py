@@ -229,8 +229,8 @@ def _without_members(administration: Administration, group_id: str) -> ListedGro
         clients = ", ".join(sorted({each.client_id for each in group.members})[:3])
         members = counted(len(group.members), "member")
         raise CommandError(
-            f"the group {group_id!r} has {members} ({clients}); stop them first: they would "
-            "overwrite the new offsets"
+            f"the group {group_id!r} has {members} ({clients}); stop them first: offsets "
+            "change only while it has none"
         )
     return listed
 

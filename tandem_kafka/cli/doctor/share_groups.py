@@ -46,25 +46,20 @@ def examine_share_group(
         )  # fmt: skip
         return
     if group.state != DEAD:
-        members = counted(len(group.members), "member")
-        yield passed(Step.SHARE_GROUP, group_id, f"{group.state}, {members}")
-    elif wanted:
-        finding = _missing(administration, group_id)
-        yield finding
-    if group.state != DEAD or wanted:
-        yield _settings(administration, group_id)
-
-
-def _missing(administration: Administration, group_id: str) -> Finding:
-    for each in administration.groups():
-        if each.group_id == group_id:
-            return failed(
-                Step.SHARE_GROUP, group_id, f"it is a {each.protocol} group",
-                "use another group_id for ShareConsumer",
-            )  # fmt: skip
-    return passed(
-        Step.SHARE_GROUP, group_id, "it does not exist yet: its first member will make it"
-    )
+        seen = f"{group.state}, {counted(len(group.members), 'member')}"
+    elif not wanted:
+        return
+    else:
+        seen = "it does not exist yet: its first member will make it"
+        for each in administration.groups():
+            if each.group_id == group_id:
+                yield failed(
+                    Step.SHARE_GROUP, group_id, f"it is a {each.protocol} group",
+                    "use another group_id for ShareConsumer",
+                )  # fmt: skip
+                return
+    yield passed(Step.SHARE_GROUP, group_id, seen)
+    yield _settings(administration, group_id)
 
 
 def _settings(administration: Administration, group_id: str) -> Finding:

@@ -33,6 +33,7 @@ class ShareGroupMember:
     """One member."""
 
     member_id: str
+    client_id: str
     topics: frozenset[str] = frozenset()
     epoch: int = 0
     previous_epoch: int = 0
@@ -92,7 +93,8 @@ class ShareGroup:
             return ShareHeartbeatResult(epoch=LEAVE_EPOCH)
         settings = self._context.settings
         if request.member_id not in self.members:
-            self.members[request.member_id] = ShareGroupMember(request.member_id)
+            joined = ShareGroupMember(request.member_id, request.client_id)
+            self.members[request.member_id] = joined
         member = self.members[request.member_id]
         if request.topics is not None:
             member.topics = request.topics
@@ -225,7 +227,7 @@ class ShareGroup:
 
     def _write(self, member: ShareGroupMember) -> None:
         record = records.ShareGroupMember(
-            member.topics, member.epoch, member.previous_epoch, member.assigned
+            member.client_id, member.topics, member.epoch, member.previous_epoch, member.assigned
         )
         self._context.log.write(record, member.member_id)
 
@@ -241,7 +243,7 @@ class ShareGroup:
         self.target = {member_id: target.partitions for member_id, target in targets.items()}
         self.members = {
             member_id: ShareGroupMember(
-                member_id, it.topics, it.epoch, it.previous_epoch, it.assigned
+                member_id, it.client_id, it.topics, it.epoch, it.previous_epoch, it.assigned
             )
             for member_id, it in log.members(records.ShareGroupMember).items()
         }

@@ -52,7 +52,7 @@ def _member(call: Call, member: ShareGroupMember) -> Any:
         member_id=member.member_id,
         rack_id=None,
         member_epoch=member.epoch,
-        client_id="",
+        client_id=member.client_id,
         client_host="",
         subscribed_topic_names=sorted(member.topics),
         assignment=_MEMBER.Assignment(
