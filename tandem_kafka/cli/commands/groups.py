@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -60,8 +61,21 @@ def command(connection: Connection, pattern: str | None, group: str | None, as_j
             for each in administration.groups()
             if wanted is None or wanted.search(each.group_id.encode())
         ]
-        described = administration.describe([each for each in listed if each.of_consumers])
+        described = _described(administration, listed)
     show(_GROUPS, _group_rows(listed, described), as_json=as_json)
+
+
+def _described(administration: Administration, listed: Iterable[ListedGroup]) -> list[Group]:
+    """Describe the groups of consumers; no share group that the cluster has from earlier days."""
+    from tandem_kafka.errors import UnsupportedVersionError
+
+    of_consumers = [each for each in listed if each.of_consumers]
+    described = administration.describe([each for each in of_consumers if each.protocol != "share"])
+    with suppress(UnsupportedVersionError):
+        described += administration.describe(
+            [each for each in of_consumers if each.protocol == "share"]
+        )
+    return described
 
 
 def found_group(administration: Administration, group_id: str) -> ListedGroup:

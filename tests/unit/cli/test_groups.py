@@ -108,6 +108,27 @@ def test_the_lag_is_watched_while_the_coordinator_moves(
     assert len(ran.rows) == (6 if code == 130 else 3)
 
 
+def test_a_share_group_of_a_feature_that_is_disabled(run: Run) -> None:
+    """The other groups are listed."""
+
+    class Disabled(Administration):
+        def groups(self) -> list[ListedGroup]:
+            return [BILLING, ListedGroup("jobs", "share", "share", "Empty")]
+
+        def describe(self, groups: Any) -> list[Group]:
+            if any(each.protocol == "share" for each in groups):
+                raise administration_module.NoShareGroupsError
+            return super().describe(groups)
+
+    rows = run("groups", "-J", administration=Disabled).rows
+    assert [(row["group"], row["state"], row["members"]) for row in rows] == [
+        ("billing", "STABLE", 0),
+        ("jobs", "Empty", None),
+    ]
+    ran = run("groups", "-g", "jobs", administration=Disabled)
+    assert "the cluster has no share groups (KIP-932); they need Kafka 4.2" in ran.err
+
+
 @pytest.mark.parametrize(
     ("protocol", "command", "text"),
     [
