@@ -10,17 +10,50 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType
 
-from tandem_kafka.cli.groups import DEAD, Group, ListedGroup, classic_group, consumer_group
+from tandem_kafka.cli.groups import (
+    DEAD,
+    Group,
+    ListedGroup,
+    StartOffset,
+    classic_group,
+    consumer_group,
+    share_group,
+    start_offsets,
+)
 from tandem_kafka.config import Config
-from tandem_kafka.errors import GroupAuthorizationFailedError, for_code
+from tandem_kafka.errors import (
+    GroupAuthorizationFailedError,
+    UnsupportedVersionError,
+    for_code,
+)
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
-from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest, HeartbeatRequest
+from tandem_kafka.wire.messages import (
+    AlterShareGroupOffsetsRequest,
+    ConsumerGroupDescribeRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
+    HeartbeatRequest,
+    ShareGroupDescribeRequest,
+)
 
 #: How kafka-python's client begins the text of a group's error.
 _CODE: Final = re.compile(r"\[Error (-?\d+)\]")
 #: GROUP_ID_NOT_FOUND.
 _NOT_FOUND: Final = 69
+#: The requests that kafka-python's client has no call for, and the groups of their responses.
+_DESCRIPTIONS: Final = {
+    "consumer": (ConsumerGroupDescribeRequest, consumer_group),
+    "share": (ShareGroupDescribeRequest, share_group),
+}
+
+
+class NoShareGroupsError(UnsupportedVersionError):
+    """The cluster has no share groups: it is too old, or their feature is not enabled."""
+
+    def __init__(self) -> None:
+        super().__init__("the cluster has no share groups (KIP-932)")
 
 
 def _known_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,44 +114,42 @@ class Administration:
             KafkaError: A coordinator does not describe a group.
         """
         self._forget_coordinators()
-        modern = [each.group_id for each in groups if each.protocol == "consumer"]
-        classic = [each.group_id for each in groups if each.protocol != "consumer"]
         found: list[Group] = []
+        classic = [each.group_id for each in groups if each.protocol not in _DESCRIPTIONS]
         if classic:
             for described in self._client.describe_groups(classic).values():
                 code = _CODE.match(described["error"] or "")
                 if code and int(code[1]) != _NOT_FOUND:
                     raise for_code(int(code[1]))(described["group_id"])
                 found.append(classic_group(described))
-        if modern:
-            # kafka-python's client has no call for KIP-848 groups.
-            found += self._client._manager.run(self._describe_consumer_groups, modern)  # noqa: SLF001
+        for protocol in _DESCRIPTIONS:
+            ids = [each.group_id for each in groups if each.protocol == protocol]
+            if ids:
+                found += self._client._manager.run(self._describe, protocol, ids)  # noqa: SLF001
         return sorted(found, key=lambda group: group.group_id)
 
     def _forget_coordinators(self) -> None:
         """Look the coordinators up again: kafka-python's client keeps one that has moved."""
         self._client._manager.cluster._coordinators.clear()  # noqa: SLF001
 
-    async def _describe_consumer_groups(self, group_ids: Sequence[str]) -> list[Group]:
+    async def _describe(self, protocol: str, group_ids: Sequence[str]) -> list[Group]:
+        make_request, make_group = _DESCRIPTIONS[protocol]
         by_node: dict[int, list[str]] = defaultdict(list)
         coordinators = await self._client._find_coordinator_ids(group_ids)  # noqa: SLF001
         for group_id, node_id in coordinators.items():
             by_node[node_id].append(group_id)
         found = []
         for node_id, ids in by_node.items():
-            request = ConsumerGroupDescribeRequest(
+            request = make_request(
                 group_ids=ids, include_authorized_operations=False, max_version=1
             )
             response = await self._client._manager.send(request, node_id=node_id)  # noqa: SLF001
             for described in response.groups:
                 if described.error_code == _NOT_FOUND:
-                    found.append(Group(described.group_id, "consumer", DEAD, ""))
+                    found.append(Group(described.group_id, protocol, DEAD, ""))
                     continue
-                if described.error_code:
-                    raise for_code(described.error_code)(
-                        f"{described.group_id}: {described.error_message or ''}"
-                    )
-                found.append(consumer_group(described))
+                _check(described, described.group_id)
+                found.append(make_group(described))
         return found
 
     def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -129,6 +160,104 @@ class Administration:
             for tp, each in sorted(found.items())
             if each.offset >= 0
         }
+
+    def delete_committed(self, group_id: str, partitions: Sequence[TopicPartition]) -> None:
+        """Delete committed offsets.
+
+        Raises:
+            KafkaError: The coordinator rejects it, for example for a topic with a subscriber.
+        """
+        self._forget_coordinators()
+        for tp, error in self._client.delete_group_offsets(group_id, partitions).items():
+            if error.errno:
+                raise error(f"{tp.topic} {tp.partition} of {group_id}")
+
+    # --- share groups --------------------------------------------------------------------------
+
+    def share_group(self, group_id: str) -> Group:
+        """Return a share group with its members; the state is `Dead` if there is none.
+
+        Raises:
+            NoShareGroupsError: The cluster has no share groups.
+            KafkaError: The coordinator does not describe the group.
+        """
+        request = ShareGroupDescribeRequest(
+            group_ids=[group_id], include_authorized_operations=False
+        )
+        (described,) = self._ask_coordinator(group_id, request).groups
+        if described.error_code == _NOT_FOUND:
+            return Group(group_id, "share", DEAD, "")
+        _check(described, group_id)
+        return share_group(described)
+
+    def share_settings(self, group_id: str) -> dict[str, str]:
+        """Return the settings of a share group; empty if this user may not see them."""
+        resource = ConfigResource(ConfigResourceType.GROUP, group_id)
+        found = self._client.describe_configs([resource], config_filter="all")
+        settings = found["group"][group_id].items()
+        return {name: each["value"] for name, each in settings if name.startswith("share.")}
+
+    def start_offsets(self, group_id: str) -> dict[TopicPartition, StartOffset]:
+        """Return how far a share group is; empty if there is no such group.
+
+        Raises:
+            KafkaError: The coordinator rejects the request.
+        """
+        wanted = DescribeShareGroupOffsetsRequest.RequestGroup(group_id=group_id, topics=None)
+        request = DescribeShareGroupOffsetsRequest(groups=[wanted])
+        (described,) = self._ask_coordinator(group_id, request).groups
+        _check(described, group_id)
+        return start_offsets(described)
+
+    def move_start_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a share group without members begin at other offsets; makes the group if need be.
+
+        Raises:
+            KafkaError: The coordinator rejects it for one partition, or for all.
+        """
+        kind = AlterShareGroupOffsetsRequest.RequestTopic
+        topics: dict[str, list[Any]] = defaultdict(list)
+        for tp, offset in offsets.items():
+            entry = kind.RequestPartition(partition_index=tp.partition, start_offset=offset)
+            topics[tp.topic].append(entry)
+        request = AlterShareGroupOffsetsRequest(
+            group_id=group_id,
+            topics=[kind(topic_name=name, partitions=each) for name, each in topics.items()],
+        )
+        response = self._ask_coordinator(group_id, request)
+        _check(response, group_id)
+        for topic in response.responses:
+            for each in topic.partitions:
+                _check(each, f"{topic.topic_name} {each.partition_index} of {group_id}")
+
+    def delete_start_offsets(self, group_id: str, topic: str) -> None:
+        """Delete what a share group without members has stored of a topic.
+
+        Raises:
+            KafkaError: The coordinator rejects it.
+        """
+        kind = DeleteShareGroupOffsetsRequest.RequestTopic
+        request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=[kind(topic_name=topic)])
+        response = self._ask_coordinator(group_id, request)
+        _check(response, group_id)
+        for each in response.responses:
+            _check(each, f"{each.topic_name} of {group_id}")
+
+    def _ask_coordinator(self, group_id: str, request: Any) -> Any:
+        """Send a request about a share group.
+
+        Raises:
+            NoShareGroupsError: The brokers do not have the request.
+        """
+        self._forget_coordinators()
+        manager = self._client._manager  # noqa: SLF001
+        node_id = self.coordinator(group_id)
+        try:
+            return manager.run(manager.send, request, node_id)
+        except UnsupportedVersionError as error:
+            raise NoShareGroupsError from error
+
+    # -------------------------------------------------------------------------------------------
 
     def sizes(self, topic: str | None = None) -> dict[TopicPartition, int]:
         """Return the bytes of each partition's largest replica."""
@@ -163,3 +292,18 @@ class Administration:
         manager = self._client._manager  # noqa: SLF001
         response = manager.run(manager.send, request, coordinator)
         return for_code(response.error_code) is not GroupAuthorizationFailedError
+
+
+def _check(result: Any, about: str) -> None:
+    """Raise the error of a response, or of a part of it.
+
+    Raises:
+        NoShareGroupsError: The feature of share groups is not enabled.
+        KafkaError: The coordinator reports another error.
+    """
+    if not result.error_code:
+        return
+    kind = for_code(result.error_code)
+    if kind is UnsupportedVersionError:
+        raise NoShareGroupsError
+    raise kind(f"{about}: {result.error_message or kind.__name__}")

@@ -23,6 +23,11 @@ BROKEN_PIPE: Final = 141
 _LAYOUT: Final = "\n\t"
 _CODE: Final = re.compile(r"^\[Error -?\d+\] ")
 _DOCTOR: Final = "`tandem-kafka doctor` with the same flags finds the step that fails"
+#: What a cluster without share groups lacks.
+SHARE_GROUPS: Final = (
+    "they need Kafka 4.2, and the feature share.version=1 (kafka-features.sh "
+    "--bootstrap-server ... upgrade --feature share.version=1)"
+)
 #: Advice for classes that do not say what to do. By their names, as an import of exceptions of
 #: Kafka would delay `--help` and completion.
 _ADVICE: Final = {
@@ -36,6 +41,8 @@ _ADVICE: Final = {
     "TopicAuthorizationFailedError": "this user needs the ACLs READ and DESCRIBE on the topic",
     "GroupAuthorizationFailedError": "this user needs the ACLs READ and DESCRIBE on the group",
     "ClusterAuthorizationFailedError": "this user needs the ACL DESCRIBE on the cluster",
+    "CoordinatorNotAvailableError": "try again: a new cluster makes its first coordinators now",
+    "NoShareGroupsError": SHARE_GROUPS,
     "UnsupportedVersionError": "this broker is too old for the command",
     "IncompatibleBrokerVersion": "this broker is too old for the command",
 }

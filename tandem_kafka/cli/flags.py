@@ -18,7 +18,7 @@ PARTITIONS: Final = click.option(
     "-p", "--partition", "partitions", type=int, multiple=True, metavar="N",
     help="A partition; repeat it for more. All by default.",
 )  # fmt: skip
-GROUP: Final = click.option("-g", "--group", metavar="GROUP", help="The consumer group.")
+GROUP: Final = click.option("-g", "--group", metavar="GROUP", help="The group.")
 JSON: Final = click.option("-J", "--json", "as_json", is_flag=True, help="Print JSON lines.")
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 

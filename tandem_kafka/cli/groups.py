@@ -1,4 +1,4 @@
-"""Groups as their coordinators describe them, in both protocols."""
+"""Groups as their coordinators describe them, in all protocols of consumers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tandem_kafka.types import TopicPartition
 
 #: The state of a group that does not exist, or has the other protocol.
 DEAD: Final = "Dead"
+_UNKNOWN_LAG: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class ListedGroup:
 
     Attributes:
         group_id: Its name.
-        protocol: `classic`, `consumer` (KIP-848), or another type of group.
+        protocol: `classic`, `consumer` (KIP-848), `share` (KIP-932), or another type of group.
         kind: The type of the members: `consumer` for consumers of the classic protocol.
         state: Its state; empty before Kafka 2.6.
     """
@@ -31,7 +32,7 @@ class ListedGroup:
     @property
     def of_consumers(self) -> bool:
         """Whether its members are consumers of topics."""
-        return self.protocol == "consumer" or (
+        return self.protocol in {"consumer", "share"} or (
             self.protocol == "classic" and self.kind in {"consumer", ""}
         )
 
@@ -41,9 +42,10 @@ class Member:
     """A member of a group.
 
     Attributes:
-        epoch: The member epoch (KIP-848), None in a classic group.
-        assigned: The partitions that it owns.
-        target: The partitions that it will own (KIP-848), None in a classic group.
+        epoch: The member epoch, None in a classic group.
+        assigned: The partitions that it owns, or shares.
+        target: The partitions that it will own (KIP-848), None in other groups.
+        topics: The topics to which it is subscribed, in a share group; None in other groups.
     """
 
     member_id: str
@@ -53,6 +55,7 @@ class Member:
     epoch: int | None = None
     assigned: tuple[TopicPartition, ...] = ()
     target: tuple[TopicPartition, ...] | None = None
+    topics: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,8 @@ class Group:
     """A group with its members.
 
     Attributes:
-        epoch: The group epoch (KIP-848), None in a classic group.
-        assignment_epoch: The epoch of the target assignment (KIP-848).
+        epoch: The group epoch, None in a classic group.
+        assignment_epoch: The epoch of the target assignment, None in a classic group.
         assignor: The assignor in use; empty if there is none.
     """
 
@@ -72,6 +75,21 @@ class Group:
     epoch: int | None = None
     assignment_epoch: int | None = None
     members: tuple[Member, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class StartOffset:
+    """How far a share group is in a partition.
+
+    Attributes:
+        offset: The first offset that is not done; None until an acknowledgement is stored.
+        lag: The number of records that are not done, also of those in work; None while the broker
+            does not know it.
+    """
+
+    offset: int | None
+    leader_epoch: int
+    lag: int | None
 
 
 def classic_group(described: dict[str, Any]) -> Group:
@@ -125,6 +143,43 @@ def consumer_group(described: Any) -> Group:
             for each in described.members
         ),
     )
+
+
+def share_group(described: Any) -> Group:
+    """Return a share group of a ShareGroupDescribe response."""
+    return Group(
+        described.group_id,
+        "share",
+        described.group_state,
+        described.assignor_name,
+        described.group_epoch,
+        described.assignment_epoch,
+        tuple(
+            Member(
+                each.member_id,
+                each.client_id,
+                each.client_host.lstrip("/"),
+                epoch=each.member_epoch,
+                assigned=_of_consumer(each.assignment.topic_partitions),
+                topics=tuple(sorted(each.subscribed_topic_names)),
+            )
+            for each in described.members
+        ),
+    )
+
+
+def start_offsets(described: Any) -> dict[TopicPartition, StartOffset]:
+    """Return the partitions of a group in a DescribeShareGroupOffsets response."""
+    return {
+        TopicPartition(topic.topic_name, each.partition_index): StartOffset(
+            each.start_offset if each.start_offset >= 0 else None,
+            each.leader_epoch,
+            # It is negative if the start offset is behind the end.
+            max(0, each.lag) if each.lag != _UNKNOWN_LAG else None,
+        )
+        for topic in sorted(described.topics, key=lambda topic: topic.topic_name)
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+    }
 
 
 def _of_consumer(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tandem_kafka.cli.groups import Group
+from tandem_kafka.cli.groups import Group, StartOffset
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -24,19 +24,26 @@ class Lag:
     """One partition.
 
     Attributes:
-        committed: The committed offset, None without one.
+        committed: The committed offset, or the start offset of a share group; None without one.
         end: The end of the partition, None if the topic does not exist any more.
-        client_id: The client that owns the partition, None without one.
+        client_id: The client that owns the partition, or the clients that share it, with commas;
+            None without one.
+        shared: Whether the group is a share group.
+        reported: The lag by the broker, in a share group.
     """
 
     tp: TopicPartition
     committed: int | None
     end: int | None
     client_id: str | None
+    shared: bool = False
+    reported: int | None = None
 
     @property
     def lag(self) -> int | None:
-        """The offsets behind the committed one; None while either is unknown."""
+        """The number of offsets behind the committed one; None while it is unknown."""
+        if self.shared:
+            return self.reported
         if self.committed is None or self.end is None:
             return None
         return max(0, self.end - self.committed)
@@ -48,11 +55,7 @@ def lags_of(
     """Return the lag of each partition that a group has committed or owns."""
     owners = {tp: each.client_id for each in group.members for tp in each.assigned}
     partitions = sorted({*owners, *committed})
-    known = consumer.cluster().topics
-    existing = [
-        tp for tp in partitions if tp.topic in known and tp.partition in known[tp.topic].partitions
-    ]
-    ends = consumer.end_offsets(existing) if existing else {}
+    ends = _ends(partitions, consumer)
     return [
         Lag(
             tp,
@@ -62,6 +65,35 @@ def lags_of(
         )
         for tp in partitions
     ]
+
+
+def shared_lags_of(
+    group: Group, starts: Mapping[TopicPartition, StartOffset], consumer: KafkaConsumer
+) -> list[Lag]:
+    """Return the lag of each partition of a share group."""
+    owners: dict[TopicPartition, set[str]] = {}
+    for member in group.members:
+        for tp in member.assigned:
+            owners.setdefault(tp, set()).add(member.client_id)
+    ends = _ends([*starts], consumer)
+    return [
+        Lag(
+            tp, each.offset, ends.get(tp), ",".join(sorted(owners.get(tp, ()))) or None,
+            shared=True, reported=each.lag,
+        )
+        for tp, each in starts.items()
+    ]  # fmt: skip
+
+
+def _ends(
+    partitions: Sequence[TopicPartition], consumer: KafkaConsumer
+) -> dict[TopicPartition, int]:
+    """Return the ends of the partitions that exist."""
+    known = consumer.cluster().topics
+    existing = [
+        tp for tp in partitions if tp.topic in known and tp.partition in known[tp.topic].partitions
+    ]
+    return consumer.end_offsets(existing) if existing else {}
 
 
 def total_of(lags: Iterable[Lag]) -> int:

@@ -35,7 +35,7 @@ COMMANDS: Final = {
         "tandem_kafka.cli.commands.rebalances", "Watch who joins and leaves a group."
     ),
     "offsets": LazyCommand(
-        "tandem_kafka.cli.commands.offsets", "Show or reset the offsets of a group."
+        "tandem_kafka.cli.commands.offsets", "Show, reset or delete offsets of a group."
     ),
     "doctor": LazyCommand(
         "tandem_kafka.cli.commands.doctor", "Find out why a connection does not work."

@@ -60,6 +60,16 @@ if TYPE_CHECKING:
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,
     )
+    from tandem_kafka.wire.share_group_messages import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsResponse,
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsResponse,
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsResponse,
+        ShareGroupDescribeRequest,
+        ShareGroupDescribeResponse,
+    )
     from tandem_kafka.wire.share_messages import (
         ShareAcknowledgeRequest,
         ShareAcknowledgeResponse,
@@ -76,6 +86,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AlterShareGroupOffsetsRequest",
+    "AlterShareGroupOffsetsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "ConsumerGroupDescribeRequest",
@@ -86,6 +98,10 @@ __all__ = [
     "ConsumerGroupInstallAssignmentResponse",
     "ConsumerGroupPrepareAssignmentRequest",
     "ConsumerGroupPrepareAssignmentResponse",
+    "DeleteShareGroupOffsetsRequest",
+    "DeleteShareGroupOffsetsResponse",
+    "DescribeShareGroupOffsetsRequest",
+    "DescribeShareGroupOffsetsResponse",
     "FetchRequest",
     "FetchResponse",
     "FindCoordinatorRequest",
@@ -118,6 +134,8 @@ __all__ = [
     "ShareAcknowledgeResponse",
     "ShareFetchRequest",
     "ShareFetchResponse",
+    "ShareGroupDescribeRequest",
+    "ShareGroupDescribeResponse",
     "ShareGroupHeartbeatRequest",
     "ShareGroupHeartbeatResponse",
     "SyncGroupRequest",
@@ -129,15 +147,19 @@ _OFFSETS: Final = "kafka.protocol.consumer.offsets"
 _SASL: Final = "kafka.protocol.sasl"
 _ASSIGNMENT: Final = "tandem_kafka.wire.assignment_messages"
 _SHARE: Final = "tandem_kafka.wire.share_messages"
+_SHARE_GROUP: Final = "tandem_kafka.wire.share_group_messages"
 _TELEMETRY: Final = "tandem_kafka.wire.telemetry_messages"
 
 #: The modules of the messages by API.
 _HOMES: Final = {
+    "AlterShareGroupOffsets": _SHARE_GROUP,
     "ApiVersions": "kafka.protocol.metadata.api_versions",
     "ConsumerGroupDescribe": _ASSIGNMENT,
     "ConsumerGroupHeartbeat": "tandem_kafka.wire.heartbeat_messages",
     "ConsumerGroupInstallAssignment": _ASSIGNMENT,
     "ConsumerGroupPrepareAssignment": _ASSIGNMENT,
+    "DeleteShareGroupOffsets": _SHARE_GROUP,
+    "DescribeShareGroupOffsets": _SHARE_GROUP,
     "Fetch": "kafka.protocol.consumer.fetch",
     "FindCoordinator": "kafka.protocol.metadata.find_coordinator",
     "GetTelemetrySubscriptions": _TELEMETRY,
@@ -154,6 +176,7 @@ _HOMES: Final = {
     "SaslHandshake": _SASL,
     "ShareAcknowledge": _SHARE,
     "ShareFetch": _SHARE,
+    "ShareGroupDescribe": _SHARE_GROUP,
     "ShareGroupHeartbeat": _SHARE,
     "SyncGroup": _GROUP,
 }

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
+from tandem_kafka.cli.administration import Administration
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.cli.program import COMMANDS
 from tandem_kafka.testing.kafka import RealKafka
@@ -23,8 +24,9 @@ from tests.docs.pages import blocks
 
 PAGE = "docs/how-to/command-line.md"
 RUNBOOK = "docs/how-to/lag-grows.md"
+QUEUES = "docs/how-to/queues.md"
 #: A page has more examples than this.
-LEAST = {PAGE: 10, RUNBOOK: 4}
+LEAST = {PAGE: 10, RUNBOOK: 4, QUEUES: 3}
 MINUTE_MS = 60_000
 #: The runbook: records of each partition, its committed offsets, and the record that is broken.
 RECORDS = 1_000
@@ -127,6 +129,50 @@ def billing(kafka: RealKafka) -> Iterator[RealKafka]:
         yield kafka
 
 
+@pytest.fixture(scope="module")
+def jpegs(kafka: RealKafka) -> Iterator[RealKafka]:
+    """Photos, and a share group of two members, of which one has accepted the first four."""
+    kafka.admin.create_topic("photos", 1)
+    kafka.admin.produce("photos", [Record(b"photo")] * 10)
+    kafka.admin.configure_group("jpegs", {"share.auto.offset.reset": "earliest"})
+    with ExitStack() as members:
+        first, second = (
+            members.enter_context(
+                ShareConsumer(
+                    "photos",
+                    bootstrap_servers=kafka.bootstrap(),
+                    group_id="jpegs",
+                    client_id=name,
+                    acknowledgement="explicit",
+                )
+            )
+            for name in ("resize-1", "resize-2")
+        )
+        administration = Administration({"bootstrap_servers": kafka.bootstrap()})
+        members.callback(administration.close)
+
+        def sharing() -> int:
+            return sum(len(each.assigned) for each in administration.share_group("jpegs").members)
+
+        deadline, taken = time.monotonic() + 60, 0
+        while taken < 10:
+            assert time.monotonic() < deadline
+            found = [each for records in first.poll(100).values() for each in records]
+            taken += len(found)
+            for record in found:
+                if record.offset < 4:
+                    record.accept()
+            first.commit()
+            for record in found:
+                if record.offset >= 4:
+                    record.release()
+            first.commit()
+        while sharing() < 2:
+            assert time.monotonic() < deadline
+            second.poll(100)
+        yield kafka
+
+
 def unchanging(text: str) -> list[str]:
     for pattern, word in CHANGING.items():
         text = re.sub(pattern, word, text, flags=re.MULTILINE)
@@ -134,7 +180,9 @@ def unchanging(text: str) -> list[str]:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize(("page", "world"), [(PAGE, "shop"), (RUNBOOK, "billing")])
+@pytest.mark.parametrize(
+    ("page", "world"), [(PAGE, "shop"), (RUNBOOK, "billing"), (QUEUES, "jpegs")]
+)
 def test_the_examples_print_what_the_page_shows(
     page: str,
     world: str,

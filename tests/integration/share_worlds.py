@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import confluent_kafka
+import pytest
 from kafka.protocol.metadata import MetadataResponse
 
 from tandem_kafka.testing import Simulation
@@ -27,10 +28,11 @@ from tandem_kafka.wire.messages import (
     FindCoordinatorResponse,
     MetadataRequest,
 )
+from tests.integration.broker_choice import chosen_broker
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.sharing import RawShareMember
 
-__all__ = ["LOCK_MS", "ShareWorld", "real_share_world", "simulated_share_world"]
+__all__ = ["LOCK_MS", "ShareWorld", "share_world"]
 
 PARTITIONS = 2
 #: How long members may keep records in these tests.
@@ -247,7 +249,18 @@ def _begin(world: ShareWorld) -> None:
 
 
 @contextmanager
-def real_share_world(kafka: RealKafka) -> Iterator[ShareWorld]:
+def share_world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
+    """Yield a new topic and a new group, at the broker that the parameter of a fixture names."""
+    if chosen_broker(request) == "simulated":
+        with _simulated_share_world() as simulated:
+            yield simulated
+    else:
+        with _real_share_world(request.getfixturevalue("kafka")) as real:
+            yield real
+
+
+@contextmanager
+def _real_share_world(kafka: RealKafka) -> Iterator[ShareWorld]:
     """Yield a new group and a new topic at a real broker."""
     world = _Real(kafka)
     try:
@@ -259,7 +272,7 @@ def real_share_world(kafka: RealKafka) -> Iterator[ShareWorld]:
 
 
 @contextmanager
-def simulated_share_world() -> Iterator[ShareWorld]:
+def _simulated_share_world() -> Iterator[ShareWorld]:
     """Yield a new group and a new topic at a simulated broker."""
     with Simulation("share") as simulation:
         world = _Simulated(simulation)

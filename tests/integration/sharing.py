@@ -59,7 +59,7 @@ class RawShareMember:
     """Sends requests; keeps neither epochs nor an assignment."""
 
     def __init__(self, connection: Connection, group: str, topic: str, topic_id: uuid.UUID) -> None:
-        self._connection = connection
+        self.connection = connection
         self._group = group
         self.topic = topic
         self.topic_id = topic_id
@@ -79,7 +79,7 @@ class RawShareMember:
                 **fields,
             }
         )
-        response = self._connection.exchange(request, ShareGroupHeartbeatResponse, 1)
+        response = self.connection.exchange(request, ShareGroupHeartbeatResponse, 1)
         assigned = None
         if response.assignment is not None:
             numbers = [
@@ -92,7 +92,7 @@ class RawShareMember:
         """Send heartbeats until the member has partitions; returns its epoch."""
         beat = self.beat(0)
         while not beat.error and not beat.assigned:
-            self._connection.sleep(0.1)
+            self.connection.sleep(0.1)
             beat = self.beat(beat.epoch)
         assert not beat.error, beat
         return beat.epoch
@@ -149,7 +149,7 @@ class RawShareMember:
                 **fields,
             }
         )
-        self._connection.send_request(request, version)
+        self.connection.send_request(request, version)
 
     def receive_fetch(self, version: int = 2) -> Fetched:
         """Wait for the response to a ShareFetch."""
@@ -171,15 +171,15 @@ class RawShareMember:
 
     def receive(self, kind: Any, version: int) -> Any:
         """Wait for a response and return it, decoded as `kind`."""
-        return self._connection.receive_response(kind, version)
+        return self.connection.receive_response(kind, version)
 
     def exchange(self, request: Any, kind: Any, version: int) -> Any:
         """Send another request and return its response."""
-        return self._connection.exchange(request, kind, version)
+        return self.connection.exchange(request, kind, version)
 
     def has_response(self, within_s: float) -> bool:
         """Return whether a response arrives in time."""
-        return self._connection.has_response(within_s)
+        return self.connection.has_response(within_s)
 
     def acknowledge(
         self, epoch: int, partitions: Mapping[int, Acks], version: int = 2, **fields: Any
@@ -195,7 +195,7 @@ class RawShareMember:
                 **fields,
             }
         )
-        response = self._connection.exchange(request, ShareAcknowledgeResponse, version)
+        response = self.connection.exchange(request, ShareAcknowledgeResponse, version)
         errors = {
             p.partition_index: p.error_code
             for topic in response.responses

@@ -20,12 +20,13 @@ from typing import IO, Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.testing.kafka.ports import free_ports
 from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka.testing.served import ServedKafka
 from tests.commands import Ran, Run, runner
 from tests.implementations import require_implementation
 from tests.integration.polling import Consume
@@ -262,6 +263,153 @@ def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) ->
     assert [reader.committed(tp) for tp in partitions] == [5, 5]
     missing = commands.run("lag", "-g", f"{other}x", code=1)
     assert f"did you mean {other!r}?" in missing.err
+
+
+@pytest.mark.both_clusters
+def test_a_share_group_its_lag_and_its_offsets(
+    commands: Commands, kafka: RealKafka, orders: str
+) -> None:
+    name = f"share-{uuid.uuid4().hex[:8]}"
+    commands.run("doctor", "-g", name)  # waits until a new cluster has coordinators
+    commands.run(
+        "offsets", "reset", "-g", name, "-t", orders, "--to", "earliest", "--share", "--yes"
+    )
+    (listed,) = commands.rows("groups", name)
+    assert (listed["protocol"], listed["state"], listed["members"]) == ("share", "Empty", 0)
+    with sharing(kafka, orders, name, "one") as one, sharing(kafka, orders, name, "two") as two:
+        deadline, members, lags = time.monotonic() + 60, [], []
+        while [len(each["assignment"]) for each in members] != [1, 1] or any(
+            row["lag"] for row in lags
+        ):
+            assert time.monotonic() < deadline, (members, lags)
+            accept(one)
+            accept(two)
+            (described,) = commands.rows("groups", "-g", name)
+            members = sorted(described["members"], key=lambda each: each["client"])
+            lags = commands.rows("lag", "-g", name)
+        assert described["state"] == "Stable"
+        assert [(each["client"], each["topics"]) for each in members] == [
+            ("one", [orders]),
+            ("two", [orders]),
+        ]
+        assert sorted(each["assignment"] for each in members) == [[[orders, 0]], [[orders, 1]]]
+        assert re.search(rf"\bone .* {orders}:\d ", commands.run("groups", "-g", name).out)
+        assert sorted(row["client"] for row in lags) == ["one", "two"]
+        assert [row["end"] for row in lags] == [5, 5]
+        refused = commands.run("offsets", "reset", "-g", name, "--to", "earliest", "--yes", code=1)
+        assert f"the group {name!r} has 2 members (one, two); stop them first" in refused.err
+        refused = commands.run("offsets", "delete", "-g", name, "-t", orders, "--yes", code=1)
+        assert "stop them first" in refused.err
+
+    def reset(to: str, *more: str) -> list[tuple[int, int]]:
+        commands.run("offsets", "reset", "-g", name, "--to", to, *more)
+        return [(row["start"], row["lag"]) for row in commands.rows("lag", "-g", name)]
+
+    before = reset("earliest", "--dry-run")
+    assert reset("latest", "--yes") == [(5, 0), (5, 0)] != before
+    assert reset("-2", "-t", orders, "-p", "1", "--yes") == [(5, 0), (3, 2)]
+    assert [row["offset"] for row in commands.rows("offsets", "show", "-g", name)] == [5, 3]
+    other = f"other-{uuid.uuid4().hex[:8]}"
+    commands.run("offsets", "reset", "-g", other, "-t", orders, "--to", f"group:{name}", "--yes")
+    assert [row["committed"] for row in commands.rows("lag", "-g", other)] == [5, 3]
+    assert reset(f"group:{other}", "--yes") == [(5, 0), (3, 2)]
+    with sharing(kafka, orders, name, "three") as member:
+        assert [record.offset for record in until(member, 2)] == [3, 4]
+
+
+@pytest.mark.both_clusters
+def test_the_lag_of_a_share_group_is_unknown_until_it_has_acknowledged(
+    commands: Commands, kafka: RealKafka, orders: str
+) -> None:
+    name = f"share-{uuid.uuid4().hex[:8]}"
+    kafka.admin.configure_group(name, {"share.auto.offset.reset": "earliest"})
+    with sharing(kafka, orders, name, "one") as member:
+        until(member, 10)
+        assert commands.rows("lag", "-g", name) == [
+            {
+                "topic": orders,
+                "partition": number,
+                "start": None,
+                "end": 5,
+                "lag": None,
+                "client": "one",
+            }
+            for number in range(2)
+        ]
+        shown = commands.run("lag", "-g", name).out
+        assert shown.endswith("total 0, unknown in 2 partitions\n")
+
+
+@pytest.mark.both_clusters
+def test_a_name_of_a_consumer_group_is_not_for_a_share_group(
+    commands: Commands, orders: str
+) -> None:
+    name = f"readers-{uuid.uuid4().hex[:8]}"
+    commands.run("doctor", "-g", name)
+    reset = ("offsets", "reset", "-g", name, "-t", orders, "--to", "1", "--yes")
+    commands.run(*reset)
+    ran = commands.run(*reset, "--share", code=2)
+    assert f"--share: {name!r} is a classic group" in ran.err
+    wrong = commands.run("offsets", "delete", "-g", name, "-t", f"{orders}x", code=1)
+    assert f"has no offsets of '{orders}x'; it has those of {orders}" in wrong.err
+    commands.run("offsets", "delete", "-g", name, "-t", orders, "--dry-run")
+    assert [row["offset"] for row in commands.rows("offsets", "show", "-g", name)] == [1, 1]
+    commands.run("offsets", "delete", "-g", name, "-t", orders, "--yes")
+    assert commands.run("offsets", "delete", "-g", name, "-t", orders, code=1).out == ""
+
+
+@pytest.mark.both_clusters
+def test_offsets_of_a_share_group_are_deleted(commands: Commands, orders: str) -> None:
+    name = f"share-{uuid.uuid4().hex[:8]}"
+    commands.run("doctor", "-g", name)
+    commands.run("offsets", "reset", "-g", name, "-t", orders, "--to", "1", "--share", "--yes")
+    silent = commands.run("offsets", "delete", "-g", name, "-t", orders, code=2)
+    assert "use --yes" in silent.err
+    commands.run("offsets", "delete", "-g", name, "-t", orders, given="y\n")
+    assert commands.rows("offsets", "show", "-g", name) == []
+    assert "owns nothing" in commands.run("lag", "-g", name, code=1).err
+
+
+def test_a_cluster_without_share_groups(commands: Commands) -> None:
+    with ServedKafka(kafka="3.9") as served:
+        served.create_topic("orders", 1)
+        commands.variables["TANDEM_KAFKA_BROKERS"] = served.bootstrap
+        reset = ("offsets", "reset", "-g", "g", "-t", "orders", "--to", "latest", "--share")
+        ran = commands.run(*reset, "--yes", code=1)
+    assert "the cluster has no share groups (KIP-932); they need Kafka 4.2, and the" in ran.err
+
+
+@contextmanager
+def sharing(
+    kafka: RealKafka, topic: str, group: str, client: str
+) -> Iterator[ShareConsumer[Any, Any]]:
+    """A member of a share group."""
+    with ShareConsumer(
+        topic,
+        group_id=group,
+        client_id=client,
+        acknowledgement="explicit",
+        bootstrap_servers=kafka.bootstrap(),
+    ) as member:
+        yield member
+
+
+def accept(member: ShareConsumer[Any, Any]) -> None:
+    """Accept what one poll returns."""
+    for records in member.poll(timeout_ms=200).values():
+        for record in records:
+            record.accept()
+    member.commit()
+
+
+def until(member: ShareConsumer[Any, Any], count: int) -> list[Any]:
+    """Poll until there are so many records."""
+    found: list[Any] = []
+    deadline = time.monotonic() + 60
+    while len(found) < count:
+        assert time.monotonic() < deadline, found
+        found += [record for each in member.poll(timeout_ms=200).values() for record in each]
+    return found
 
 
 def test_a_copy_is_equal(commands: Commands, kafka: RealKafka, orders: str) -> None:

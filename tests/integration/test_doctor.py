@@ -11,9 +11,11 @@ import pytest
 import trustme
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka.testing.served import ServedKafka
 from tests.commands import Run, runner
 from tests.integration.logins import allow
 
@@ -156,6 +158,65 @@ def test_missing_permissions(guarded: RealKafka, examine: Examine) -> None:
     assert "may not read (join)" in examined("-g", topic)
     allow(guarded, ResourceType.GROUP, topic, AclOperation.READ)
     assert "may join and commit" in examined("-g", topic)
+
+
+def of_share_group(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return verdict and text of each finding about a share group."""
+    return [(each["verdict"], each["seen"]) for each in found if each["step"] == "share group"]
+
+
+@pytest.mark.both_clusters
+def test_a_share_group(kafka: RealKafka, topic: str, examine: Examine) -> None:
+    servers, name = kafka.bootstrap(), f"share-{topic}"
+    assert of_share_group(examine(servers, "-g", name)) == []
+    settings = (
+        "share.auto.offset.reset=latest, share.isolation.level=read_uncommitted, "
+        "share.record.lock.duration.ms={}, share.delivery.count.limit=5"
+    )
+    assert of_share_group(examine(servers, "-g", name, "--share")) == [
+        ("ok", "it does not exist yet: its first member will make it"),
+        ("ok", settings.format(30_000)),
+    ]
+    kafka.admin.configure_group(name, {"share.record.lock.duration.ms": "20000"})
+    with ShareConsumer(topic, group_id=name, bootstrap_servers=servers) as member:
+        member.poll(timeout_ms=2_000)
+        assert of_share_group(examine(servers, "-g", name)) == [
+            ("ok", "Stable, 1 member"),
+            ("ok", settings.format(20_000)),
+        ]
+
+
+@pytest.mark.both_clusters
+def test_a_group_of_another_kind(kafka: RealKafka, topic: str, examine: Examine) -> None:
+    servers, name = kafka.bootstrap(), f"readers-{topic}"
+    with KafkaConsumer(group_id=name, bootstrap_servers=servers) as consumer:
+        consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
+    found = examine(servers, "-g", name, "--share")
+    assert failure(found, "share group") == "it is a classic group"
+
+
+def test_a_cluster_without_share_groups(examine: Examine) -> None:
+    with ServedKafka(kafka="3.9") as served:
+        found = examine(served.bootstrap, "-g", "g", "--share")
+        assert of_share_group(examine(served.bootstrap, "-g", "g")) == []
+    assert failure(found, "share group") == "the cluster has no share groups (KIP-932)"
+    (advice,) = (each["advice"] for each in found if each["step"] == "share group")
+    assert advice.startswith("they need Kafka 4.2, and the feature share.version=1")
+
+
+def test_missing_permissions_on_a_share_group(guarded: RealKafka, examine: Examine) -> None:
+    servers, name = guarded.bootstrap("SASL_PLAINTEXT"), "shared-with-doctor"
+    allow(guarded, ResourceType.GROUP, name, AclOperation.READ)
+    hidden = of_share_group(examine(servers, "-g", name, "--share", **login()))
+    assert hidden[-1] == ("warning", "this user may not see the settings of the group")
+    allow(guarded, ResourceType.GROUP, name, AclOperation.DESCRIBE_CONFIGS)
+    (_, (verdict, _)) = of_share_group(examine(servers, "-g", name, "--share", **login()))
+    assert verdict == "ok"
+
+
+def test_share_needs_a_group(run: Run) -> None:
+    ran = run("doctor", "-b", "127.0.0.1:1", "--share")
+    assert (ran.code, ran.err) == (2, "tandem-kafka: --share needs -g GROUP\n")
 
 
 def test_people_read_the_same(kafka: RealKafka, run: Run) -> None:

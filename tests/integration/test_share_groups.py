@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.broker_choice import chosen_broker
 from tests.integration.heartbeating import RawMember
 from tests.integration.offsets import RawOffsets
-from tests.integration.share_worlds import ShareWorld, real_share_world, simulated_share_world
+from tests.integration.share_worlds import ShareWorld, share_world
 from tests.integration.sharing import Beat, Fetched, RawShareMember, Shared
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -34,12 +33,8 @@ NOTHING = Fetched(0, {})
 @pytest.fixture(params=["simulated", "real"])
 def world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
     """A new topic and a new share group, in a simulated cluster and in a real one."""
-    if chosen_broker(request) == "simulated":
-        with simulated_share_world() as simulated:
-            yield simulated
-    else:
-        with real_share_world(request.getfixturevalue("kafka")) as real:
-            yield real
+    with share_world(request) as world:
+        yield world
 
 
 def acquired(fetched: Fetched, partition: int = 0) -> tuple[tuple[int, int, int], ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tandem_kafka.cli import flags
-from tandem_kafka.cli.failures import FAILED, OK
+from tandem_kafka.cli.failures import FAILED, OK, CommandError
 from tandem_kafka.cli.output import console, json_line
 from tandem_kafka.reads.times import duration_ms
 
@@ -29,24 +29,29 @@ _STEP_WIDTH: Final = 21
 @click.command()
 @click.option("-t", "--topic", metavar="TOPIC", help="Examine this topic, too.")
 @flags.GROUP
+@click.option("--share", is_flag=True, help="The group is, or will be, a share group.")
 @click.option(
     "--timeout", default="5s", metavar="TIME", show_default=True, help="The limit of each step."
 )
 @flags.JSON
 @flags.connected
 def command(
-    connection: Connection, topic: str | None, group: str | None, timeout: str, as_json: bool
+    connection: Connection, topic: str | None, group: str | None, as_json: bool, **given: Any
 ) -> int:
     """Examine a connection step by step, and say which step fails.
 
     The steps are: options, name, TCP, TLS, SASL, API versions, metadata, advertised listeners, and
     for -t and -g: topic, clock, coordinator, group. Nothing is changed, and no group is joined.
+    With a share group, or with --share: whether the cluster has share groups, and the settings.
 
     Exit codes: 0 all steps passed, 1 a step failed, 2 wrong usage.
     """
     from tandem_kafka.cli.doctor.examination import Subject, examine
 
-    subject = Subject(topic, group or connection.group_id, duration_ms(timeout))
+    group_id, timeout_ms = group or connection.group_id, duration_ms(given["timeout"])
+    if given["share"] and group_id is None:
+        raise CommandError("--share needs -g GROUP", usage=True)
+    subject = Subject(topic, group_id, timeout_ms, shared=given["share"])
     findings = examine(connection, subject)
     return _as_json(findings) if as_json else _as_text(findings)
 

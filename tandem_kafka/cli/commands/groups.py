@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -31,6 +32,7 @@ _MEMBERS: Final = (
     Column("host"),
     Column("instance"),
     Column("epoch", number=True),
+    Column("topics"),
     Column("partitions"),
     Column("target"),
     Column("member", "member id"),
@@ -46,7 +48,7 @@ def command(connection: Connection, pattern: str | None, group: str | None, as_j
     """List the groups whose name matches PATTERN, a regular expression; with -g, show one.
 
     A group of the protocol `consumer` (KIP-848) has an epoch, and a target assignment while it
-    differs from what a member owns.
+    differs from what a member owns. Members of a share group (KIP-932) may share partitions.
     """
     with connection.administration() as administration:
         if group is not None:
@@ -59,8 +61,21 @@ def command(connection: Connection, pattern: str | None, group: str | None, as_j
             for each in administration.groups()
             if wanted is None or wanted.search(each.group_id.encode())
         ]
-        described = administration.describe([each for each in listed if each.of_consumers])
+        described = _described(administration, listed)
     show(_GROUPS, _group_rows(listed, described), as_json=as_json)
+
+
+def _described(administration: Administration, listed: Iterable[ListedGroup]) -> list[Group]:
+    """Describe the groups of consumers; no share group that the cluster has from earlier days."""
+    from tandem_kafka.errors import UnsupportedVersionError
+
+    of_consumers = [each for each in listed if each.of_consumers]
+    described = administration.describe([each for each in of_consumers if each.protocol != "share"])
+    with suppress(UnsupportedVersionError):
+        described += administration.describe(
+            [each for each in of_consumers if each.protocol == "share"]
+        )
+    return described
 
 
 def found_group(administration: Administration, group_id: str) -> ListedGroup:
@@ -72,12 +87,12 @@ def found_group(administration: Administration, group_id: str) -> ListedGroup:
     from difflib import get_close_matches
 
     groups = {each.group_id: each for each in administration.groups()}
-    if group_id not in groups:
+    found = groups.get(group_id)
+    if found is None:
         near = get_close_matches(group_id, groups, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`tandem-kafka groups` lists the groups"
         raise CommandError(f"the group {group_id!r} does not exist; {hint}")
-    found = groups[group_id]
-    if found.protocol not in {"classic", "consumer"}:
+    if found.protocol not in {"classic", "consumer", "share"}:
         raise CommandError(f"{group_id!r} is a {found.protocol} group, which has no consumers")
     return found
 
@@ -125,6 +140,7 @@ def _member_row(member: Member) -> dict[str, Any]:
         "host": member.host,
         "instance": member.instance_id,
         "epoch": member.epoch,
+        "topics": member.topics,
         "partitions": shown_partitions(member.assigned) or None,
         "target": (shown_partitions(member.target or ()) or "none") if moving else None,
         "member": member.member_id,
@@ -146,6 +162,7 @@ def _as_json(group: Group) -> dict[str, Any]:
                 "host": each.host,
                 "instance": each.instance_id,
                 "epoch": each.epoch,
+                "topics": each.topics,
                 "assignment": [list(tp) for tp in each.assigned],
                 "target": None if each.target is None else [list(tp) for tp in each.target],
             }

@@ -9,7 +9,16 @@ import click
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.commands.groups import found_group
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Colours, Column, console, json_line, on_terminal, show, table
+from tandem_kafka.cli.output import (
+    Colours,
+    Column,
+    console,
+    counted,
+    json_line,
+    on_terminal,
+    show,
+    table,
+)
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.reads.times import duration_ms
 
@@ -27,6 +36,7 @@ _COLUMNS: Final = (
     Column("topic"),
     Column("partition", "#", number=True),
     Column("committed", number=True),
+    Column("start", number=True),
     Column("end", number=True),
     Column("lag", number=True),
     Column("client", "owner", of_member=True),
@@ -53,6 +63,9 @@ def command(
 ) -> None:
     """Show the lag of a group: the end of each partition, less the committed offset.
 
+    In a share group, it is the number of records behind the start offset that are not done, also of
+    those in work. It is unknown until the first acknowledgement in a partition.
+
     The rate is that of the commits. With --limit, exits with 1 if the total is above the limit.
     """
     from tandem_kafka.cli.lags import total_of
@@ -66,7 +79,7 @@ def command(
     show(_COLUMNS, [_row(each) for each in lags], as_json=as_json)
     total = total_of(lags)
     if not as_json:
-        print(f"total {total:,}")
+        print(_total_line(lags))
     if given["limit"] is not None and total > given["limit"]:
         raise CommandError(f"the lag of {group_id!r} is {total:,}, above {given['limit']:,}")
 
@@ -93,15 +106,7 @@ class _Source:
         Raises:
             CommandError: There is none.
         """
-        from tandem_kafka.cli.lags import lags_of
-
-        (group,) = self._administration.describe([self._listed])
-        committed = self._administration.committed(self.group_id)
-        lags = [
-            each
-            for each in lags_of(group, committed, self._consumer)
-            if self._topic in {None, each.tp.topic}
-        ]
+        lags = [each for each in self._all() if self._topic in {None, each.tp.topic}]
         if not lags:
             where = f" in {self._topic!r}" if self._topic else ""
             raise CommandError(
@@ -110,12 +115,30 @@ class _Source:
             )
         return lags
 
+    def _all(self) -> list[Lag]:
+        from tandem_kafka.cli.lags import lags_of, shared_lags_of
+
+        (group,) = self._administration.describe([self._listed])
+        if group.protocol == "share":
+            starts = self._administration.start_offsets(self.group_id)
+            return shared_lags_of(group, starts, self._consumer)
+        committed = self._administration.committed(self.group_id)
+        return lags_of(group, committed, self._consumer)
+
+
+def _total_line(lags: list[Lag]) -> str:
+    from tandem_kafka.cli.lags import total_of
+
+    unknown = sum(each.lag is None for each in lags)
+    more = f", unknown in {counted(unknown, 'partition')}" if unknown else ""
+    return f"total {total_of(lags):,}{more}"
+
 
 def _row(lag: Lag) -> dict[str, Any]:
     return {
         "topic": lag.tp.topic,
         "partition": lag.tp.partition,
-        "committed": lag.committed,
+        "start" if lag.shared else "committed": lag.committed,
         "end": lag.end,
         "lag": lag.lag,
         "client": lag.client_id,
@@ -124,8 +147,6 @@ def _row(lag: Lag) -> dict[str, Any]:
 
 def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json: bool) -> None:
     """Show the lag again and again; only an exception ends it."""
-    from tandem_kafka.cli.lags import total_of
-
     looks, clock = _looks(connection, source, interval_ms), connection.environment.clock
     if on_terminal() and not as_json:
         _watch_on_terminal(source.group_id, looks, clock)
@@ -136,7 +157,7 @@ def _watch(connection: Connection, source: _Source, interval_ms: int, *, as_json
                 del row["trend"]
                 print(json_line({"timestamp": now_ms, **row}), flush=True)
         else:
-            print(f"{shown_time(now_ms)} {source.group_id} total {total_of(lags):,}", flush=True)
+            print(f"{shown_time(now_ms)} {source.group_id} {_total_line(lags)}", flush=True)
 
 
 def _looks(
@@ -172,15 +193,11 @@ def _watch_on_terminal(
     from rich.live import Live
     from rich.text import Text
 
-    from tandem_kafka.cli.lags import total_of
-
     colours = Colours()
     with Live(console=console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
         for lags, history in looks:
             time = shown_time(clock.wall_ms())[11:19]
-            head = Text(
-                f"{group_id}  {time} UTC  total {total_of(lags):,}  {history.total_trend()}"
-            )
+            head = Text(f"{group_id}  {time} UTC  {_total_line(lags)}  {history.total_trend()}")
             rows = (
                 {**row, "style": colours.of(row["client"]) if row["client"] else ""}
                 for row in _watched_rows(lags, history)

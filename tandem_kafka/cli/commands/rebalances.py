@@ -11,6 +11,7 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.commands.groups import found_group
+from tandem_kafka.cli.failures import CommandError
 from tandem_kafka.cli.output import Colours, Column, console, json_line, on_terminal, table
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.reads.times import duration_ms
@@ -74,12 +75,17 @@ class _Source:
     """Describes the group, also after it has moved, has been deleted, or has changed protocol.
 
     Raises:
-        CommandError: The group does not exist.
+        CommandError: The group does not exist, or does not rebalance.
     """
 
     def __init__(self, administration: Administration, group_id: str) -> None:
         self._administration = administration
         self._listed = found_group(administration, group_id)
+        if self._listed.protocol == "share":
+            raise CommandError(
+                f"{group_id!r} is a share group, which does not rebalance: its members do not wait "
+                f"for each other; `tandem-kafka groups -g {group_id}` shows them"
+            )
         self._failed = False
 
     def look(self, rebalances: Rebalances, now_ms: int) -> list[Event]:

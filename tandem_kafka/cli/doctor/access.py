@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem_kafka.cli.connection import near_topic
 from tandem_kafka.cli.doctor.finding import Finding, Step, failed, passed, warned
+from tandem_kafka.cli.doctor.share_groups import examine_share_group
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.errors import (
     GroupAuthorizationFailedError,
@@ -101,13 +102,19 @@ class Access:
             "compare the clocks of this machine, the brokers and the producers (NTP)",
         )  # fmt: skip
 
-    def group(self, group_id: str) -> Iterator[Finding]:
-        """Examine whether the group's coordinator is known, and whether this user may join."""
+    def group(self, group_id: str, *, shared: bool) -> Iterator[Finding]:
+        """Examine whether the group's coordinator is known, and whether this user may join.
+
+        Args:
+            group_id: The group.
+            shared: Whether it must be a share group.
+        """
         try:
             with self._connection.administration() as administration:
                 node = self._coordinator(administration, group_id)
                 yield passed(Step.COORDINATOR, group_id, f"broker {node}")
                 may_join = administration.may_join(group_id, node)
+                yield from examine_share_group(administration, group_id, wanted=shared)
         except GroupAuthorizationFailedError:
             yield _forbidden(group_id, "describe")
         except KafkaError as error:

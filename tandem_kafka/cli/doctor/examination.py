@@ -32,11 +32,13 @@ class Subject:
         topic: A topic, or None.
         group: A group, or None.
         timeout_ms: The limit of each step.
+        shared: Whether the group must be a share group.
     """
 
     topic: str | None
     group: str | None
     timeout_ms: int
+    shared: bool = False
 
 
 def examine(connection: Connection, subject: Subject) -> Iterator[Finding]:
@@ -60,7 +62,7 @@ def examine(connection: Connection, subject: Subject) -> Iterator[Finding]:
     if subject.topic is not None:
         yield from access.topic(examined.snapshot, subject.topic)
     if subject.group is not None:
-        yield from access.group(subject.group)
+        yield from access.group(subject.group, shared=subject.shared)
 
 
 class _Examination:

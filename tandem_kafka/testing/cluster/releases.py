@@ -31,9 +31,12 @@ from kafka.protocol.producer import (
 )
 
 from tandem_kafka.wire.messages import (
+    AlterShareGroupOffsetsRequest,
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
     FetchRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
@@ -48,6 +51,7 @@ from tandem_kafka.wire.messages import (
     SaslHandshakeRequest,
     ShareAcknowledgeRequest,
     ShareFetchRequest,
+    ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     SyncGroupRequest,
 )
@@ -95,6 +99,10 @@ _VERSIONS: Final[dict[Any, tuple[tuple[int, int] | None, ...]]] = {
     ShareGroupHeartbeatRequest: (None, None, None, (1, 1)),
     ShareFetchRequest: (None, None, None, (1, 2)),
     ShareAcknowledgeRequest: (None, None, None, (1, 2)),
+    ShareGroupDescribeRequest: (None, None, None, (1, 1)),
+    DescribeShareGroupOffsetsRequest: (None, None, None, (0, 1)),
+    AlterShareGroupOffsetsRequest: (None, None, None, (0, 0)),
+    DeleteShareGroupOffsetsRequest: (None, None, None, (0, 0)),
 }
 
 

@@ -64,6 +64,8 @@ class GroupCoordinator:
             requests.LeaveGroup: self._leave,
             requests.ConsumerHeartbeat: self._consumer_heartbeat,
             requests.ShareHeartbeat: self._share_heartbeat,
+            requests.AlterShareOffsets: self._alter_share_offsets,
+            requests.DeleteShareOffsets: self.share.handle_delete,
             requests.PrepareAssignment: self.consumer.computations.handle_prepare,
             requests.InstallAssignment: self.consumer.computations.handle_install,
             requests.CommitOffsets: self.offsets.handle_commit,
@@ -189,9 +191,16 @@ class GroupCoordinator:
             return
         self._modern_members.handle_heartbeat(request)
 
+    @property
+    def _is_of_another_type(self) -> bool:
+        """Whether the group exists and is no share group."""
+        return self.exists and not self.share.exists
+
     def _share_heartbeat(self, request: requests.ShareHeartbeat) -> None:
-        conflict = self.exists and not self.share.exists
-        self.share.handle_heartbeat(request, conflict=conflict)
+        self.share.handle_heartbeat(request, conflict=self._is_of_another_type)
+
+    def _alter_share_offsets(self, request: requests.AlterShareOffsets) -> None:
+        self.share.handle_alter(request, conflict=self._is_of_another_type)
 
     def _sync(self, request: requests.SyncGroup) -> None:
         syncs = self._classic_members if self.consumer.members else self._syncs

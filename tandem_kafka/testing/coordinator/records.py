@@ -187,8 +187,9 @@ class ShareGroupTargetAssignmentMember:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupMember:
-    """A member of a share group: its subscription and its assignment."""
+    """A member of a share group: its client, its subscription and its assignment."""
 
+    client_id: str
     topics: frozenset[str]
     epoch: int
     previous_epoch: int

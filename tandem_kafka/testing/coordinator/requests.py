@@ -143,6 +143,7 @@ class ShareHeartbeat(Request):
     """Its result is a `ShareHeartbeatResult`; `topics` is None if they have not changed."""
 
     member_id: str
+    client_id: str = ""
     epoch: int
     topics: frozenset[str] | None = None
 
@@ -155,6 +156,23 @@ class ShareHeartbeatResult:
     epoch: int = 0
     interval_ms: int = 0
     assigned: Partitions | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class AlterShareOffsets(Request):
+    """Begins partitions of a group without members anew. Its result is the error.
+
+    The group is made if it does not exist.
+    """
+
+    partitions: Partitions
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DeleteShareOffsets(Request):
+    """Forgets topics of a group without members. Its result is those it had, or an error."""
+
+    topics: frozenset[str]
 
 
 # --- assignments by members ----------------------------------------------------------------------

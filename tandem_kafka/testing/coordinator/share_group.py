@@ -12,7 +12,12 @@ from kafka import errors
 from tandem_kafka.testing.coordinator import records
 from tandem_kafka.testing.coordinator.context import GroupContext
 from tandem_kafka.testing.coordinator.members import JOIN_EPOCH, LEAVE_EPOCH
-from tandem_kafka.testing.coordinator.requests import ShareHeartbeat, ShareHeartbeatResult
+from tandem_kafka.testing.coordinator.requests import (
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    ShareHeartbeat,
+    ShareHeartbeatResult,
+)
 from tandem_kafka.testing.coordinator.share_assignor import assign_shared
 from tandem_kafka.testing.coordinator.step import Error
 from tandem_kafka.types import TopicPartition
@@ -28,6 +33,7 @@ class ShareGroupMember:
     """One member."""
 
     member_id: str
+    client_id: str
     topics: frozenset[str] = frozenset()
     epoch: int = 0
     previous_epoch: int = 0
@@ -87,7 +93,8 @@ class ShareGroup:
             return ShareHeartbeatResult(epoch=LEAVE_EPOCH)
         settings = self._context.settings
         if request.member_id not in self.members:
-            self.members[request.member_id] = ShareGroupMember(request.member_id)
+            joined = ShareGroupMember(request.member_id, request.client_id)
+            self.members[request.member_id] = joined
         member = self.members[request.member_id]
         if request.topics is not None:
             member.topics = request.topics
@@ -143,6 +150,32 @@ class ShareGroup:
         """Forget the states of a deleted topic; members lose it with the next target."""
         self.initialized = frozenset(tp for tp in self.initialized if tp.topic != name)
 
+    # --- start offsets --------------------------------------------------------------------------
+
+    def handle_alter(self, request: AlterShareOffsets, *, conflict: bool) -> None:
+        """Let partitions begin anew, in a group without members, or in a new one."""
+        error: Error = errors.NonEmptyGroupError if self.members else None
+        if conflict:
+            error = errors.GroupIdNotFoundError
+        if error is None and request.partitions:
+            if not self.exists:
+                self.epoch = self.assignment_epoch = _FIRST_EPOCH
+            self.initialized |= request.partitions
+            self._write_epoch()
+        self._step.respond(request, error)
+
+    def handle_delete(self, request: DeleteShareOffsets) -> None:
+        """Forget topics."""
+        if not self.exists or self.members:
+            error = errors.NonEmptyGroupError if self.members else errors.GroupIdNotFoundError
+            self._step.respond(request, error)
+            return
+        known = request.topics & {tp.topic for tp in self.initialized}
+        for name in known:
+            self.forget_topic(name)
+        self._write_epoch()
+        self._step.respond(request, known)
+
     # --- the target ----------------------------------------------------------------------------
 
     def _update_epoch(self) -> None:
@@ -194,7 +227,7 @@ class ShareGroup:
 
     def _write(self, member: ShareGroupMember) -> None:
         record = records.ShareGroupMember(
-            member.topics, member.epoch, member.previous_epoch, member.assigned
+            member.client_id, member.topics, member.epoch, member.previous_epoch, member.assigned
         )
         self._context.log.write(record, member.member_id)
 
@@ -210,7 +243,7 @@ class ShareGroup:
         self.target = {member_id: target.partitions for member_id, target in targets.items()}
         self.members = {
             member_id: ShareGroupMember(
-                member_id, it.topics, it.epoch, it.previous_epoch, it.assigned
+                member_id, it.client_id, it.topics, it.epoch, it.previous_epoch, it.assigned
             )
             for member_id, it in log.members(records.ShareGroupMember).items()
         }

@@ -17,8 +17,8 @@ class PersistedState:
         start_offset: The first offset that may be offered; None before the first write.
     """
 
-    def __init__(self) -> None:
-        self.start_offset: int | None = None
+    def __init__(self, start_offset: int | None = None) -> None:
+        self.start_offset = start_offset
         self._records: dict[int, tuple[RecordState, int]] = {}
 
     def write(self, start_offset: int, changes: Iterable[Change]) -> None:
@@ -30,6 +30,11 @@ class PersistedState:
             for offset in [offset for offset in self._records if offset < start_offset]:
                 del self._records[offset]
         self.start_offset = start_offset
+
+    @property
+    def done(self) -> int:
+        """Number of the records behind the start offset that are acknowledged or archived."""
+        return sum(state.terminal for state, _ in self._records.values())
 
     def batches(self, start_offset: int) -> list[InFlightBatch]:
         """Return the batches that a new leader continues with.

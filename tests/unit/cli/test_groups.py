@@ -108,16 +108,49 @@ def test_the_lag_is_watched_while_the_coordinator_moves(
     assert len(ran.rows) == (6 if code == 130 else 3)
 
 
-def test_a_share_group_has_no_consumers(run: Run) -> None:
-    class Shared(Administration):
-        def groups(self) -> list[ListedGroup]:
-            return [replace(BILLING, protocol="share")]
+def test_a_share_group_of_a_feature_that_is_disabled(run: Run) -> None:
+    """The other groups are listed."""
 
-    for command in ("groups", "lag", "rebalances"):
-        ran = run(command, "-g", "billing", administration=Shared)
-        assert (ran.code, ran.err) == (
-            1, "tandem-kafka: 'billing' is a share group, which has no consumers\n"
-        )  # fmt: skip
+    class Disabled(Administration):
+        def groups(self) -> list[ListedGroup]:
+            return [BILLING, ListedGroup("jobs", "share", "share", "Empty")]
+
+        def describe(self, groups: Any) -> list[Group]:
+            if any(each.protocol == "share" for each in groups):
+                raise administration_module.NoShareGroupsError
+            return super().describe(groups)
+
+    rows = run("groups", "-J", administration=Disabled).rows
+    assert [(row["group"], row["state"], row["members"]) for row in rows] == [
+        ("billing", "STABLE", 0),
+        ("jobs", "Empty", None),
+    ]
+    ran = run("groups", "-g", "jobs", administration=Disabled)
+    assert "the cluster has no share groups (KIP-932); they need Kafka 4.2" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("protocol", "command", "text"),
+    [
+        ("streams", "groups", "'billing' is a streams group, which has no consumers"),
+        ("streams", "lag", "'billing' is a streams group, which has no consumers"),
+        (
+            "share",
+            "rebalances",
+            "'billing' is a share group, which does not rebalance",
+        ),
+    ],
+)
+def test_a_group_for_which_a_command_is_not_made(
+    run: Run, protocol: str, command: str, text: str
+) -> None:
+    class Other(Administration):
+        def groups(self) -> list[ListedGroup]:
+            return [replace(BILLING, protocol=protocol)]
+
+    ran = run(command, "-g", "billing", administration=Other)
+    assert ran.code == 1
+    assert ran.err.startswith(f"tandem-kafka: {text}")
 
 
 @pytest.mark.parametrize(

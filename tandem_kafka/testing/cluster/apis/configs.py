@@ -15,15 +15,15 @@ from kafka.protocol.admin import (
 
 from tandem_kafka.testing.cluster.apis.api import Api, error_code, error_text
 from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.group_configs import fields_of
+from tandem_kafka.testing.cluster.group_configs import FIELDS, fields_of
 from tandem_kafka.testing.cluster.topic_configs import DEFAULTS, check_config
-from tandem_kafka.testing.cluster.topics import SimTopic
+from tandem_kafka.testing.coordinator.settings import GroupSettings
 
 _RESULT = DescribeConfigsResponse.DescribeConfigsResult
 _CONFIG = _RESULT.DescribeConfigsResourceResult
 _ALTERED = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 _TOPIC, _GROUP = 2, 32
-_SET_BY_TOPIC, _DEFAULT = 1, 5
+_SET_BY_TOPIC, _DEFAULT, _SET_BY_GROUP = 1, 5, 8
 _SET, _DELETE = 0, 1
 
 
@@ -37,25 +37,50 @@ def _described(call: Call, wanted: Any) -> Any:
     if wanted.resource_type == _TOPIC:
         topic = call.cluster.topics.get(wanted.resource_name)
         error = None if topic is not None else errors.UnknownTopicOrPartitionError
+    if wanted.resource_type == _GROUP:
+        configs = _of_group(call, wanted)
     if topic is not None:
         names = DEFAULTS if wanted.configuration_keys is None else wanted.configuration_keys
-        configs = [_config(topic, name) for name in names if name in DEFAULTS]
+        configs = [
+            _config(
+                name,
+                topic.configs.get(name, DEFAULTS[name]),
+                _SET_BY_TOPIC if name in topic.configs else _DEFAULT,
+            )
+            for name in names
+            if name in DEFAULTS
+        ]
     return _RESULT(
         error_code=error_code(error),
         error_message=None,
         resource_type=wanted.resource_type,
         resource_name=wanted.resource_name,
-        configs=configs,  # brokers and groups have none here
+        configs=configs,  # brokers have none here
     )
 
 
-def _config(topic: SimTopic, name: str) -> Any:
+def _of_group(call: Call, wanted: Any) -> list[Any]:
+    """Return the settings of a group, also of one that does not exist."""
+    coordination = call.cluster.coordination
+    known = coordination.coordinators.get(wanted.resource_name)
+    defaults, settings = GroupSettings(), known.settings if known else coordination.settings
+    names = FIELDS if wanted.configuration_keys is None else wanted.configuration_keys
+    found = []
+    for name in names:
+        if name in FIELDS:
+            value, default = getattr(settings, FIELDS[name]), getattr(defaults, FIELDS[name])
+            source = _SET_BY_GROUP if value != default else _DEFAULT
+            found.append(_config(name, str(value).lower(), source))
+    return found
+
+
+def _config(name: str, value: str, source: int) -> Any:
     return _CONFIG(
         name=name,
-        value=topic.configs.get(name, DEFAULTS[name]),
+        value=value,
         read_only=False,
-        config_source=_SET_BY_TOPIC if name in topic.configs else _DEFAULT,
-        is_default=name not in topic.configs,
+        config_source=source,
+        is_default=source == _DEFAULT,
         is_sensitive=False,
         synonyms=[],
         config_type=0,

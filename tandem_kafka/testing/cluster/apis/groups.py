@@ -16,6 +16,7 @@ from tandem_kafka.testing.cluster.apis.api import Api, error_code
 from tandem_kafka.testing.cluster.apis.consumer_group_describe import state_of
 from tandem_kafka.testing.cluster.apis.describe_groups import STATES
 from tandem_kafka.testing.cluster.apis.membership import coordinator_error
+from tandem_kafka.testing.cluster.apis.share_group_offsets import forget_share_states
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
 from tandem_kafka.testing.coordinator.requests import DeleteGroup, DeleteOffsets
@@ -64,21 +65,9 @@ def _delete(call: Call) -> Any:
         if error is None:
             error = call.cluster.coordination.execute(group_id, DeleteGroup())
         if error is None:
-            _forget_share_states(call, group_id)
+            forget_share_states(call, group_id)
         results.append(_DELETED(group_id=group_id, error_code=error_code(error)))
     return DeleteGroupsResponse(throttle_time_ms=0, results=results)
-
-
-def _share_states(call: Call) -> list[dict[Any, Any]]:
-    brokers = call.cluster.brokers.values()
-    return [call.cluster.share_states, *(broker.share_partitions for broker in brokers)]
-
-
-def _forget_share_states(call: Call, group_id: str) -> None:
-    """Forget how far a deleted share group was; another one of its name begins anew."""
-    for states in _share_states(call):
-        for key in [key for key in states if key[0] == group_id]:
-            del states[key]
 
 
 def _delete_offsets(call: Call) -> Any:
