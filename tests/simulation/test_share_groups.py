@@ -165,6 +165,26 @@ def test_a_slow_member_releases_after_half_of_the_lock() -> None:
         assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
 
 
+def test_close_does_not_wait_for_a_broker_that_is_down() -> None:
+    with sharing("down", brokers=1) as (simulation, start):
+        consumer = start("implicit")
+        take(consumer, 3)
+        simulation.cluster.stop(1)
+        began_ms = simulation.clock.now_ms()
+        consumer.close()
+        assert simulation.clock.now_ms() - began_ms < 5_000
+
+
+def test_a_broker_without_room_for_a_session_is_asked_again() -> None:
+    with sharing("no room", brokers=1) as (simulation, start):
+        simulation.cluster.brokers[1].share_sessions.limit = 1
+        first, second = start(), start()
+        assert len(take(first, 3)) == 3
+        assert not second.poll(5_000)
+        first.close()
+        assert places(take(second, 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
 # --- defects that scenarios have found ------------------------------------------------------------
 
 
