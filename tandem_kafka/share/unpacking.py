@@ -58,8 +58,8 @@ class Unpacker:
         """Yield the locked records, and an error in place of each one that cannot be read.
 
         Before an error, and in place of offsets without a record, yield their acknowledgement. A
-        record that cannot be deserialized is released, a batch that is damaged is rejected: it
-        would be damaged the next time too.
+        record that cannot be deserialized is released. So is a batch that is damaged, perhaps on
+        its way; one that was delivered before is rejected.
         """
         tp = locked.tp
         fetched = FetchedPartition(tp.topic, locked.topic_id, tp.partition, 0, records=locked.data)
@@ -72,7 +72,8 @@ class Unpacker:
                 except (CorruptRecordError, UnsupportedCodecError) as error:
                     behind = last + 1 if error.next_offset is None else error.next_offset
                     stop = min(last, behind - 1)
-                    yield from _given_back(locked, after, stop, AcknowledgeType.REJECT)
+                    how = AcknowledgeType.RELEASE if count == 1 else AcknowledgeType.REJECT
+                    yield from _given_back(locked, after, stop, how)
                     yield error
                     after = behind
                     reader = open_reader(tp.topic, tp.partition, after, fetched, self._options)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError
+from tandem_kafka.errors import CorruptRecordError, KafkaTimeoutError, RecordLockLostError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios import SCENARIOS, run_seed
@@ -262,6 +262,31 @@ def test_a_partition_without_a_leader_causes_no_flood_of_requests() -> None:
         before = counted(simulation, MetadataRequest)
         consumer.poll(10_000)
         assert counted(simulation, MetadataRequest) - before < 60
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_batch_that_is_damaged_once_is_not_lost(times: int) -> None:
+    """Perhaps on its way: it is rejected if another delivery is damaged as well."""
+    value = b"x" * 32
+    with sharing("damaged batch", count=0) as (simulation, start):
+        simulation.cluster.produce(TP, value, value)
+        left = times
+
+        def damage(frame: bytes) -> bytes:
+            nonlocal left
+            at = frame.find(value)
+            if at < 0 or not left:
+                return frame
+            left -= 1
+            return frame[:at] + b"?" + frame[at + 1 :]
+
+        simulation.network.alter_response = damage
+        consumer = start("implicit")
+        for _ in range(times):
+            with pytest.raises(CorruptRecordError):
+                take(consumer, 1)
+        found = consumer.poll(2 * LOCK_MS)
+        assert sum(map(len, found.values())) == (2 if times == 1 else 0)
 
 
 # --- scenarios ----------------------------------------------------------------------------------
