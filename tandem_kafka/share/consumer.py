@@ -151,8 +151,8 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             WakeupError: ``wakeup()`` was called.
             RecordDeserializationError: A record cannot be deserialized. It is released; the next
                 call goes on behind it.
-            CorruptRecordError: A batch is damaged. Its records are rejected; the next call goes on
-                behind them.
+            CorruptRecordError: A batch is damaged. It is released, and rejected if it was delivered
+                before; the next call goes on behind it.
             UnsupportedVersionError: The cluster has no share groups.
             KafkaError: The cluster denies access, or rejects the membership.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from struct import Struct
 from typing import Any, Final
 
 from tandem_kafka.config import Config
@@ -13,7 +14,13 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     UnsupportedCodecError,
 )
-from tandem_kafka.records import FetchedPartition, ReaderOptions, TakenRecords, open_reader
+from tandem_kafka.records import (
+    FetchedPartition,
+    ReaderOptions,
+    RecordReader,
+    TakenRecords,
+    open_reader,
+)
 from tandem_kafka.shared.locked_records import (
     Acknowledgement,
     AcknowledgeType,
@@ -24,7 +31,8 @@ from tandem_kafka.types import ConsumerRecord
 
 #: How many records are decoded at once.
 _RECORDS: Final = 10_000
-_Damaged = CorruptRecordError | UnsupportedCodecError
+#: The base offset of a batch, and the number of bytes that follow.
+_HEADER: Final = Struct(">qi")
 
 
 class Chunk:
@@ -58,24 +66,26 @@ class Unpacker:
         """Yield the locked records, and an error in place of each one that cannot be read.
 
         Before an error, and in place of offsets without a record, yield their acknowledgement. A
-        record that cannot be deserialized is released, a batch that is damaged is rejected: it
-        would be damaged the next time too.
+        record that cannot be deserialized is released. So is a batch that is damaged, perhaps on
+        its way; one that was delivered before is rejected.
         """
         tp = locked.tp
-        fetched = FetchedPartition(tp.topic, locked.place[0], tp.partition, 0, records=locked.data)
         for first, last, count in locked.ranges:
-            after = first
-            reader = open_reader(tp.topic, tp.partition, first, fetched, self._options)
+            given_up = AcknowledgeType.RELEASE if count == 1 else AcknowledgeType.REJECT
+            after, data = first, locked.data
+            reader = self._reader(locked, after, data)
             while not reader.exhausted and reader.next_offset <= last:
                 try:
                     taken = reader.take(_RECORDS)
                 except (CorruptRecordError, UnsupportedCodecError) as error:
                     behind = last + 1 if error.next_offset is None else error.next_offset
-                    stop = min(last, behind - 1)
-                    yield from _given_back(locked, after, stop, AcknowledgeType.REJECT)
-                    yield error
-                    after = behind
-                    reader = open_reader(tp.topic, tp.partition, after, fetched, self._options)
+                    if behind > after:  # else none of its records is locked
+                        yield from _given_back(locked, after, min(last, behind - 1), given_up)
+                        yield error
+                        after = behind
+                    # Invariant: the reader has less with each error, so it comes to an end.
+                    data = _batches_from(data, behind)
+                    reader = self._reader(locked, after, data)
                     continue
                 taken = taken.part(0, taken.before(last + 1))
                 for part in _in_rows(taken):
@@ -83,7 +93,17 @@ class Unpacker:
                     yield from _given_back(locked, after, begin - 1, AcknowledgeType.GAP)
                     after = begin + len(part)
                     yield from self._deserialized(part, locked, count)
-            yield from _given_back(locked, after, last, AcknowledgeType.GAP)
+            if after <= last and _batches_end(data) != len(data):
+                problem = "the last batch is cut short"
+                yield from _given_back(locked, after, last, given_up)
+                yield CorruptRecordError.at(tp.topic, tp.partition, after, problem, None)
+            else:
+                yield from _given_back(locked, after, last, AcknowledgeType.GAP)
+
+    def _reader(self, locked: LockedPartition, offset: int, data: bytes) -> RecordReader:
+        tp = locked.tp
+        fetched = FetchedPartition(tp.topic, locked.place[0], tp.partition, 0, records=data)
+        return open_reader(tp.topic, tp.partition, offset, fetched, self._options)
 
     def _deserialized(
         self, taken: TakenRecords, locked: LockedPartition, count: int
@@ -109,6 +129,31 @@ def _given_back(
     """Yield the acknowledgement of offsets that the application does not get, if there are any."""
     if first <= last:
         yield Acknowledgement(locked, first, last, how, None)
+
+
+def _batch_starts(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each whole batch starts and ends."""
+    start = 0
+    while start + _HEADER.size <= len(data):
+        _, length = _HEADER.unpack_from(data, start)
+        stop = start + _HEADER.size + length
+        if length <= 0 or stop > len(data):
+            return
+        yield start, stop
+        start = stop
+
+
+def _batches_from(data: bytes, offset: int) -> bytes:
+    """Return the batches from one on that begins at an offset or behind it."""
+    for start, _ in _batch_starts(data):
+        if _HEADER.unpack_from(data, start)[0] >= offset:
+            return data[start:]
+    return b""
+
+
+def _batches_end(data: bytes) -> int:
+    """Return where the last whole batch ends."""
+    return max((stop for _, stop in _batch_starts(data)), default=0)
 
 
 def _in_rows(taken: TakenRecords) -> Iterator[TakenRecords]:

@@ -17,7 +17,7 @@ def main() -> None:
         "--seconds", type=float, default=300.0, help="how long to inject faults (300)"
     )
     parser.add_argument(
-        "--members", type=int, default=3, help="members of each of the two groups (3)"
+        "--members", type=int, default=3, help="members of each of the three groups (3)"
     )
     parser.add_argument("--seed", type=int, help="selects the faults (default: random)")
     arguments = parser.parse_args()
@@ -36,6 +36,7 @@ def main() -> None:
         f"longest time in which a partition was not read {seconds:.1f} s ({what}); "
         f"{chaos.repeated:,} records were returned twice, {chaos.corrupted} bytes corrupted"
     )
+    say(f"share group: {chaos.shared}")
 
 
 if __name__ == "__main__":

@@ -22,10 +22,14 @@ __all__ = ["Ledger"]
 
 
 class Ledger:
-    """The ledger of one group, with all its past members."""
+    """The ledger of one group, with all its past members.
+
+    Attributes:
+        partitions: The number of partitions.
+    """
 
     def __init__(self, partitions: int) -> None:
-        self._partitions = range(partitions)
+        self.partitions = partitions
         self.members: list[MemberProcess] = []
 
     def history(self, committed: Mapping[int, int], sent: int = 0) -> list[Operation]:
@@ -38,7 +42,7 @@ class Ledger:
         now = time.monotonic()
         written = [
             Produced("stream", 0.0, 0.0, number, f"{number}-{offset}", "acknowledged", offset)
-            for number in self._partitions
+            for number in range(self.partitions)
             for offset in range(sent)
         ]
         done = sorted(itertools.chain(*map(_operations, self.members)), key=moment)
@@ -62,7 +66,7 @@ class Ledger:
 
     def longest_silence(self, begin: float, end: float) -> float:
         """Return the longest time within these bounds in which a partition was not read."""
-        times: dict[int, list[float]] = {number: [begin, end] for number in self._partitions}
+        times: dict[int, list[float]] = {number: [begin, end] for number in range(self.partitions)}
         for at, number, _ in self._reads():
             if begin < at < end:
                 times[number].append(at)

@@ -17,7 +17,7 @@ from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.histories.members import KINDS, Member
 from tests.histories.operations import Operation, to_lines
 
-__all__ = ["PROTOCOLS"]
+__all__ = ["PROTOCOLS", "write_line"]
 
 #: The groups and the options of their members.
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -33,13 +33,17 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 _writing = threading.Lock()
 
 
-def _write(operation: Operation) -> None:
+def write_line(line: str) -> None:
     """Write a line at once; a signal may interrupt a long one."""
-    (line,) = to_lines([operation])
     rest = f"{line}\n".encode()
     with _writing:
         while rest:
             rest = rest[os.write(1, rest) :]
+
+
+def _write(operation: Operation) -> None:
+    (line,) = to_lines([operation])
+    write_line(line)
 
 
 def main(kind: str, name: str, bootstrap: str, topic: str, protocol: str, commits: str) -> None:

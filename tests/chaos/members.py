@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import time
 
+from tests.chaos.share_events import Event, event_of
 from tests.histories.operations import Operation, from_lines
 from tests.reporting_process import ReportingProcess
 
-__all__ = ["MemberProcess"]
+__all__ = ["MemberProcess", "ShareProcess"]
 
 
 class MemberProcess:
@@ -19,12 +20,14 @@ class MemberProcess:
         doubtful: Times at which it was paused or killed: its ownership is unknown from then on.
     """
 
+    module = "tests.chaos.member"
+
     def __init__(self, name: str, protocol: str, arguments: list[str]) -> None:
         self.name = name
         self.protocol = protocol
         self.operations: list[Operation] = []
         self.doubtful: list[float] = []
-        self._process = ReportingProcess("tests.chaos.member", arguments, self._note)
+        self._process = ReportingProcess(self.module, arguments, self._note)
         self._expected: set[int] = {0}
 
     def _note(self, line: str) -> None:
@@ -67,3 +70,20 @@ class MemberProcess:
         """Wait until it has closed its consumer."""
         self._process.join(90.0)
         self.check()
+
+
+class ShareProcess(MemberProcess):
+    """One process that runs `tests.chaos.share_member`.
+
+    Attributes:
+        events: What it has reported so far, in order.
+    """
+
+    module = "tests.chaos.share_member"
+
+    def __init__(self, name: str, protocol: str, arguments: list[str]) -> None:
+        self.events: list[Event] = []
+        super().__init__(name, protocol, arguments)
+
+    def _note(self, line: str) -> None:
+        self.events.append(event_of(line))

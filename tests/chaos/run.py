@@ -1,4 +1,6 @@
-"""Three real brokers, two groups that read the same topic, and one fault after the other."""
+"""Three real brokers, two groups that read the same topic, a share group with another one, and one
+fault after the other.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.member import PROTOCOLS
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import HarmfulProxy
+from tests.chaos.share_ledger import ShareLedger
+from tests.chaos.sharing import SHARE, SHARE_PROPERTIES, Sharing
 from tests.histories.anomalies import anomalies
 from tests.histories.members import FILLER, KINDS
 from tests.histories.operations import to_lines
@@ -54,7 +58,10 @@ class Chaos:
         self._ledgers = {protocol: Ledger(_PARTITIONS) for protocol in PROTOCOLS}
         self._running: list[MemberProcess] = []
         self._topic = f"chaos-{uuid.uuid4().hex[:8]}"
-        self._cluster = RealKafka(brokers=3, advertise=self._behind_a_proxy)
+        self._cluster = RealKafka(
+            brokers=3, properties=SHARE_PROPERTIES, advertise=self._behind_a_proxy
+        )
+        self._sharing = Sharing(self._cluster, f"{self._topic}-{SHARE}", seed)
         self.faults = 0
         self.worst = (0.0, "nothing")
 
@@ -84,9 +91,12 @@ class Chaos:
             cluster.admin.create_topic(self._topic, _PARTITIONS, replicas=3)
             bootstrap = cluster.bootstrap()
             padding = FILLER * 1_000
-            with Stream(
-                bootstrap, self._topic, _PARTITIONS, pause_s=0.02, padding=padding
-            ) as stream:
+            with (
+                Stream(
+                    bootstrap, self._topic, _PARTITIONS, pause_s=0.02, padding=padding
+                ) as stream,
+                self._sharing.streaming(),
+            ):
                 self._begin()
                 until = time.monotonic() + seconds
                 while time.monotonic() < until:
@@ -97,7 +107,7 @@ class Chaos:
 
     def _begin(self) -> None:
         begun = time.monotonic()
-        for protocol in PROTOCOLS:
+        for protocol in (*PROTOCOLS, SHARE):
             for _ in range(self._size):
                 self._start(protocol)
         self._wait_for_records(begun, "the start")
@@ -112,7 +122,8 @@ class Chaos:
         time.sleep(fault.lasts_s)
         fault.end()
         end = self._wait_for_records(time.monotonic(), fault.what)
-        silence_s = max(ledger.longest_silence(begin, end) for ledger in self._ledgers.values())
+        ledgers: list[Ledger | ShareLedger] = [*self._ledgers.values(), self._sharing.ledger]
+        silence_s = max(ledger.longest_silence(begin, end) for ledger in ledgers)
         self.faults += 1
         self.worst = max(self.worst, (silence_s, fault.what))
         self._say(f"{fault.what}: a partition was not read for {silence_s:.1f} s")
@@ -126,16 +137,23 @@ class Chaos:
             while (committed := self._committed(protocol)) != everything:
                 assert time.monotonic() < end, f"{protocol}: {committed} of {sent} are committed"
                 time.sleep(0.2)
+        self._sharing.wait_until_done()
         for member in self._running:
             member.ask_to_end()
         for member in self._running:
             member.wait_ended()
+        self._sharing.conclude()
         self._check(sent)
 
     @property
     def repeated(self) -> int:
         """The number of records that were returned more than once."""
         return sum(ledger.repeated() for ledger in self._ledgers.values())
+
+    @property
+    def shared(self) -> str:
+        """The account of the share group."""
+        return self._sharing.ledger.account()
 
     @property
     def corrupted(self) -> int:
@@ -145,8 +163,11 @@ class Chaos:
     # --- members -------------------------------------------------------------------------------
 
     def _start(self, protocol: str) -> None:
-        ledger = self._ledgers[protocol]
         bootstrap = ",".join(proxy.address for proxy in self._proxies.values())
+        if protocol == SHARE:
+            self._running.append(self._sharing.start(bootstrap))
+            return
+        ledger = self._ledgers[protocol]
         commits = self._random.choice(["automatic", "by hand"])
         kind = _KINDS[(len(ledger.members) + self._first_kind) % len(_KINDS)]
         name = f"{protocol} {kind} {len(ledger.members) + 1}"
@@ -162,14 +183,15 @@ class Chaos:
     # --- invariants ----------------------------------------------------------------------------
 
     def _wait_for_records(self, since: float, what: str) -> float:
-        """Wait until both groups have read every partition; return that time."""
+        """Wait until all groups have read every partition; return that time."""
         last = since
-        for protocol, ledger in self._ledgers.items():
+        ledgers: dict[str, Ledger | ShareLedger] = {**self._ledgers, SHARE: self._sharing.ledger}
+        for protocol, ledger in ledgers.items():
             while True:
                 for member in self._running:
                     member.check()
                 read = ledger.first_read_after(since)
-                if len(read) == _PARTITIONS:
+                if len(read) == ledger.partitions:
                     last = max(last, *read.values())
                     break
                 waited_s = time.monotonic() - since
@@ -179,6 +201,7 @@ class Chaos:
 
     def _check(self, sent: int = 0) -> None:
         """Check the histories so far, and that everything `sent` is in them."""
+        self._sharing.check()
         for protocol, ledger in self._ledgers.items():
             committed, end = self._committed(protocol), time.monotonic() + 10.0
             while found := anomalies(history := ledger.history(committed, sent)):

@@ -30,7 +30,7 @@ from tandem_kafka.wire.messages import (
 )
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
-from tests.integration.sharing import RawShareMember
+from tests.integration.sharing import RawShareMember, require_share_groups
 
 __all__ = ["LOCK_MS", "ShareWorld", "share_world"]
 
@@ -255,6 +255,7 @@ def share_world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
         with _simulated_share_world() as simulated:
             yield simulated
     else:
+        require_share_groups()
         with _real_share_world(request.getfixturevalue("kafka")) as real:
             yield real
 

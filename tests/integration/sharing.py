@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import pytest
+
+from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.wire.messages import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -16,7 +19,10 @@ from tandem_kafka.wire.messages import (
 )
 from tests.integration.connections import Connection
 
-__all__ = ["Fetched", "RawShareMember", "Shared"]
+__all__ = ["FIRST_RELEASE", "Fetched", "RawShareMember", "Shared", "require_share_groups"]
+
+#: The first release with share groups.
+FIRST_RELEASE: Final = (4, 2)
 
 #: First and last offset, and one type for all offsets or one for each.
 Acks = Sequence[tuple[int, int, Sequence[int]]]
@@ -24,6 +30,12 @@ _FETCHED = ShareFetchRequest.FetchTopic
 _FETCHED_PARTITION = _FETCHED.FetchPartition
 _ACKNOWLEDGED = ShareAcknowledgeRequest.AcknowledgeTopic
 _ACKNOWLEDGED_PARTITION = _ACKNOWLEDGED.AcknowledgePartition
+
+
+def require_share_groups() -> None:
+    """Skip a test if the real broker has no share groups."""
+    if release_of(chosen_version()) < FIRST_RELEASE:
+        pytest.skip("share groups need Kafka 4.2")
 
 
 class Shared(NamedTuple):

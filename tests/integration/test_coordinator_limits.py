@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
+from kafka.errors import GroupMaxSizeReachedError
 
+from tandem_kafka import ShareConsumer
 from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.joining import RawClassicMember, name_of
@@ -29,6 +32,7 @@ def strict() -> Iterator[RealKafka]:
     config = {
         "group.max.size": str(ROOM),
         "group.consumer.max.size": str(ROOM),
+        "group.share.max.size": str(ROOM),
         "group.initial.rebalance.delay.ms": str(DELAY_MS),
     }
     with RealKafka(properties=config) as cluster:
@@ -45,6 +49,19 @@ def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
     else:
         with real_world(request.getfixturevalue("strict"), "raw") as world:
             yield world
+
+
+def test_a_full_share_group_rejects_another_consumer(strict: RealKafka) -> None:
+    servers = strict.bootstrap()
+    with ExitStack() as stack:
+        *members, last = (
+            stack.enter_context(ShareConsumer("raw", group_id="full", bootstrap_servers=servers))
+            for _ in range(ROOM + 1)
+        )
+        for member in members:
+            member.poll(2_000)
+        with pytest.raises(GroupMaxSizeReachedError):
+            last.poll(30_000)
 
 
 def pending_member(raw: RawWorld, rebalance_ms: int = 60_000) -> RawClassicMember:

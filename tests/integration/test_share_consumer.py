@@ -29,7 +29,10 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
+from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.testing.served import ServedKafka
+from tests.integration.sharing import FIRST_RELEASE, require_share_groups
 from tests.integration.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.both_clusters
@@ -44,6 +47,8 @@ Share = Callable[..., ShareConsumer]
 @pytest.fixture
 def group(kafka: Cluster) -> str:
     """A share group that begins with the first records."""
+    if isinstance(kafka, RealKafka):
+        require_share_groups()
     name = f"sharers-{uuid.uuid4().hex[:8]}"
     kafka.admin.configure_group(
         name,
@@ -93,6 +98,7 @@ def places(records: list[Any]) -> list[tuple[int, int]]:
 # --- implicit acknowledgement -------------------------------------------------------------------
 
 
+@pytest.mark.every_version
 def test_a_loop_accepts_each_record_when_it_asks_for_the_next(
     kafka: Cluster, topic: str, share: Share
 ) -> None:
@@ -199,6 +205,7 @@ def test_some_records_of_a_batch_are_decided_on(kafka: Cluster, topic: str, shar
 # --- explicit acknowledgement -------------------------------------------------------------------
 
 
+@pytest.mark.every_version
 def test_each_record_is_decided_on(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 4)
     consumer = share(acknowledgement="explicit")
@@ -252,6 +259,7 @@ def test_any_thread_acknowledges_once(kafka: Cluster, topic: str, share: Share) 
     assert quiet(share())
 
 
+@pytest.mark.every_version
 def test_a_lock_that_has_ended_is_no_secret(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 1)
     consumer = share(acknowledgement="explicit")
@@ -453,6 +461,7 @@ def test_metrics(share: Share) -> None:
 # --- asyncio ------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_version
 def test_asyncio(kafka: Cluster, topic: str, group: str) -> None:
     produce(kafka, topic, 6)
 
@@ -527,12 +536,29 @@ def test_asyncio_accepts_implicitly(kafka: Cluster, topic: str, group: str) -> N
 # --- clusters without share groups --------------------------------------------------------------
 
 
-def test_a_cluster_without_share_groups(kafka: Cluster) -> None:
+@pytest.mark.parametrize("release", ["3.9", "4.0"])
+def test_a_cluster_without_share_groups(kafka: Cluster, release: str) -> None:
     del kafka
-    with ServedKafka(kafka="3.9") as served:
+    with ServedKafka(kafka=release) as served:
         served.create_topic("orders", 1)
-        with (
-            ShareConsumer("orders", group_id="g", bootstrap_servers=served.bootstrap) as consumer,
-            pytest.raises(UnsupportedVersionError, match=r"they need Kafka 4\.2, and the feature"),
-        ):
-            consumer.poll(5_000)
+        assert_no_share_groups(served.bootstrap, "orders")
+
+
+@pytest.mark.every_version
+@pytest.mark.real_cluster("a release of Kafka")
+def test_share_groups_need_a_release(kafka: Cluster, topic: str) -> None:
+    if release_of(chosen_version()) < FIRST_RELEASE:
+        assert_no_share_groups(kafka.bootstrap(), topic)
+    else:
+        with ShareConsumer(
+            topic, group_id=f"g-{topic}", bootstrap_servers=kafka.bootstrap()
+        ) as consumer:
+            assert quiet(consumer)
+
+
+def assert_no_share_groups(bootstrap: str, topic: str) -> None:
+    with (
+        ShareConsumer(topic, group_id="g", bootstrap_servers=bootstrap) as consumer,
+        pytest.raises(UnsupportedVersionError, match=r"they need Kafka 4\.2, and the feature"),
+    ):
+        consumer.poll(5_000)

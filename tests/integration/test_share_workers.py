@@ -46,6 +46,7 @@ def until(condition: Callable[[], bool], timeout_s: float = 30) -> Callable[[], 
     return ended
 
 
+@pytest.mark.every_version
 def test_many_threads_handle_each_record_once(
     kafka: Cluster,
     topic: str,

@@ -10,6 +10,7 @@ import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import (
+    CorruptRecordError,
     IllegalStateError,
     KafkaTimeoutError,
     RecordDeserializationError,
@@ -275,6 +276,26 @@ def test_a_broker_changes_its_address() -> None:
         assert places(take(consumer, 2)) == [(3, 1), (4, 1)]
 
 
+def test_close_does_not_wait_for_a_broker_that_is_down() -> None:
+    with sharing("down", brokers=1) as (simulation, start):
+        consumer = start("implicit")
+        take(consumer, 3)
+        simulation.cluster.stop(1)
+        began_ms = simulation.clock.now_ms()
+        consumer.close()
+        assert simulation.clock.now_ms() - began_ms < 5_000
+
+
+def test_a_broker_without_room_for_a_session_is_asked_again() -> None:
+    with sharing("no room", brokers=1) as (simulation, start):
+        simulation.cluster.brokers[1].share_sessions.limit = 1
+        first, second = start(), start()
+        assert len(take(first, 3)) == 3
+        assert not second.poll(5_000)
+        first.close()
+        assert places(take(second, 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
 # --- defects that scenarios have found ------------------------------------------------------------
 
 
@@ -352,6 +373,31 @@ def test_a_partition_without_a_leader_causes_no_flood_of_requests() -> None:
         before = counted(simulation, MetadataRequest)
         consumer.poll(10_000)
         assert counted(simulation, MetadataRequest) - before < 60
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_batch_that_is_damaged_once_is_not_lost(times: int) -> None:
+    """Perhaps on its way: it is rejected if another delivery is damaged as well."""
+    value = b"x" * 32
+    with sharing("damaged batch", count=0) as (simulation, start):
+        simulation.cluster.produce(TP, value, value)
+        left = times
+
+        def damage(frame: bytes) -> bytes:
+            nonlocal left
+            at = frame.find(value)
+            if at < 0 or not left:
+                return frame
+            left -= 1
+            return frame[:at] + b"?" + frame[at + 1 :]
+
+        simulation.network.alter_response = damage
+        consumer = start("implicit")
+        for _ in range(times):
+            with pytest.raises(CorruptRecordError):
+                take(consumer, 1)
+        found = consumer.poll(2 * LOCK_MS)
+        assert sum(map(len, found.values())) == (2 if times == 1 else 0)
 
 
 # --- scenarios ----------------------------------------------------------------------------------

@@ -60,3 +60,16 @@ def test_numbers_are_not_part_of_a_name() -> None:
     """A number of a behaviour belongs into the marker."""
     names = {test.test for test in MARKED}
     assert not {name for name in names if re.match(r"test_\d", name)}
+
+
+def test_the_tests_beside_those_of_java_exist() -> None:
+    cases = data("java_share_tests.toml")
+    verdicts = {verdict for each in cases.values() for verdict in each}
+    assert verdicts == {"tested", "differs", "other"}
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("test_*.py")))
+    existing = set(re.findall(r"^(?:async )?def (test_\w+)\(", sources, re.MULTILINE))
+    for each in cases.values():
+        for verdict, texts in each.items():
+            named = [re.findall(r"\btest_\w+", text) for text in texts.values()]
+            assert {name for names in named for name in names} <= existing
+            assert verdict == "other" or all(named), "each case has a test"

@@ -1,0 +1,204 @@
+"""A member of a share group in its own process; it writes each event as a line on standard output.
+
+The line of an acknowledgement precedes it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tandem_kafka import ShareConsumer, TopicPartition
+from tandem_kafka.errors import CorruptRecordError, KafkaTimeoutError, RecordLockLostError
+from tandem_kafka.runtime import Random
+from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka.workers import Retry, ShareWorkers
+from tests.chaos.member import write_line
+from tests.chaos.share_events import LOCK_MS, Event, Place, line_of
+
+__all__ = ["KINDS", "Reporter"]
+
+_POLL_MS: Final = 100
+_COMMIT_MS: Final = 5_000
+#: How many calls of a member are between two commits.
+_COMMIT_EVERY: Final = 5
+
+Consumer = ShareConsumer[bytes, bytes]
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class Reporter:
+    """Reports what a member does, and knows the acknowledgements without an outcome."""
+
+    def __init__(self) -> None:
+        self.ending = threading.Event()
+        self.random = Random(time.time_ns())
+        self._made: list[Place] = []
+
+    def note(self, kind: str, places: Iterable[Place]) -> None:
+        """Report an event of some records."""
+        found = tuple(places)
+        if found:
+            self.write(Event(kind, _now_ms(), found))
+
+    def write(self, event: Event) -> None:
+        """Write the line of an event."""
+        write_line(line_of(event))
+
+    def got(self, records: Iterable[Any]) -> list[Any]:
+        """Report records that were handed out: how often, and when they were locked."""
+        found = list(records)
+        ahead_ms = time.time_ns() // 1_000_000 - _now_ms() + LOCK_MS
+        places = (
+            (r.partition, r.offset, r.delivery_count, r.lock_deadline_ms - ahead_ms) for r in found
+        )
+        self.note("got", places)
+        return found
+
+    def acknowledging(self, kind: str, records: Iterable[Any]) -> None:
+        """Report what the member, or the consumer for it, is about to do."""
+        places = [(record.partition, record.offset) for record in records]
+        self.note(kind, places)
+        if kind in {"accept", "reject"}:
+            self._made += places
+
+    def lost(self, record: Any) -> None:
+        """Report that the lock had ended: nothing was acknowledged."""
+        place = record.partition, record.offset
+        self.note("lost", [place])
+        if place in self._made:
+            self._made.remove(place)
+
+    def commit(self, consumer: Consumer) -> None:
+        """Report the acknowledgements that the brokers have stored."""
+        try:
+            outcome = consumer.commit(_COMMIT_MS)
+        except KafkaTimeoutError:
+            return  # the next commit tells
+        done = {tp.partition for tp, error in outcome.items() if error is None}
+        self.note("stored", (place for place in self._made if place[0] in done))
+        self._made = []
+
+    def read(self, call: Callable[[], Mapping[TopicPartition, Iterable[Any]]]) -> list[Any]:
+        """Call poll(), and report what it returns."""
+        try:
+            batches = call()
+        except CorruptRecordError as error:
+            self.note("damaged", _damaged(error))
+            return []
+        return self.got(record for batch in batches.values() for record in batch)
+
+
+def accept_implicitly(make: Callable[..., Consumer], reporter: Reporter) -> None:
+    """Read with poll() and with next(), which accept what was handed out before."""
+    given: list[Any] = []
+    with make(consumer_timeout_ms=_POLL_MS) as consumer:
+
+        def following() -> dict[TopicPartition, list[Any]]:
+            record = next(consumer, None)
+            return {} if record is None else {TopicPartition("", record.partition): [record]}
+
+        for number in _until(reporter.ending):
+            reporter.acknowledging("accept", given)
+            singly = number // 20 % 2
+            given = reporter.read(following if singly else lambda: consumer.poll(_POLL_MS))
+            if number % (_COMMIT_EVERY * (1 + 3 * singly)) == 0:
+                # It accepts all but what was handed out last, and that is reported already.
+                reporter.commit(consumer)
+        reporter.acknowledging("accept", given)
+
+
+def decide(make: Callable[..., Consumer], reporter: Reporter) -> None:
+    """Decide on each record; some handlers take longer than a lock."""
+    with make(acknowledgement="explicit", renew="auto", max_poll_records=50) as consumer:
+        for number in _until(reporter.ending):
+            for record in reporter.read(lambda: consumer.poll(_POLL_MS)):
+                kind = reporter.random.choices(
+                    ["accept", "release", "reject", "renew"], [90, 6, 1, 3]
+                )[0]
+                if reporter.random.random() < 0.002:
+                    reporter.ending.wait(1.5 * LOCK_MS / 1_000)
+                reporter.acknowledging(kind, [record])
+                try:
+                    getattr(record, kind)()
+                    if kind == "renew":
+                        reporter.acknowledging("accept", [record])
+                        record.accept()
+                except RecordLockLostError:
+                    reporter.lost(record)
+            if number % _COMMIT_EVERY == 0:
+                reporter.commit(consumer)
+
+
+def work(make: Callable[..., Consumer], reporter: Reporter) -> None:
+    """Let workers handle the records; they acknowledge by themselves."""
+
+    begun: set[tuple[int, ...]] = set()
+
+    def handle(record: Any) -> None:
+        attempt = record.partition, record.offset, record.delivery_count
+        if attempt not in begun:
+            begun.add(attempt)
+            reporter.got([record])
+        if reporter.random.random() < 0.03:
+            raise ValueError
+        time.sleep(reporter.random.random() / 50)
+        reporter.acknowledging("accept", [record])
+
+    def give_up(record: Any, *_: object) -> None:
+        reporter.acknowledging("accept", [record])
+
+    with make(acknowledgement="explicit") as consumer:
+        workers = ShareWorkers(
+            consumer, handle, workers=4, retry=Retry(2, backoff_ms=(10, 50)), otherwise=give_up
+        )
+        while not reporter.ending.is_set():
+            try:
+                workers.run(until=reporter.ending.is_set)
+            except CorruptRecordError as error:
+                reporter.note("damaged", _damaged(error))
+
+
+KINDS: Final = {"implicit": accept_implicitly, "explicit": decide, "workers": work}
+
+
+def _damaged(error: CorruptRecordError) -> list[Place]:
+    if error.partition is None or error.offset is None:
+        return []
+    return [(error.partition.partition, error.offset, (error.next_offset or error.offset + 1) - 1)]
+
+
+def _until(ending: threading.Event) -> Iterable[int]:
+    number = 0
+    while not ending.is_set():
+        number += 1
+        yield number
+
+
+def main(kind: str, bootstrap: str, topic: str) -> None:
+    """Read until SIGTERM."""
+    options: dict[str, Any] = {
+        "bootstrap_servers": bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "admin",
+        "sasl_plain_password": PASSWORD,
+        "group_id": topic,
+        "reconnect_backoff_max_ms": 1_000,
+        "metadata_max_age_ms": 10_000,
+        "bootstrap_timeout_ms": 60_000,
+    }
+    reporter = Reporter()
+    signal.signal(signal.SIGTERM, lambda *_: reporter.ending.set())
+    KINDS[kind](lambda **more: ShareConsumer(topic, **options, **more), reporter)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,85 @@
+"""Damaged batches among the locked ones: each offset is given to the application or given back."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import islice
+
+import pytest
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.errors import CorruptRecordError, KafkaError
+from tandem_kafka.share.unpacking import Chunk, Unpacker
+from tandem_kafka.shared.locked_records import (
+    AcknowledgeType,
+    LockedPartition,
+    LockedRecords,
+)
+from tandem_kafka.testing.clock import SimClock
+from tandem_kafka.types import TopicPartition
+from tests.unit.records.making import Rec, batch
+
+FIRST, SECOND, THIRD = (batch([Rec() for _ in range(10)], base) for base in (0, 10, 20))
+RELEASE, REJECT = AcknowledgeType.RELEASE, AcknowledgeType.REJECT
+
+#: First and last offset, and what becomes of them: "got", or how they are given back.
+Found = list[tuple[int, int, object]]
+
+
+def damaged(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def without_an_end(data: bytes) -> bytes:
+    """Damage the length of a batch: more bytes than there are."""
+    return data[:8] + b"\x7f" + data[9:]
+
+
+def unpacked(data: bytes, *ranges: tuple[int, int, int]) -> tuple[Found, int]:
+    """Return what becomes of each offset, and the number of errors."""
+    records = LockedRecords(SimClock())
+    locked = LockedPartition(TopicPartition("t", 0), uuid.uuid4(), 1, data, ranges, records)
+    config, found, errors = Config(), list[tuple[int, int, object]](), 0
+    for each in islice(Unpacker(config, Deserializers(config)).unpack(locked), 50):
+        if isinstance(each, KafkaError):
+            assert isinstance(each, CorruptRecordError)
+            errors += 1
+        elif isinstance(each, Chunk):
+            found.append((each.run.first, each.run.last, "got"))
+        else:
+            found.append((each.first, each.last, each.how))
+    return found, errors
+
+
+@pytest.mark.parametrize(("count", "how"), [(1, RELEASE), (2, REJECT)])
+def test_the_batches_around_a_damaged_one_are_read(count: int, how: AcknowledgeType) -> None:
+    got = unpacked(FIRST + damaged(SECOND) + THIRD, (0, 29, count))
+    assert got == ([(0, 9, "got"), (10, 19, how), (20, 29, "got")], 1)
+    got = unpacked(damaged(FIRST) + damaged(SECOND) + THIRD, (0, 29, count))
+    assert got == ([(0, 9, how), (10, 19, how), (20, 29, "got")], 2)
+    got = unpacked(FIRST + damaged(SECOND), (0, 19, count))
+    assert got == ([(0, 9, "got"), (10, 19, how)], 1)
+
+
+def test_a_damaged_batch_without_a_locked_record_does_not_matter() -> None:
+    assert unpacked(damaged(FIRST) + SECOND, (10, 19, 1)) == ([(10, 19, "got")], 0)
+    assert unpacked(FIRST + damaged(SECOND), (0, 9, 1)) == ([(0, 9, "got")], 0)
+
+
+def test_each_range_of_a_damaged_batch_is_given_back() -> None:
+    got = unpacked(damaged(FIRST) + SECOND, (2, 3, 1), (6, 12, 2))
+    assert got == ([(2, 3, RELEASE), (6, 9, REJECT), (10, 12, "got")], 2)
+
+
+def test_a_batch_that_is_cut_short_is_no_gap() -> None:
+    got = unpacked(FIRST + without_an_end(SECOND) + THIRD, (0, 29, 1))
+    assert got == ([(0, 9, "got"), (10, 29, RELEASE)], 1)
+    got = unpacked(FIRST + SECOND[:-3], (0, 19, 2))
+    assert got == ([(0, 9, "got"), (10, 19, REJECT)], 1)
+
+
+def test_offsets_that_are_missing_at_the_end_are_gaps() -> None:
+    gap = AcknowledgeType.GAP
+    assert unpacked(FIRST, (0, 12, 1)) == ([(0, 9, "got"), (10, 12, gap)], 0)
+    assert unpacked(b"", (0, 2, 1)) == ([(0, 2, gap)], 0)
