@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import queue
 import signal
-import threading
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple
 
@@ -23,6 +21,7 @@ from tandem_kafka.workers.share_attempts import (
     ShareAttempts,
     check_share_workers,
 )
+from tandem_kafka.workers.threads import CallThreads
 
 
 class _Call(NamedTuple):
@@ -104,9 +103,6 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         #: The calls that have not ended, by their numbers.
         self._running: dict[int, _Call] = {}
         self._count = 0
-        # Of one run each: late handlers of an earlier run tell nobody.
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._ended: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
         self._in_progress = self._stopping = False
         consumer.renew_locks(max_processing_ms)
 
@@ -145,69 +141,55 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         if self._in_progress:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         self._in_progress = True
-        self._calls, self._ended = queue.SimpleQueue(), queue.SimpleQueue()
         try:
             with LinesOf(self._consumer.log_names), handled_signals(signals, self.stop):
+                # Those of an earlier run may still be in its late handlers.
+                threads = CallThreads(self._make, self._workers)
                 try:
-                    self._start_threads()
                     while not self._stopping and not (until is not None and until()):
-                        self._step()
+                        self._step(threads)
                 finally:
-                    self._drain()
+                    self._drain(threads)
         finally:
             self._in_progress = self._stopping = False
 
-    def _start_threads(self) -> None:
-        """Start daemons: a handler that never returns does not keep the process from ending."""
-        for number in range(self._workers):
-            threading.Thread(
-                target=self._work,
-                args=(self._calls, self._ended),
-                name=f"tandem-kafka-share-worker-{number}",
-                daemon=True,
-            ).start()
-
-    def _step(self) -> None:
+    def _step(self, threads: CallThreads[_Call, _Ended]) -> None:
         attempts = self._attempts
-        while not self._ended.empty():
-            self._settle(self._ended.get())
+        while (ended := threads.ended()) is not None:
+            self._settle(ended)
         free = self._workers - len(self._running)
         while free > 0 and (due := attempts.due()) is not None:
-            self._submit(*due)
+            self._submit(threads, *due)
             free -= 1
         if free <= 0:
-            self._wait(LOOK_MS)
+            self._wait(threads, LOOK_MS)
             return
         polled = self._consumer.poll(attempts.left_ms(), max_records=free)
         for batch in polled.values():
             for record in batch:
-                self._submit(record, 0)
+                self._submit(threads, record, 0)
 
-    def _wait(self, timeout_ms: float) -> None:
+    def _wait(self, threads: CallThreads[_Call, _Ended], timeout_ms: float) -> None:
         """Wait for the end of a call."""
-        try:
-            ended = self._ended.get(timeout=timeout_ms / 1_000)
-        except queue.Empty:
-            return
-        self._settle(ended)
+        ended = threads.ended(timeout_ms)
+        if ended is not None:
+            self._settle(ended)
 
-    def _submit(self, record: Record, failures: int) -> None:
+    def _submit(self, threads: CallThreads[_Call, _Ended], record: Record, failures: int) -> None:
         self._count += 1
         call = _Call(self._count, record, failures + 1)
-        self._calls.put(call)
+        threads.make(call)
         # Ctrl-C before this: the call is not waited for, and its record released.
         self._running[call.number] = call
 
-    def _work(
-        self, calls: queue.SimpleQueue[_Call | None], ended: queue.SimpleQueue[_Ended]
-    ) -> None:
-        while (call := calls.get()) is not None:
-            try:
-                ended.put(self._made(*call))
-            except BaseException as error:  # noqa: BLE001 - run() raises it, and releases the record
-                ended.put(_Ended(call.number, raised=error))
+    def _make(self, call: _Call) -> _Ended:
+        try:
+            return self._handled(*call)
+        except BaseException as error:  # noqa: BLE001 - run() raises it, and releases the record
+            return _Ended(call.number, raised=error)
 
-    def _made(self, number: int, record: Record, attempt: int) -> _Ended:
+    def _handled(self, number: int, record: Record, attempt: int) -> _Ended:
+        """Handle a record on a thread."""
         attempts, otherwise = self._attempts, self._attempts.otherwise
         try:
             check_not_awaitable(self._handle, self._handle(record))
@@ -235,16 +217,15 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         if ended.delay_ms is not None and call is not None:
             self._attempts.postpone(call.record, call.attempt, ended.delay_ms)
 
-    def _drain(self) -> None:
+    def _drain(self, threads: CallThreads[_Call, _Ended]) -> None:
         """Wait for handlers, and release all other records; another Ctrl-C ends the wait."""
         clock = self._attempts.runtime.clock
         end_ms = clock.after_ms(self._drain_ms)
         try:
             while self._running and (left_ms := end_ms - clock.now_ms()) > 0:
-                self._wait(left_ms)
+                self._wait(threads, left_ms)
         finally:
-            for _ in range(self._workers):
-                self._calls.put(None)
+            threads.end()
             for call in self._running.values():
                 self._attempts.warn_of(call.record)
             self._attempts.forget()

@@ -5,11 +5,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
 
 from tandem_kafka.runtime import Clock, Driver
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.settings import WorkerSettings, check_not_awaitable
 from tandem_kafka.workers.workload import Workload
+
+Call = TypeVar("Call")
+Ended = TypeVar("Ended")
 
 #: How often an idle thread checks its condition, in case nothing wakes it up.
 RECHECK_S = 60.0
@@ -237,3 +242,44 @@ def _next_of(held: deque[Task]) -> Task | None:
         return held.popleft()
     except IndexError:
         return None
+
+
+class CallThreads(Generic[Call, Ended]):
+    """Daemon threads that make one call each at a time, for `ShareWorkers`.
+
+    Args:
+        make: Makes a call, and returns what became of it. It raises nothing.
+        count: The number of threads.
+
+    Raises:
+        RuntimeError: The system cannot start another thread.
+    """
+
+    def __init__(self, make: Callable[[Call], Ended], count: int) -> None:
+        self._make = make
+        self._count = count
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._ended: SimpleQueue[Ended] = SimpleQueue()
+        for number in range(count):
+            name = f"tandem-kafka-share-worker-{number}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            self._ended.put(self._make(call))
+
+    def make(self, call: Call) -> None:
+        """Let a thread make a call."""
+        self._calls.put(call)
+
+    def ended(self, timeout_ms: float = 0) -> Ended | None:
+        """Return what became of a call, None after the timeout."""
+        try:
+            return self._ended.get(timeout=timeout_ms / 1_000)
+        except Empty:
+            return None
+
+    def end(self) -> None:
+        """End the threads, each after its call."""
+        for _ in range(self._count):
+            self._calls.put(None)

@@ -38,10 +38,10 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
 
     wait = ShareWorkers._wait
 
-    def interrupted(workers: Any, timeout_ms: float) -> None:
+    def interrupted(workers: Any, threads: Any, timeout_ms: float) -> None:
         if timeout_ms > 1_000:
             raise KeyboardInterrupt
-        wait(workers, timeout_ms)
+        wait(workers, threads, timeout_ms)
 
     monkeypatch.setattr(ShareWorkers, "_wait", interrupted)
     with sharing("drain", brokers=1) as (simulation, start):
