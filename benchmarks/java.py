@@ -9,16 +9,25 @@ import uuid
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Timer
+from typing import NamedTuple
 
 from benchmarks.measures import Figures
 from benchmarks.readers.base import Source
 from tandem_kafka.testing.kafka.java import java_command
 
-__all__ = ["measure_java"]
+__all__ = ["ToolRun", "measure_java", "run_tool"]
 
 _TOOL = "org.apache.kafka.tools.ConsumerPerformance"
 _HEAP = "-Xmx512m"  # as Kafka's own scripts start it
 _LIMIT_S = 300.0
+
+
+class ToolRun(NamedTuple):
+    """What a tool of Kafka printed, and what its process used."""
+
+    output: str
+    cpu_s: float
+    peak_memory_mb: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +54,13 @@ def measure_java(source: Source, count: int) -> Figures:
     }
 
 
-def _run(source: Source, count: int) -> _Run:
-    command = java_command(
-        _TOOL,
-        *("--bootstrap-server", source.bootstrap, "--topic", source.topic),
-        *("--num-records", str(count), "--group", f"java-{uuid.uuid4().hex}"),
-        *_tls(source),
-        options=[_HEAP],
-        log_level="warn",
-    )
+def run_tool(tool: str, *arguments: str) -> ToolRun:
+    """Run a tool of Kafka to its end.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    command = java_command(tool, *arguments, options=[_HEAP], log_level="warn")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     limit = Timer(_LIMIT_S, process.kill)
     limit.start()
@@ -70,13 +77,20 @@ def _run(source: Source, count: int) -> _Run:
             process.wait()
     if process.returncode:
         raise RuntimeError(f"the Java client failed:\n{output}")
-    figures = _figures(output)
-    return _Run(
-        records=figures["data.consumed.in.nMsg"],
-        records_per_s=figures["fetch.nMsg.sec"],
-        cpu_s=used.ru_utime + used.ru_stime,
-        peak_memory_mb=used.ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024),
+    memory_mb = used.ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    return ToolRun(output, used.ru_utime + used.ru_stime, memory_mb)
+
+
+def _run(source: Source, count: int) -> _Run:
+    run = run_tool(
+        _TOOL,
+        *("--bootstrap-server", source.bootstrap, "--topic", source.topic),
+        *("--num-records", str(count), "--group", f"java-{uuid.uuid4().hex}"),
+        *_tls(source),
     )
+    figures = _figures(run.output)
+    records, rate = figures["data.consumed.in.nMsg"], figures["fetch.nMsg.sec"]
+    return _Run(records, rate, run.cpu_s, run.peak_memory_mb)
 
 
 def _tls(source: Source) -> list[str]:
