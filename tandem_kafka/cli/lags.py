@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _BARS: Final = "▁▂▃▄▅▆▇█"
 #: Points of a trend; a table with it fits into 80 columns.
 _POINTS: Final = 12
+#: Clients of a shared partition that are named.
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Lag:
     Attributes:
         committed: The committed offset, or the start offset of a share group; None without one.
         end: The end of the partition, None if the topic does not exist any more.
-        client_id: The client that owns the partition, or the clients that share it, with commas;
+        client_id: The client that owns the partition, or the first ones that share it, with commas;
             None without one.
         shared: Whether the group is a share group.
         reported: The lag by the broker, in a share group.
@@ -78,11 +80,21 @@ def shared_lags_of(
     ends = _ends([*starts], consumer)
     return [
         Lag(
-            tp, each.offset, ends.get(tp), ",".join(sorted(owners.get(tp, ()))) or None,
-            shared=True, reported=each.lag,
+            tp,
+            each.offset,
+            ends.get(tp),
+            _names(owners.get(tp, ())),
+            shared=True,
+            reported=each.lag,
         )
         for tp, each in starts.items()
-    ]  # fmt: skip
+    ]
+
+
+def _names(clients: Collection[str]) -> str | None:
+    """Return the first names, and how many more there are."""
+    more = [f"+{len(clients) - _MOST_NAMED}"] if len(clients) > _MOST_NAMED else []
+    return ",".join([*sorted(clients)[:_MOST_NAMED], *more]) or None
 
 
 def _ends(

@@ -63,8 +63,8 @@ def command(
 ) -> None:
     """Show the lag of a group: the end of each partition, less the committed offset.
 
-    In a share group, it is the number of records behind the start offset that are not done, also of
-    those in work. It is unknown until the first acknowledgement in a partition.
+    In a share group, it is the number of records from the start offset on that are not done, also
+    of those in work. It is unknown until the first acknowledgement in a partition.
 
     The rate is that of the commits. With --limit, exits with 1 if the total is above the limit.
     """

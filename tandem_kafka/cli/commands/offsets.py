@@ -106,7 +106,7 @@ def reset(
 
     WHERE `s@TIME` is the first record from a time on: s@15m (ago), s@2026-05-01T12:00 (UTC).
     `group:NAME` copies the offsets of another group, of either kind. A share group also forgets
-    which records behind its start offset are done. Shows the change, and asks before it acts.
+    which records from there on are done. Shows the change, and asks before it acts.
     """
     group_id = connection.group(group)
     if partitions and topic is None:

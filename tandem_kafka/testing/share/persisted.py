@@ -33,7 +33,7 @@ class PersistedState:
 
     @property
     def done(self) -> int:
-        """Number of the records behind the start offset that are acknowledged or archived."""
+        """Number of the records from the start offset on that are acknowledged or archived."""
         return sum(state.terminal for state, _ in self._records.values())
 
     def batches(self, start_offset: int) -> list[InFlightBatch]:

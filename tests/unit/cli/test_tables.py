@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka.cli import output
 from tandem_kafka.cli.commands.partitions import shown_bytes
-from tandem_kafka.cli.groups import shown_partitions
-from tandem_kafka.cli.lags import History, Lag, sparkline
+from tandem_kafka.cli.groups import Group, Member, StartOffset, shown_partitions
+from tandem_kafka.cli.lags import History, Lag, shared_lags_of, sparkline
 from tandem_kafka.cli.output import Column, show
 from tandem_kafka.cli.records.copying import Pace
 from tandem_kafka.testing.laboratory import SimulatedKafka
@@ -135,6 +135,21 @@ def test_rates_and_trends() -> None:
     gone = TopicPartition("gone", 0)
     history.add(20_000, [Lag(gone, 5, None, None)])
     assert (history.rate(gone), history.trend(gone)) == (None, "")
+
+
+def test_the_lag_of_a_partition_with_many_owners(cluster: SimulatedKafka) -> None:
+    """The broker reports the lag, and the first owners are named."""
+    tp, gone = TopicPartition("orders", 0), TopicPartition("gone", 0)
+    owners = [Member(name, name, "", assigned=(tp,)) for name in "bcdae"]
+    starts = {tp: StartOffset(0, 0, 7), gone: StartOffset(None, 0, None)}
+    with cluster.simulation.consumer() as consumer:
+        lags = shared_lags_of(Group("g", "share", "", "", members=tuple(owners)), starts, consumer)
+        few = Group("g", "share", "", "", members=tuple(owners[:3]))
+        assert shared_lags_of(few, starts, consumer)[0].client_id == "b,c,d"
+    assert [(each.lag, each.end, each.client_id) for each in lags] == [
+        (7, 0, "a,b,c,+2"),
+        (None, None, None),
+    ]
 
 
 def test_the_pace_of_a_copy(cluster: SimulatedKafka) -> None:

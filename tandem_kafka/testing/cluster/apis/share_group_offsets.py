@@ -1,7 +1,7 @@
 """The start offsets of share groups: describe, alter, delete.
 
-Only members' leaders know more than what was written, so a group that has never acknowledged
-anything in a partition has no start offset there, and no lag.
+They are what leaders have written. Before the first acknowledgement in a partition, the group has
+no start offset there, and no lag.
 """
 
 from __future__ import annotations
