@@ -383,6 +383,8 @@ class LockManager(RequestManager):
     def _measure(self, response: ClientResponse) -> None:
         metrics, message = self._context.metrics, response.message
         metrics.happened("last-fetch-seconds-ago")
+        if not metrics.enabled:
+            return
         metrics.record("fetch-latency", response.latency_ms)
         metrics.record("fetch-throttle-time", message.throttle_time_ms)
         fetched = [each for _, each in _partitions(message) if each.acquired_records]
