@@ -238,6 +238,8 @@ def _act(  # noqa: C901 - a table
             )
         case 9 if random.random() < 0.2:
             _call(random, members, ShareMember.resubscribe)
+        case 10 if random.random() < 0.2:
+            _call(random, members, ShareMember.release_all)
         case _:
             for _ in range(random.randrange(1, 5)):
                 members.step_all(random.choice([0, 0, 50, 200]))

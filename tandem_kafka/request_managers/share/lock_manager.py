@@ -458,6 +458,8 @@ class LockManager(RequestManager):
             sent_ms, now_ms = times
             lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
             for run, first, last in acknowledged.renewed:
+                if run.forgotten:
+                    continue  # what it was given is acknowledged no more
                 if run in acknowledged.whole:
                     run.sure_until_ms, run.ends_ms = lock_times
                 else:
