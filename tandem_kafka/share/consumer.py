@@ -287,7 +287,8 @@ class ShareConsumer(Generic[KeyT, ValueT]):
     def health(self) -> Health:
         """Return what the consumer does, and what is wrong; see ``KafkaConsumer.health()``.
 
-        Any thread may call this, and it never waits. Its partitions have neither position nor lag.
+        Any thread may call this, and it never waits. Its partitions have neither position nor lag,
+        and ``commit_ms`` is the time since brokers stored an acknowledgement.
         """
         return self._methods.health()
 

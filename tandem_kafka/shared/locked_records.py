@@ -373,13 +373,19 @@ class LockedRecords:
 
     def ahead(self) -> list[LockedPartition]:
         """Return what the application can still claim, wherever it waits."""
+        for each in self._ahead:
+            if each.lost:
+                self._discard(each)
         self._ahead = [each for each in self._ahead if not each.lost and each.given < each.stop]
         return self._ahead
 
-    def withdraw(self, partition: LockedPartition) -> list[tuple[int, int]]:
-        """Withdraw what the application has not claimed, and return its ranges."""
+    def _discard(self, partition: LockedPartition) -> None:
         with suppress(ValueError):  # the application has taken it
             self._waiting.remove(partition)
+
+    def withdraw(self, partition: LockedPartition) -> list[tuple[int, int]]:
+        """Withdraw what the application has not claimed, and return its ranges."""
+        self._discard(partition)
         return partition.withdraw()
 
     def take_acknowledgements(self) -> list[Acknowledgement]:

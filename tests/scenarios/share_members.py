@@ -228,13 +228,26 @@ class ShareMember:
             self.timed(CLOSING_MS, self.consumer.unsubscribe)
         self.consumer.subscribe(topics)
 
+    def release_all(self) -> None:
+        """Release everything; the next call accepts nothing."""
+        self._note("releases all")
+        self._drop()
+        self.timed(CLOSING_MS, self.consumer.release_all)
+
+    def _drop(self) -> None:
+        """Note that all records in work are about to be released."""
+        for place in self._given:
+            self._ledger.acknowledged(self, place, "release")
+        for _, record in self.work:
+            place = TopicPartition(record.topic, record.partition), record.offset
+            self._ledger.acknowledged(self, place, "release")
+        self._given, self.work = [], []
+
     def close(self) -> None:
         """Close the consumer; what was handed out last is accepted."""
         self._note("closes")
         self._done()
-        for _, record in self.work:  # it releases them
-            place = TopicPartition(record.topic, record.partition), record.offset
-            self._ledger.acknowledged(self, place, "release")
+        self._drop()
         self.alive = False
         self.timed(CLOSING_MS, self.consumer.close)
 

@@ -110,12 +110,17 @@ def test_health_says_what_the_member_waits_for() -> None:
     with sharing("health", partitions=2) as (simulation, start):
         consumer = start()
         assert not consumer.health().ready
-        take(consumer, 3)
+        records = take(consumer, 3)
         health = consumer.health()
         assert health.ready
         assert list(health.partitions) == [TP, TP._replace(partition=1)]
+        assert health.fetch_ms is not None
+        assert health.commit_ms is None
         assert all(each.stuck is None for each in health.partitions.values())
         assert health.troubles == ()
+        records[0].accept()
+        consumer.commit()
+        assert consumer.health().commit_ms is not None
         simulation.cluster.stop(2, elect=False)
         simulation.sleep(10_000)
         stuck = consumer.health().partitions[TP._replace(partition=1)].stuck

@@ -383,6 +383,8 @@ class LockManager(RequestManager):
     def _measure(self, response: ClientResponse) -> None:
         metrics, message = self._context.metrics, response.message
         metrics.happened("last-fetch-seconds-ago")
+        if not metrics.enabled:
+            return
         metrics.record("fetch-latency", response.latency_ms)
         metrics.record("fetch-throttle-time", message.throttle_time_ms)
         fetched = [each for _, each in _partitions(message) if each.acquired_records]
@@ -456,6 +458,8 @@ class LockManager(RequestManager):
             sent_ms, now_ms = times
             lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
             for run, first, last in acknowledged.renewed:
+                if run.forgotten:
+                    continue  # what it was given is acknowledged no more
                 if run in acknowledged.whole:
                     run.sure_until_ms, run.ends_ms = lock_times
                 else:

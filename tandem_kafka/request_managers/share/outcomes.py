@@ -92,6 +92,8 @@ class Outcomes:
         self._count_answered(acknowledged.made, error)
         if acknowledged.of_application:
             self._note(tp, error)
+            if error is None:
+                self._metrics.happened("last-commit-seconds-ago")
 
     def unanswered(self, sent: Iterable[Acknowledged], error: KafkaError) -> None:
         """Note that acknowledgements were sent, and perhaps not stored."""

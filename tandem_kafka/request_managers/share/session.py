@@ -179,8 +179,10 @@ class ShareSession:
         """
         found: list[Acknowledgement] = []
         for place, each in tuple(self.waiting.by_partition.items()):
-            found += [one for one in each.made if not one.is_sure(now_ms)]
-            each.made = [one for one in each.made if one.is_sure(now_ms)]
+            sure = [one for one in each.made if one.is_sure(now_ms)]
+            if len(sure) < len(each.made):
+                found += [one for one in each.made if not one.is_sure(now_ms)]
+                each.made = sure
             if not each.made:
                 del self.waiting.by_partition[place]
         return found
