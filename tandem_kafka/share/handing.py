@@ -77,12 +77,13 @@ class Handing:
         """Release what the application got and has not acknowledged, and what waits for it."""
         self._records.rest()
         self.flush()
-        self.given = ()
+        # Invariant: in this order. After an interrupt, nothing is accepted that was not handed out.
+        for run in self._records.handed():
+            self._records.settle_up_to(run, run.given, AcknowledgeType.RELEASE)
         for chunk in self._ready:
             if isinstance(chunk, Chunk):  # also what an interrupt has kept from the application
                 chunk.index = max(chunk.index, chunk.run.given - chunk.run.first)
-        for run in self._records.handed():
-            self._records.settle_up_to(run, run.given, AcknowledgeType.RELEASE)
+        self.given = ()
 
     def drop_last(self) -> None:
         """Forget that the application got records by the last call: it did not handle them."""

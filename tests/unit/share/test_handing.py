@@ -166,6 +166,33 @@ def test_each_record_is_handed_out_or_withdrawn(most: int, calls_before: int) ->
     assert at > 50
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_an_interrupted_release_of_all_accepts_nothing_that_was_not_handed_out(kept: int) -> None:
+    for at in count():
+        world = World()
+        world.got(world.poll(2))
+        if kept:  # by Ctrl-C
+            world.poll(1)
+            world.acknowledged()
+        interrupter = Interrupter(at)
+        with suppress(KeyboardInterrupt):
+            interrupter.call(world.handing.release_all)
+        made, read = world.acknowledged(), set(world.read)
+        assert {offset for offset, how in made if how is ACCEPT} <= read
+        released = {offset for offset, how in made if how is RELEASE}
+        while found := world.poll(1):
+            world.got(found)
+        accepted = {offset for offset, how in world.acknowledged() if how is ACCEPT}
+        assert not accepted & released
+        if interrupter.frame is None:
+            assert released == ({2} if kept else {0, 1})
+            assert world.read == ([0, 1, 4, 5] if kept else [0, 1, 2, 4, 5])
+            break
+        came_between = interrupter.came_behind(LockedRecords.settle_up_to.__code__, "accepted")
+        assert came_between or accepted | released | {0, 1} == {0, 1, 2, 4, 5}
+    assert at > 50
+
+
 def test_what_an_interrupt_kept_is_given_back_after_a_withdrawal() -> None:
     world = World()
     world.poll(2)  # and Ctrl-C, before they are returned
