@@ -51,7 +51,38 @@ SHARE_MEASURES: Final = (
         method=f"{_METHOD}64 threads can handle 12,800 records in a second.",
         readers=(OURS,),
     ),
+    *(
+        Measure(
+            f"share-{way}-{SIZES[0]}",
+            f"Share group, a member is killed, {which}",
+            "first_record_ms",
+            higher_is_better=False,
+            method=(
+                "One of two members is killed (SIGKILL) with records in work; the time until the "
+                f"other one has them. Locks last 10 s. {why}"
+            ),
+            readers=(OURS, CONFLUENT),
+        )
+        for way, which, why in (
+            ("killed", "one partition", "Both have the partition."),
+            (
+                "alone",
+                "four partitions",
+                "Each has two of them, until the session of the member ends after 45 s.",
+            ),
+        )
+    ),
+    Measure(
+        f"share-crowd-{SIZES[0]}",
+        "Share group, 100 members in one process",
+        "cpu_percent",
+        higher_is_better=False,
+        method="Eight partitions without records for ten seconds, then with records.",
+        readers=(OURS, CONFLUENT),
+    ),
 )
+#: The partitions of a topic with several members, and its records.
+_OF_MEMBERS: Final = {"killed": (1, 100), "alone": (4, 100), "crowd": (8, 20_000)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +135,18 @@ class ShareSuite:
 
     def _sample(self, measure: str, client: str) -> Sample:
         _, way, size = measure.split("-")
-        topic, group = self._topic(int(size)), uuid.uuid4().hex
-        self._cluster.admin.configure_group(group, {"share.auto.offset.reset": "earliest"})
-        records = self._plan.handled if way == "workers" else self._plan.records
+        group, admin, module = uuid.uuid4().hex, self._cluster.admin, "benchmarks.share.process"
+        settings = {"share.auto.offset.reset": "earliest"}
+        if way in _OF_MEMBERS:
+            partitions, records = _OF_MEMBERS[way]
+            topic, module = admin.create_topic(group, partitions), "benchmarks.share.members"
+            settings["share.record.lock.duration.ms"] = "10000"
+        else:
+            topic = self._topic(int(size))
+            records = self._plan.handled if way == "workers" else self._plan.records
+        admin.configure_group(group, settings)
         arguments = [client, way, self._cluster.bootstrap(), topic, group, str(records)]
-        command = [sys.executable, "-m", "benchmarks.share.process", *arguments]
+        command = [sys.executable, "-m", module, *arguments]
         try:
             ran = subprocess.run(
                 command, capture_output=True, check=True, text=True, timeout=_LIMIT_S

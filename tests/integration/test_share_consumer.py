@@ -536,10 +536,9 @@ def test_asyncio_accepts_implicitly(kafka: Cluster, topic: str, group: str) -> N
 # --- clusters without share groups --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("release", ["3.9", "4.0"])
-def test_a_cluster_without_share_groups(kafka: Cluster, release: str) -> None:
+def test_a_cluster_without_share_groups(kafka: Cluster) -> None:
     del kafka
-    with ServedKafka(kafka=release) as served:
+    with ServedKafka(kafka="3.9") as served:
         served.create_topic("orders", 1)
         assert_no_share_groups(served.bootstrap, "orders")
 
