@@ -16,14 +16,15 @@ _LOOK_MS: Final = 50
 
 
 def measure_java_share(
-    bootstrap: str, topic: str, group: str, other_group: str, count: int, warm: int
+    bootstrap: str, topic: str, groups: tuple[str, str], count: int, warm: int
 ) -> Figures:
-    """Read records with implicit acknowledgement.
+    """Read records with implicit acknowledgement, `count` in one group and few in another one.
 
     The rate is that between the tool's own reports, from `warm` records on. CPU is that of the
     whole process minus that of a process that reads only a few records, as a JVM starts slowly.
     """
-    few = _run(bootstrap, topic, other_group, 1)
+    group, other = groups
+    few = _run(bootstrap, topic, other, 1)
     many = _run(bootstrap, topic, group, count)
     reports = [each for each in _reports(many.output) if each[1] >= warm]
     (began, first), (ended, last) = reports[0], reports[-1]

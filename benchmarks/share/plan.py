@@ -12,7 +12,8 @@ from typing import Final
 
 from benchmarks.measures import Figures
 from benchmarks.plan import SIZES, Measure
-from benchmarks.readers.catalogue import CONFLUENT, LOOP, OURS
+from benchmarks.readers.catalogue import CONFLUENT, JAVA, LOOP, OURS
+from benchmarks.share.java import measure_java_share
 from benchmarks.suite import Sample
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
@@ -27,6 +28,13 @@ _METHOD: Final = (
     "looked at. The clock runs from a tenth of the records on, to the last. "
 )
 
+_JAVA: Final = (
+    "The Java client is measured with Kafka's ShareConsumerPerformance, which looks at no value; CPU "
+    "is that of its process minus that of a run that reads one batch."
+)
+#: The part of the records before the clock runs.
+_WARM: Final = 0.1
+
 SHARE_MEASURES: Final = (
     *(
         Measure(
@@ -38,7 +46,11 @@ SHARE_MEASURES: Final = (
             readers=readers,
         )
         for way, how, readers in (
-            ("implicit", "The next poll accepts the batch before.", (OURS, LOOP, CONFLUENT)),
+            (
+                "implicit",
+                f"The next poll accepts the batch before. {_JAVA}",
+                (OURS, LOOP, CONFLUENT, JAVA),
+            ),
             ("explicit", "Each record is accepted.", (OURS, CONFLUENT)),
         )
         for size in SIZES
@@ -145,6 +157,9 @@ class ShareSuite:
             topic = self._topic(int(size))
             records = self._plan.handled if way == "workers" else self._plan.records
         admin.configure_group(group, settings)
+        if client == JAVA:
+            admin.configure_group(f"{group}-few", settings)
+            return Sample(measure, client, self._measure_java(topic, group, records))
         arguments = [client, way, self._cluster.bootstrap(), topic, group, str(records)]
         command = [sys.executable, "-m", module, *arguments]
         try:
@@ -155,3 +170,7 @@ class ShareSuite:
             return Sample(measure, client, {}, f"{error}: {error.stderr!r}")
         figures: Figures = json.loads(ran.stdout.splitlines()[-1])
         return Sample(measure, client, figures)
+
+    def _measure_java(self, topic: str, group: str, records: int) -> Figures:
+        groups, warm = (group, f"{group}-few"), int(_WARM * records)
+        return measure_java_share(self._cluster.bootstrap(), topic, groups, records, warm)
