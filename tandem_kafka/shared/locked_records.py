@@ -273,8 +273,10 @@ class Run:
 
     def is_over(self, now_ms: int) -> bool:
         """Tell whether all locks have certainly ended."""
-        ends_ms = max([self.ends_ms, *(end for _, end in tuple(self.renewed.values()))])
-        return self.partition.lost or now_ms >= ends_ms
+        if now_ms < self.ends_ms:
+            return self.partition.lost
+        renewed = tuple(self.renewed.values())
+        return self.partition.lost or all(now_ms >= ends_ms for _, ends_ms in renewed)
 
     def open_ranges(self, first: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges between two offsets that the application has not acknowledged."""
@@ -563,10 +565,12 @@ def _move(source: deque[T], target: deque[T]) -> None:
 def _items_from(made: dict[int, T], begin: int) -> list[tuple[int, T]]:
     """Return the items of a dict from one on, while other threads add some."""
     while True:
-        try:
-            return list(islice(made.items(), begin, None))
-        except RuntimeError:  # one was added meanwhile
-            continue
+        count = len(made)
+        # From the end: there may be many that were taken before.
+        with suppress(RuntimeError):  # one was added meanwhile
+            found = list(islice(reversed(made.items()), count - begin))
+            if len(made) == count:
+                return found[::-1]
 
 
 def _lock_lost(run: Run, offset: int, now_ms: int) -> RecordLockLostError:

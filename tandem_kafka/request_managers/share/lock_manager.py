@@ -272,11 +272,12 @@ class LockManager(RequestManager):
 
     def _take_acknowledgements(self) -> None:
         now_ms = self._context.clock.now_ms()
-        for each in self._records.take_acknowledgements():
+        made = self._records.take_acknowledgements()
+        self._outcomes.taken(made, now_ms)
+        for each in made:
             session = self._sessions.get(each.partition.node_id)
             if each.run is None and not each.partition.is_locked(now_ms):
                 continue
-            self._outcomes.taken(each, now_ms)
             if each.partition.lost or session is None:
                 self._outcomes.dropped([each], LOST)
             elif each.run_is_over:

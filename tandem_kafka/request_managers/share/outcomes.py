@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -66,11 +67,16 @@ class Outcomes:
 
     # --- outcomes ------------------------------------------------------------------------------
 
-    def taken(self, each: Acknowledgement, now_ms: int) -> None:
+    def taken(self, made: Iterable[Acknowledgement], now_ms: int) -> None:
         """Measure for how long the application had the records."""
-        if each.run is not None and each.how is not AcknowledgeType.RENEW:
-            count, held_ms = each.size, now_ms - each.run.given_ms(each.first)
-            self._metrics.record_all("record-held", (count, count * held_ms, held_ms))
+        held = [
+            (each.size, now_ms - each.run.given_ms(each.first))
+            for each in made
+            if each.run is not None and each.how is not AcknowledgeType.RENEW
+        ]
+        if held:
+            count, total_ms = sum(size for size, _ in held), sum(size * ms for size, ms in held)
+            self._metrics.record_all("record-held", (count, total_ms, max(ms for _, ms in held)))
 
     def answered(self, acknowledged: Acknowledged, error: KafkaError | None) -> None:
         """Note what a broker says of acknowledgements."""
@@ -122,13 +128,17 @@ class Outcomes:
             self._metrics.record("locks-lost", count)
 
     def _count_answered(self, made: Iterable[Acknowledgement], error: KafkaError | None) -> None:
+        counts: Counter[str] = Counter()
         for each in made:
-            self._metrics.record("acknowledgements", each.size)
+            counts["acknowledgements"] += each.size
             if error is not None:
-                self._metrics.record("acknowledgement-errors", each.size)
-                self.lost(0 if each.run is None else each.size)
+                counts["acknowledgement-errors"] += each.size
+                counts["locks-lost"] += 0 if each.run is None else each.size
             elif each.how in _SENSORS:
-                self._metrics.record(_SENSORS[each.how], each.size)
+                counts[_SENSORS[each.how]] += each.size
+        for name, count in counts.items():
+            if count:
+                self._metrics.record(name, count)
 
     def _note(self, tp: TopicPartition, error: KafkaError | None) -> None:
         """Note the outcome of acknowledgements, for the next commit()."""
