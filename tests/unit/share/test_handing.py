@@ -19,6 +19,7 @@ from tandem_kafka.runtime import Random
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.unpacking import Unpacker
 from tandem_kafka.shared.locked_records import (
+    Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     LockedRecords,
@@ -204,6 +205,19 @@ def test_a_recreated_topic_is_added_to_a_session() -> None:
     request = made.fetch({}, {TP: new}, limits)
     assert [each.topic_id for each in request.topics] == [new]
     assert [each.topic_id for each in request.forgotten_topics_data] == [old]
+
+
+def test_an_acknowledgement_does_not_keep_its_partition_in_a_session() -> None:
+    """The broker would add it, and lock records of a partition that the member has lost."""
+    world = World()
+    made = session(world)
+    limits: dict[str, Any] = {}
+    made.fetch({}, {TP: world.locked.topic_id}, limits)
+    made.fetch({}, {}, limits)  # the partition is forgotten
+    made.acknowledge(Acknowledgement(world.locked, 0, 0, ACCEPT, None), 0)
+    request = made.fetch({}, {}, limits)
+    assert [each.partitions[0].partition_index for each in request.topics] == [TP.partition]
+    assert [each.partitions for each in request.forgotten_topics_data] == [[TP.partition]]
 
 
 def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None:
