@@ -197,12 +197,15 @@ def test_close_does_not_wait_for_a_broker_that_is_down() -> None:
         assert simulation.clock.now_ms() - began_ms < 5_000
 
 
-def test_a_broker_without_room_for_a_session_is_asked_again() -> None:
+def test_a_broker_without_room_for_a_session_is_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with sharing("no room", brokers=1) as (simulation, start):
         simulation.cluster.brokers[1].share_sessions.limit = 1
         first, second = start(), start()
         assert len(take(first, 3)) == 3
         assert not second.poll(5_000)
+        assert caplog.text.count("broker 1 has no room for another share session") == 1
         first.close()
         assert places(take(second, 3)) == [(0, 2), (1, 2), (2, 2)]
 

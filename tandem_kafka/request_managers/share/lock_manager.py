@@ -61,7 +61,6 @@ _AHEAD_MS: Final = 200
 _SHARE_OF_LOCK: Final = 4
 #: The lock's duration of Kafka's default, before a response has told it.
 _DEFAULT_LOCK_MS: Final = 30_000
-#: SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know.
 _SESSION_LIMIT_REACHED: Final = 133
 #: For how long a fetch is parked while the application works on records.
 _FIRST_PARKED_MS: Final = 5
@@ -74,6 +73,10 @@ _WHOLE_BATCHES: Final = 0
 _RECORD_LIMIT: Final = 1
 #: How long to wait after a response without records that came before its time.
 _EMPTY_PAUSE_MS: Final = 10
+
+
+class _SessionLimitReachedError(KafkaError):
+    """SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know."""
 
 
 class LockManager(RequestManager):
@@ -107,6 +110,8 @@ class LockManager(RequestManager):
         self._renewal_supported = True
         #: Whether records were released unused since the application last asked for some.
         self._unused = False
+        #: Brokers of which it was said that they have no room for a session.
+        self._full: set[int] = set()
         #: When to renew a run again if there is no response.
         self._renewing: dict[Run, int] = {}
 
@@ -552,7 +557,15 @@ class LockManager(RequestManager):
 
     def _handle_error(self, session: ShareSession, error: Exception) -> None:
         """End a session whose request failed: it may or may not have been processed."""
-        log.debug("share session with broker %d ended: %s", session.node.node_id, error)
+        node_id = session.node.node_id
+        log.debug("share session with broker %d ended: %s", node_id, error)
+        if isinstance(error, _SessionLimitReachedError) and node_id not in self._full:
+            self._full.add(node_id)
+            log.warning(
+                "broker %d has no room for another share session, so this consumer gets no "
+                "records of it until another one ends",
+                node_id,
+            )
         lost = error if isinstance(error, KafkaError) else KafkaError(str(error))
         self._end(session, lost)
         if isinstance(error, UnsupportedVersionError):
@@ -575,7 +588,7 @@ _LATE: Final = RecordLockLostError("the lock ended before the acknowledgement co
 
 def _error(code: int, text: str | None) -> KafkaError:
     if code == _SESSION_LIMIT_REACHED:
-        return KafkaError(f"the broker has no room for another share session: {text or ''}")
+        return _SessionLimitReachedError(text or "")
     found: KafkaError = for_code(code)(text or "")
     return found
 
