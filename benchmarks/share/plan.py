@@ -29,8 +29,8 @@ _METHOD: Final = (
 )
 
 _JAVA: Final = (
-    "The Java client is measured with Kafka's ShareConsumerPerformance, which looks at no value; CPU "
-    "is that of its process minus that of a run that reads one batch."
+    "The Java client is measured with Kafka's ShareConsumerPerformance, which looks at no value; "
+    "CPU is that of its process minus that of a run that reads one batch."
 )
 #: The part of the records before the clock runs.
 _WARM: Final = 0.1

@@ -16,6 +16,7 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     RecordLockLostError,
 )
+from tandem_kafka.request_managers.share.lock_manager import LockManager
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios import SCENARIOS, run_seed
@@ -113,6 +114,27 @@ def test_the_leader_moves_with_records_in_work() -> None:
         assert places(take(consumer, 2)) == [(1, 1), (2, 1)]
         with pytest.raises(RecordLockLostError):
             third.accept()
+
+
+def test_an_acknowledgement_that_waits_when_the_leader_moves_is_told_to_be_lost() -> None:
+    with sharing("waiting") as (simulation, start):
+        consumer = start()
+        first, *_ = take(consumer, 3)
+        session: Any = None
+
+        def waits() -> bool:
+            """Whether a fetch is in flight, behind which the acknowledgement waits."""
+            nonlocal session
+            loop = consumer._methods.core.engine.loop
+            manager = next(each for each in loop._managers if isinstance(each, LockManager))
+            session = manager._sessions[1]
+            return bool(session.fetching)
+
+        while not waits():
+            consumer.poll(1)
+        first.accept()
+        simulation.cluster.move_leader(TP, 2)
+        assert isinstance(consumer.commit()[TP], RecordLockLostError)
 
 
 def test_a_broker_restarts() -> None:
@@ -286,14 +308,29 @@ def test_close_does_not_wait_for_a_broker_that_is_down() -> None:
         assert simulation.clock.now_ms() - began_ms < 5_000
 
 
-def test_a_broker_without_room_for_a_session_is_asked_again() -> None:
+def test_a_broker_without_room_for_a_session_is_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with sharing("no room", brokers=1) as (simulation, start):
         simulation.cluster.brokers[1].share_sessions.limit = 1
         first, second = start(), start()
         assert len(take(first, 3)) == 3
         assert not second.poll(5_000)
+        assert caplog.text.count("broker 1 has no room for another share session") == 1
         first.close()
         assert places(take(second, 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_a_consumer_acquires_what_it_soon_handles() -> None:
+    with sharing("pace", brokers=1, count=600) as (simulation, start):
+        consumer, most = start("implicit"), 0
+        records = consumer._methods.records
+        for number in range(200):
+            next(consumer)
+            simulation.sleep(10)
+            if number > 60:  # the pace is known
+                most = max(most, records.waiting())
+        assert 0 < most <= 50
 
 
 # --- defects that scenarios have found ------------------------------------------------------------

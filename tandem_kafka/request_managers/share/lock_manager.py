@@ -61,6 +61,10 @@ _RENEW_PAUSE_MS: Final = 100
 _EMPTY_PAUSE_MS: Final = 10
 
 
+class _SessionLimitReachedError(KafkaError):
+    """SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know."""
+
+
 class LockManager(RequestManager):
     """The sessions with all brokers.
 
@@ -98,6 +102,8 @@ class LockManager(RequestManager):
         ):
             context.metrics.gauge(name, group, meaning, value)
         self._renewal_supported = True
+        #: Brokers of which it was said that they have no room for a session.
+        self._full: set[int] = set()
         #: When to renew a run again if there is no response.
         self._renewing: dict[Run, int] = {}
 
@@ -497,7 +503,15 @@ class LockManager(RequestManager):
 
     def _handle_error(self, session: ShareSession, error: Exception) -> None:
         """End a session whose request failed: it may or may not have been processed."""
-        log.debug("share session with broker %d ended: %s", session.node.node_id, error)
+        node_id = session.node.node_id
+        log.debug("share session with broker %d ended: %s", node_id, error)
+        if isinstance(error, _SessionLimitReachedError) and node_id not in self._full:
+            self._full.add(node_id)
+            log.warning(
+                "broker %d has no room for another share session, so this consumer gets no "
+                "records of it until another one ends",
+                node_id,
+            )
         lost = error if isinstance(error, KafkaError) else KafkaError(str(error))
         self._end(session, lost)
         if isinstance(error, UnsupportedVersionError):
@@ -516,7 +530,7 @@ _INCOMPLETE: Final = IncompleteResponseError("the broker did not say what became
 
 def _error(code: int, text: str | None) -> KafkaError:
     if code == _SESSION_LIMIT_REACHED:
-        return KafkaError(f"the broker has no room for another share session: {text or ''}")
+        return _SessionLimitReachedError(text or "")
     found: KafkaError = for_code(code)(text or "")
     return found
 

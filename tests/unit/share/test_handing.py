@@ -281,6 +281,47 @@ def test_acknowledgements_of_a_recreated_topic_have_its_id() -> None:
     assert [each.topic_id for each in request.forgotten_topics_data] == [again.place[0]]
 
 
+def test_an_acknowledgement_does_not_keep_its_partition_in_a_session() -> None:
+    """The broker would add it, and lock records of a partition that the member has lost."""
+    world = World()
+    made = session(world)
+    limits: dict[str, Any] = {}
+    made.fetch({}, {world.locked.place}, limits)
+    made.fetch({}, set(), limits)  # the partition is forgotten
+    made.acknowledge(Acknowledgement(world.locked, 0, 0, ACCEPT, None), 0)
+    request = made.fetch({}, set(), limits)
+    assert [each.partitions[0].partition_index for each in request.topics] == [TP.partition]
+    assert [each.partitions for each in request.forgotten_topics_data] == [[TP.partition]]
+
+
+def test_an_acknowledgement_whose_lock_has_ended_is_not_sent() -> None:
+    world = World(implicit=False)
+    world.got(world.poll(10))
+    [(chunk, _, _), _] = world.handing.given
+    made = session(world)
+    given_back = Acknowledgement(world.locked, 2, 2, AcknowledgeType.RELEASE, None)
+    for each in (Acknowledgement(world.locked, 0, 1, ACCEPT, chunk.run), given_back):
+        made.acknowledge(each, 0)
+    now_ms = world.clock.now_ms()
+    assert made.drop_ended(now_ms + LOCK_MS - 1) == []
+    assert made.waiting.by_partition
+    assert [each.first for each in made.drop_ended(now_ms + LOCK_MS)] == [0, 2]
+    assert not made.waiting.by_partition
+
+
+def test_the_numbers_of_requests_begin_again_and_none_is_left_out() -> None:
+    world = World()
+    made = session(world)
+    limits: dict[str, Any] = {}
+    assert made.fetch({}, set(), limits).share_session_epoch == 0
+    assert made.acknowledgement({}).share_session_epoch == 1
+    made.unsent()
+    assert made.acknowledgement({}).share_session_epoch == 1
+    made.epoch = 2**31 - 1
+    numbers = [made.fetch({}, set(), limits).share_session_epoch for _ in range(2)]
+    assert numbers == [2**31 - 1, 1]
+
+
 def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None:
     """After a leader was elected again; the new lock's record waits to be handed out."""
     world = World(implicit=False)
