@@ -166,6 +166,16 @@ def check_not_awaitable(function: Any, result: Any, *, name: str = "handle") -> 
         raise UnusableHandlerError(msg)
 
 
+def report(exhausted: Any, records: list[Any], error: Exception, attempts: int) -> None:
+    """Call the function for each record that cannot be handled.
+
+    Raises:
+        UnusableHandlerError: It is a coroutine function.
+    """
+    for record in records:
+        check_not_awaitable(exhausted, exhausted(record, error, attempts), name="exhausted")
+
+
 def _check_integer(name: str, value: Any, lowest: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentTypeError(f"{name} must be an int, got {value!r}")
