@@ -138,7 +138,9 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         if free <= 0:
             self._news.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), LOOK_MS / 1_000)
+                # Invariant: no wait_for(), which in Python 3.11 may swallow a cancellation.
+                async with asyncio.timeout(LOOK_MS / 1_000):
+                    await self._news.wait()
             return
         polled = await self._consumer.poll(self._attempts.left_ms(), max_records=free)
         for batch in polled.values():

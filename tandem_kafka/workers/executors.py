@@ -15,6 +15,7 @@ from tandem_kafka.workers.settings import (
     UnusableHandlerError,
     WorkerSettings,
     check_not_awaitable,
+    report,
 )
 from tandem_kafka.workers.workload import Workload
 
@@ -103,7 +104,7 @@ class ExecutorCrew:
                 self._letters = ThreadPoolExecutor(1, "tandem-kafka-exhausted")
                 self._owns_letters = True
             return self._letters.submit(
-                _report, settings.exhausted, task.records, task.error, task.failures
+                report, settings.exhausted, task.records, task.error, task.failures
             )
         assert isinstance(self._executor, Executor)  # noqa: S101 - a number has another crew
         argument = task.record if settings.batch == 1 else task.records
@@ -162,11 +163,6 @@ def _workers_of(executor: Any) -> int:
     """Return the number of workers; the executors of the standard library know it."""
     known = getattr(executor, "_max_workers", None)
     return known if isinstance(known, int) else os.cpu_count() or 1
-
-
-def _report(exhausted: Any, records: list[Any], error: Exception, attempts: int) -> None:
-    for record in records:
-        exhausted(record, error, attempts)
 
 
 def _unusable(executor: Any, error: BaseException | None) -> IllegalStateError:

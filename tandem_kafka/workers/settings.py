@@ -150,8 +150,8 @@ class UnusableHandlerError(BaseException):
     """
 
 
-def check_not_awaitable(handle: Any, result: Any) -> None:
-    """Check that an ordinary handler did not return a coroutine, which nobody would await.
+def check_not_awaitable(function: Any, result: Any, *, name: str = "handle") -> None:
+    """Check that an ordinary function did not return a coroutine, which nobody would await.
 
     Raises:
         UnusableHandlerError: It did.
@@ -160,10 +160,20 @@ def check_not_awaitable(handle: Any, result: Any) -> None:
         if inspect.iscoroutine(result):
             result.close()
         msg = (
-            f"handle must be an ordinary function, but {handle!r} returned {result!r}, so its "
+            f"{name} must be an ordinary function, but {function!r} returned {result!r}, so its "
             "record is not done; use AsyncKeyedWorkers or AsyncShareWorkers for coroutines"
         )
         raise UnusableHandlerError(msg)
+
+
+def report(exhausted: Any, records: list[Any], error: Exception, attempts: int) -> None:
+    """Call the function for each record that cannot be handled.
+
+    Raises:
+        UnusableHandlerError: It is a coroutine function.
+    """
+    for record in records:
+        check_not_awaitable(exhausted, exhausted(record, error, attempts), name="exhausted")
 
 
 def _check_integer(name: str, value: Any, lowest: int) -> None:

@@ -135,7 +135,7 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         Raises:
             IllegalStateError: Another run is in progress.
             KafkaError: As for ``ShareConsumer.poll()``.
-            ArgumentTypeError: ``handle`` is an ``async def`` function.
+            ArgumentTypeError: ``handle`` or ``otherwise`` is an ``async def`` function.
             BaseException: A handler raised one that is no ``Exception``, such as ``SystemExit``.
         """
         if self._in_progress:
@@ -201,7 +201,7 @@ class ShareWorkers(Generic[KeyT, ValueT]):
                 attempts.give_up(record, error, attempt)
                 return _Ended(number)
             try:
-                otherwise(record, error, attempt)
+                check_not_awaitable(otherwise, otherwise(record, error, attempt), name="otherwise")
             except Exception as failed:  # noqa: BLE001 - logged
                 attempts.release_after(record, failed)
                 return _Ended(number)

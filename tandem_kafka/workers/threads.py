@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from tandem_kafka.runtime import Clock, Driver
 from tandem_kafka.workers.assignment import Task, WorkedPartition
-from tandem_kafka.workers.settings import WorkerSettings, check_not_awaitable
+from tandem_kafka.workers.settings import WorkerSettings, check_not_awaitable, report
 from tandem_kafka.workers.workload import Workload
 
 Call = TypeVar("Call")
@@ -148,8 +148,7 @@ class ThreadCrew:
     def _call(self, task: Task) -> None:
         settings = self._settings
         if task.error is not None:
-            for record in task.records:
-                settings.exhausted(record, task.error, task.failures)  # type: ignore[operator]
+            report(settings.exhausted, task.records, task.error, task.failures)
             return
         result = settings.handle(task.record if settings.batch == 1 else task.records)
         if result is not None:

@@ -169,6 +169,37 @@ def test_a_cancelled_run_releases_what_was_not_done(
     assert places(take(share(), 1)) == [(1, 2)]
 
 
+@pytest.mark.parametrize("steps", range(2, 6))
+def test_a_run_is_cancelled_while_a_handler_ends(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+    steps: int,
+) -> None:
+    """At one of these steps of the loop, wait_for() of Python 3.11 swallowed the cancellation."""
+    produce(kafka, topic, 50)
+
+    async def main(consumer: AsyncShareConsumer) -> None:
+        begun, end = asyncio.Event(), asyncio.Event()
+
+        async def handle(_: Any) -> None:
+            begun.set()
+            await end.wait()
+
+        running = asyncio.create_task(AsyncShareWorkers(consumer, handle, workers=1).run())
+        await asyncio.wait_for(begun.wait(), 30)
+        await asyncio.sleep(0)  # the run waits for the handler
+        end.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=10)
+        assert running.cancelled()
+
+    run(main)
+
+
 def test_a_signal_ends_a_run(
     kafka: Cluster,
     topic: str,

@@ -207,6 +207,26 @@ def test_a_handler_that_ends_the_program(
     assert places(take(share(), 1, timeout_s=40)) == [(0, 2)]
 
 
+def test_a_coroutine_cannot_take_what_cannot_be_handled(
+    kafka: Cluster,
+    topic: str,
+    consumer: ShareConsumer,
+    share: Share,  # noqa: F811
+) -> None:
+    """Nobody awaited it, and the record was accepted."""
+    produce(kafka, topic, 1)
+
+    def handle(_: Any) -> None:
+        raise ValueError
+
+    async def otherwise(*_: Any) -> None: ...
+
+    workers = ShareWorkers(consumer, handle, otherwise=otherwise)
+    with pytest.raises(ArgumentTypeError, match="otherwise must be an ordinary function"):
+        workers.run(until(lambda: workers.done == 1))
+    assert places(take(share(), 1)) == [(0, 2)]
+
+
 def test_arguments_are_checked(consumer: ShareConsumer, share: Share) -> None:  # noqa: F811
     async def coroutine(_: Any) -> None: ...
 

@@ -473,6 +473,24 @@ def test_a_function_that_returns_a_coroutine_is_an_error() -> None:
         assert committed(simulation) is None
 
 
+def test_a_coroutine_for_exhausted_records_is_an_error() -> None:
+    """Nobody awaited it, and the record was committed."""
+
+    async def to_dead_letters(*_: Any) -> None: ...
+
+    def handle(_: Any) -> None:
+        raise ValueError
+
+    with Simulation() as simulation:
+        filled(simulation, 3)
+        workers = simulated_workers(
+            simulation, reader(simulation), handle, exhausted=to_dead_letters
+        )
+        with pytest.raises(ArgumentTypeError, match="exhausted must be an ordinary function"):
+            workers.run()
+        assert committed(simulation) is None
+
+
 def test_an_executor_that_was_shut_down_ends_the_run() -> None:
     with Simulation() as simulation:
         filled(simulation, 30)
