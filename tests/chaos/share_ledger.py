@@ -89,9 +89,17 @@ class ShareLedger:
 
     def _decided(self) -> set[tuple[int, int]]:
         """Return the records that somebody has accepted or rejected while they were locked."""
-        counts = Counter(self._places("accept", "reject"))
-        counts.subtract(self._places("lost"))
-        return {place for place, count in counts.items() if count > 0}
+        done: set[tuple[int, int]] = set()
+        for member in self.members:
+            own: set[tuple[int, int]] = set()
+            for event in tuple(member.events):
+                places = {(number, offset) for number, offset, *_ in event.places}
+                if event.kind in {"accept", "reject"}:
+                    own |= places
+                elif event.kind == "lost":
+                    own -= places
+            done |= own
+        return done
 
     def _damaged(self) -> set[tuple[int, int]]:
         """Return the records of damaged batches, which the consumer may have rejected."""

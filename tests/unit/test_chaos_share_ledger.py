@@ -41,7 +41,9 @@ def test_each_record_is_done() -> None:
         b=[event("damaged", 4, 2, 3), event("reject", 5, 4), event("accept", 6, 5)],
         c=[event("got", 7, 5, 1, 0), event("lost", 8, 5), event("release", 9, 6)],
     )
-    assert made.undone(8) == [(0, 5), (0, 6), (0, 7)]
+    assert made.undone(8) == [(0, 6), (0, 7)], "b has accepted the record that c has lost"
+    late = [event("release", 2), event("lost", 2), event("accept", 3, 1), event("lost", 3, 1)]
+    assert ledger(a=late, b=[event("accept", 4)]).undone(2) == [(0, 1)]
     assert "2 were damaged, and 2 of them given up" in made.account()
 
 
