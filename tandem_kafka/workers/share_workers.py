@@ -92,7 +92,9 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         max_processing_ms: float = 600_000,
         drain_timeout_ms: float = 30_000,
     ) -> None:
-        check_share_workers(consumer.acknowledgement, handle, workers, retry, otherwise)
+        check_share_workers(
+            consumer.acknowledgement, handle, workers, retry, otherwise, drain_timeout_ms
+        )
         if inspect.iscoroutinefunction(handle):
             msg = f"handle must be an ordinary function, got {handle!r}; use AsyncShareWorkers"
             raise ArgumentTypeError(msg)
