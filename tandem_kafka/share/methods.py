@@ -140,7 +140,7 @@ class ShareMethods(WithCore):
     def renew_locks(self, max_processing_ms: float) -> None:
         """Renew the locks of records that the application works on, for this time each."""
         check_wait("max_processing_ms", max_processing_ms)
-        self.records.renew_ms = int(max_processing_ms)
+        self.records.renew_ms = max_processing_ms
         self._core.engine.queue.add(Acknowledge())  # the network thread looks when it is due
 
     @steering

@@ -41,7 +41,7 @@ class How(NamedTuple):
     """
 
     implicit: bool
-    renew_ms: int
+    renew_ms: float
 
 
 def share_options(
@@ -63,7 +63,7 @@ def share_options(
             msg = f"{name} must be {allowed[0]!r} or {allowed[1]!r}, got {value!r}"
             raise InvalidArgumentError(msg)
     check_wait("max_processing_ms", max_processing_ms)
-    how = How(acknowledgement == "implicit", int(max_processing_ms) if renew == "auto" else 0)
+    how = How(acknowledgement == "implicit", max_processing_ms if renew == "auto" else 0)
     return _config(options), how
 
 

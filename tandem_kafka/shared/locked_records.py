@@ -339,7 +339,7 @@ class LockedRecords:
         self.notice: Callable[[], None] = lambda: None
         #: For how long the lock of a record is renewed while the application works on it, in ms; 0
         #: for not at all. Writer: the application thread.
-        self.renew_ms = 0
+        self.renew_ms: float = 0
         #: The partitions of the member. Writer: the network thread.
         self.assigned: tuple[TopicPartition, ...] = ()
         #: How many partitions were ever added. Writer: the network thread.

@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import signal
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Generic
 
 from tandem_kafka import ShareRecord
 from tandem_kafka.aio import AsyncShareConsumer
-from tandem_kafka.errors import ArgumentTypeError, IllegalStateError
+from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, KafkaError
 from tandem_kafka.logs import LinesOf
 from tandem_kafka.runtime.signals import handled_in_loop
 from tandem_kafka.types import KeyT, ValueT
@@ -66,7 +66,9 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         max_processing_ms: float = 600_000,
         drain_timeout_ms: float = 30_000,
     ) -> None:
-        check_share_workers(consumer.acknowledgement, handle, workers, retry, otherwise)
+        check_share_workers(
+            consumer.acknowledgement, handle, workers, retry, otherwise, drain_timeout_ms
+        )
         self._consumer = consumer
         self._handle: Callable[[Any], Any] = handle
         self._workers = workers
@@ -113,15 +115,20 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         if self._in_progress:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         self._in_progress = True
-        drain_s = 0.0
+        drain_s, failed = self._drain_s, True
         try:
             with LinesOf(self._consumer.log_names), handled_in_loop(signals, self.stop):
                 try:
                     while not self._stopping and not (until is not None and until()):
                         await self._step()
-                    drain_s = self._drain_s
+                    failed = self._failure is not None
+                except asyncio.CancelledError:
+                    drain_s = 0
+                    raise
                 finally:
-                    await self._drain(drain_s)
+                    # As in ShareWorkers, nothing takes the place of what has ended the run.
+                    with suppress(KafkaError) if failed else nullcontext():
+                        await self._drain(drain_s)
             if isinstance(self._failure, UnusableHandlerError):
                 raise ArgumentTypeError(str(self._failure))
             if self._failure is not None:

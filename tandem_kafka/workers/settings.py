@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 from tandem_kafka.config.external import check_listener
@@ -62,8 +63,8 @@ class WorkerSettings:
             msg = f"max_in_flight ({self.max_in_flight}) must be at least batch ({self.batch})"
             raise InvalidArgumentError(msg)
         _check_integer("metadata_limit_bytes", self.metadata_limit_bytes, MIN_LIMIT_BYTES)
-        _check_duration("commit_interval_ms", self.commit_interval_ms, 1)
-        _check_duration("drain_timeout_ms", self.drain_timeout_ms, 0)
+        check_duration("commit_interval_ms", self.commit_interval_ms, 1)
+        check_duration("drain_timeout_ms", self.drain_timeout_ms, 0)
         if not isinstance(self.retry, Retry):
             raise ArgumentTypeError(f"retry must be a Retry, got {self.retry!r}")
         check_listener(self.listener)
@@ -183,8 +184,13 @@ def _check_integer(name: str, value: Any, lowest: int) -> None:
         raise InvalidArgumentError(f"{name} must be at least {lowest}, got {value}")
 
 
-def _check_duration(name: str, value: Any, lowest: int) -> None:
+def check_duration(name: str, value: Any, lowest: int) -> None:
+    """Check a duration in milliseconds.
+
+    Raises:
+        InvalidArgumentError, ArgumentTypeError: It has an invalid value or type.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ArgumentTypeError(f"{name} must be a number of milliseconds, got {value!r}")
-    if not value >= lowest:
-        raise InvalidArgumentError(f"{name} must be at least {lowest} ms, got {value}")
+    if not lowest <= value < inf:
+        raise InvalidArgumentError(f"{name} must be at least {lowest} ms and finite, got {value}")

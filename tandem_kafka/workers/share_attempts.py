@@ -16,6 +16,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.workers.retry import Retry
+from tandem_kafka.workers.settings import check_duration
 
 log = client_logger(__name__)
 
@@ -136,7 +137,12 @@ class ShareAttempts:
 
 
 def check_share_workers(
-    acknowledgement: str, handle: Any, workers: Any, retry: Any, otherwise: Any
+    acknowledgement: str,
+    handle: Any,
+    workers: Any,
+    retry: Any,
+    otherwise: Any,
+    drain_timeout_ms: Any,
 ) -> None:
     """Check the arguments.
 
@@ -152,6 +158,7 @@ def check_share_workers(
         raise ArgumentTypeError(f"workers must be a number, got {workers!r}")
     if workers < 1:
         raise InvalidArgumentError(f"workers must be at least 1, got {workers}")
+    check_duration("drain_timeout_ms", drain_timeout_ms, 0)
     if not isinstance(retry, Retry):
         raise ArgumentTypeError(f"retry must be a Retry, got {retry!r}")
     if otherwise not in ("reject", "release") and not callable(otherwise):

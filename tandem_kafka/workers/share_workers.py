@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import signal
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from typing import Generic, NamedTuple
 
 from tandem_kafka import ShareConsumer, ShareRecord
-from tandem_kafka.errors import ArgumentTypeError, IllegalStateError
+from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, KafkaError
 from tandem_kafka.logs import LinesOf
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import KeyT, ValueT
@@ -91,7 +92,9 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         max_processing_ms: float = 600_000,
         drain_timeout_ms: float = 30_000,
     ) -> None:
-        check_share_workers(consumer.acknowledgement, handle, workers, retry, otherwise)
+        check_share_workers(
+            consumer.acknowledgement, handle, workers, retry, otherwise, drain_timeout_ms
+        )
         if inspect.iscoroutinefunction(handle):
             msg = f"handle must be an ordinary function, got {handle!r}; use AsyncShareWorkers"
             raise ArgumentTypeError(msg)
@@ -103,6 +106,8 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         #: The calls that have not ended, by their numbers.
         self._running: dict[int, _Call] = {}
         self._count = 0
+        #: What ends the run.
+        self._failure: BaseException | None = None
         self._in_progress = self._stopping = False
         consumer.renew_locks(max_processing_ms)
 
@@ -144,19 +149,26 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         try:
             with LinesOf(self._consumer.log_names), handled_signals(signals, self.stop):
                 # Those of an earlier run may still be in its late handlers.
-                threads = CallThreads(self._make, self._workers)
+                threads, failed = CallThreads(self._make, self._workers), True
                 try:
+                    threads.start()
                     while not self._stopping and not (until is not None and until()):
                         self._step(threads)
+                    failed = self._failure is not None
                 finally:
-                    self._drain(threads)
+                    self._drain(threads, failed=failed)
+            if self._failure is not None:
+                raise self._failure
         finally:
             self._in_progress = self._stopping = False
+            self._failure = None
 
     def _step(self, threads: CallThreads[_Call, _Ended]) -> None:
         attempts = self._attempts
         while (ended := threads.ended()) is not None:
             self._settle(ended)
+        if self._stopping:
+            return
         free = self._workers - len(self._running)
         while free > 0 and (due := attempts.due()) is not None:
             self._submit(threads, *due)
@@ -185,6 +197,8 @@ class ShareWorkers(Generic[KeyT, ValueT]):
     def _make(self, call: _Call) -> _Ended:
         try:
             return self._handled(*call)
+        except UnusableHandlerError as error:
+            return _Ended(call.number, raised=ArgumentTypeError(str(error)))
         except BaseException as error:  # noqa: BLE001 - run() raises it, and releases the record
             return _Ended(call.number, raised=error)
 
@@ -209,19 +223,21 @@ class ShareWorkers(Generic[KeyT, ValueT]):
 
     def _settle(self, ended: _Ended) -> None:
         call = self._running.pop(ended.number, None)
-        if isinstance(ended.raised, UnusableHandlerError):
-            raise ArgumentTypeError(str(ended.raised)) from None
         if ended.raised is not None:
-            raise ended.raised
+            self._failure = self._failure or ended.raised  # run() raises it after the drain
+            self._stopping = True
         self._attempts.done += ended.accepted
         if ended.delay_ms is not None and call is not None:
             self._attempts.postpone(call.record, call.attempt, ended.delay_ms)
 
-    def _drain(self, threads: CallThreads[_Call, _Ended]) -> None:
-        """Wait for handlers, and release all other records; another Ctrl-C ends the wait."""
-        clock = self._attempts.runtime.clock
-        end_ms = clock.after_ms(self._drain_ms)
+    def _drain(self, threads: CallThreads[_Call, _Ended], *, failed: bool) -> None:
+        """Wait for handlers, and release all other records; another Ctrl-C ends the wait.
+
+        If the run has failed, no error of the consumer takes the place of that failure.
+        """
         try:
+            clock = self._attempts.runtime.clock
+            end_ms = clock.after_ms(self._drain_ms)
             while self._running and (left_ms := end_ms - clock.now_ms()) > 0:
                 self._wait(threads, left_ms)
         finally:
@@ -230,6 +246,7 @@ class ShareWorkers(Generic[KeyT, ValueT]):
                 self._attempts.warn_of(call.record)
             self._attempts.forget()
             self._running.clear()
-            # Also what Ctrl-C has kept from `_running`.
-            self._consumer.release_all()
-            self._consumer.commit()
+            with suppress(KafkaError) if failed else nullcontext():
+                # Also what Ctrl-C has kept from `_running`.
+                self._consumer.release_all()
+                self._consumer.commit()

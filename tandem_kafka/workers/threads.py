@@ -249,9 +249,6 @@ class CallThreads(Generic[Call, Ended]):
     Args:
         make: Makes a call, and returns what became of it. It raises nothing.
         count: The number of threads.
-
-    Raises:
-        RuntimeError: The system cannot start another thread.
     """
 
     def __init__(self, make: Callable[[Call], Ended], count: int) -> None:
@@ -259,7 +256,14 @@ class CallThreads(Generic[Call, Ended]):
         self._count = count
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._ended: SimpleQueue[Ended] = SimpleQueue()
-        for number in range(count):
+
+    def start(self) -> None:
+        """Start the threads.
+
+        Raises:
+            RuntimeError: The system cannot start another thread.
+        """
+        for number in range(self._count):
             name = f"tandem-kafka-share-worker-{number}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
 

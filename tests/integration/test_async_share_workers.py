@@ -174,7 +174,6 @@ def test_a_run_is_cancelled_while_a_handler_ends(
     kafka: Cluster,
     topic: str,
     run: Any,
-    share: Share,  # noqa: F811
     steps: int,
 ) -> None:
     """At one of these steps of the loop, wait_for() of Python 3.11 swallowed the cancellation."""
@@ -245,6 +244,42 @@ def test_a_handler_that_does_not_return_in_time_is_cancelled(
     assert places(take(share(), 1)) == [(0, 2)]
 
 
+def test_handlers_may_finish_after_an_error(
+    kafka: Cluster,
+    topic: str,
+    run: Any,
+    share: Share,  # noqa: F811
+) -> None:
+    """They were cancelled, so a record that could not be deserialized undid up to 500 others."""
+    produce(kafka, topic, 2)
+    ended: list[int] = []
+
+    async def main(consumer: AsyncShareConsumer) -> int:
+        end = asyncio.Event()
+
+        async def handle(record: Any) -> None:
+            await end.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            ended.append(record.offset)
+
+        workers = AsyncShareWorkers(consumer, handle)
+
+        def failing() -> bool:
+            if len(workers._running) == 2:
+                asyncio.get_running_loop().call_soon(end.set)
+                raise ZeroDivisionError
+            return False
+
+        with pytest.raises(ZeroDivisionError):
+            await workers.run(failing)
+        return workers.done
+
+    assert run(main) == 2
+    assert sorted(ended) == [0, 1]
+    assert quiet(share())
+
+
 def test_arguments_are_checked(kafka: Cluster, topic: str, run: Any) -> None:
     produce(kafka, topic, 1)
 
@@ -253,6 +288,8 @@ def test_arguments_are_checked(kafka: Cluster, topic: str, run: Any) -> None:
     async def main(consumer: AsyncShareConsumer) -> None:
         with pytest.raises(InvalidArgumentError, match="workers must be"):
             AsyncShareWorkers(consumer, handle, workers=0)
+        with pytest.raises(ArgumentTypeError, match="drain_timeout_ms must be"):
+            AsyncShareWorkers(consumer, handle, drain_timeout_ms="1")  # type: ignore[arg-type]
         with pytest.raises(ArgumentTypeError, match="use ShareWorkers for ordinary functions"):
             await AsyncShareWorkers(consumer, print).run(until(lambda: False))  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -232,11 +233,18 @@ def test_arguments_are_checked(consumer: ShareConsumer, share: Share) -> None:  
 
     with pytest.raises(InvalidArgumentError, match='create it with acknowledgement="explicit"'):
         ShareWorkers(share(), print)
-    for wrong in ({"workers": 0}, {"otherwise": "stop"}):
+    for wrong in (
+        {"workers": 0},
+        {"otherwise": "stop"},
+        {"drain_timeout_ms": -1},
+        {"drain_timeout_ms": math.inf},
+        {"max_processing_ms": math.nan},
+    ):
         with pytest.raises(InvalidArgumentError, match=f"{next(iter(wrong))} must be"):
             ShareWorkers(consumer, print, **wrong)  # type: ignore[arg-type]
-    for wrong in ({"workers": "8"}, {"retry": 3}):
+    for wrong in ({"workers": "8"}, {"retry": 3}, {"drain_timeout_ms": None}):
         with pytest.raises(ArgumentTypeError, match=f"{next(iter(wrong))} must be"):
             ShareWorkers(consumer, print, **wrong)  # type: ignore[arg-type]
     with pytest.raises(ArgumentTypeError, match="handle must be an ordinary function"):
         ShareWorkers(consumer, coroutine)
+    ShareWorkers(consumer, print, max_processing_ms=math.inf)

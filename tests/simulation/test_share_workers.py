@@ -54,3 +54,70 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
             assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2
         finally:
             end.set()
+
+
+def test_handlers_may_finish_though_two_others_end_the_program() -> None:
+    """The second one ended the wait for the third."""
+    begun, ended, go = threading.Barrier(3), threading.Barrier(2), threading.Event()
+    seen: list[int] = []
+
+    def handle(record: Any) -> None:
+        begun.wait(60)
+        if record.offset == 2:
+            go.wait(60)
+            seen.append(record.offset)
+        elif record.offset == 1:
+            ended.wait(60)
+            raise SystemExit(1)
+        else:
+            raise SystemExit(0)
+
+    class Ends(ShareWorkers[Any, Any]):
+        def _settle(self, each: Any) -> None:
+            try:
+                super()._settle(each)
+            finally:
+                if not ended.broken and len(self._running) == 2:
+                    ended.wait(60)
+                elif len(self._running) == 1:
+                    go.set()
+
+    with sharing("two failures", brokers=1) as (_, start):
+        workers = Ends(start(), handle, workers=3)
+        with pytest.raises(SystemExit, match="0"):
+            workers.run()
+        assert seen == [2]
+        assert workers.done == 1
+
+
+def test_what_ended_a_run_is_raised_though_the_brokers_do_not_answer() -> None:
+    """commit() at the end put its KafkaTimeoutError in the place of SystemExit."""
+    with sharing("silent", brokers=1) as (simulation, start):
+
+        def handle(_: Any) -> None:
+            simulation.cluster.pause(1)
+            raise SystemExit
+
+        with pytest.raises(SystemExit):
+            ShareWorkers(start(default_api_timeout_ms=1_000), handle, workers=1).run()
+        simulation.cluster.resume(1)
+
+
+def test_a_run_that_cannot_start_its_threads_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_thread, started = threading.Thread.start, []
+
+    def few(thread: threading.Thread) -> None:
+        if "share-worker" in thread.name:
+            if len(started) == 3:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+        start_thread(thread)
+
+    with sharing("threads", brokers=1) as (_, start):
+        workers = ShareWorkers(start(), print)
+        monkeypatch.setattr(threading.Thread, "start", few)
+        with pytest.raises(RuntimeError, match="can't start"):
+            workers.run()
+        for thread in started:
+            thread.join(30)
+            assert not thread.is_alive()
