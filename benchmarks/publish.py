@@ -26,6 +26,7 @@ from benchmarks.options.plan import OPTION_MEASURES
 from benchmarks.plan import MEASURES, Measure
 from benchmarks.readers.catalogue import ARROW, CATALOGUE, DRAIN, JAVA, OURS, TUNED
 from benchmarks.report import COLUMNS, cells, ranked, row, times
+from benchmarks.share.plan import SHARE_MEASURES
 from benchmarks.start.plan import START_MEASURES
 from benchmarks.ways.plan import COLUMN_MEASURES, WAY_MEASURES
 from benchmarks.workers.plan import WORKERS_MEASURES
@@ -42,7 +43,7 @@ CHARTS: Final = {
 }
 _KNOWN: Final = (
     *(*MEASURES, *WAY_MEASURES, *COLUMN_MEASURES, *AIO_MEASURES, *WORKERS_MEASURES),
-    *(*GROUP_MEASURES, *START_MEASURES, *OPTION_MEASURES),
+    *(*GROUP_MEASURES, *SHARE_MEASURES, *START_MEASURES, *OPTION_MEASURES),
 )
 _BLOCK: Final = re.compile(
     r"(<!-- (?:figures of ([^:\n]+): (.*?)|overview) -->\n)(?:(?!<!-- ).)*(<!-- end -->)", re.DOTALL

@@ -33,6 +33,7 @@ class Collector:
 
     Attributes:
         publication: Belongs to the last collection, whose positions move when it is done.
+        max_bytes: The limit of a collection; see `Room`.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Collector:
         self._buffer = buffer
         self._deserializers = deserializers
         self._wake_network = wake_network
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         #: Chunks taken from the buffer, by partition. The first partition is served next.
         self._open: OrderedDict[AssignedPartition, deque[OpenedChunk]] = OrderedDict()
         #: An unfinished update of the counters: the chunk, their new values, and whether the chunk
@@ -90,7 +91,7 @@ class Collector:
             for state in tuple(self._open):
                 position = self._drop_stale(state)
                 if position is not None and state.returnable:
-                    room = room or Room(max_records, self._max_bytes)
+                    room = room or Room(max_records, self.max_bytes)
                     self._collect_partition(state, position, room, batch)
                     if room.records <= 0:
                         break

@@ -41,6 +41,9 @@ ENDLESS_MS = 2**40
 _COUNTS, _COSTLY_COUNTS = 50, 4
 #: How long `fill` may wait for more records before it processes a rebalance.
 MAX_PAUSE_MS = 100
+#: The most bytes of records that are decoded together. For larger columns, the system provides new
+#: memory each time, which takes as long as decoding them.
+_DECODED_BYTES = 16 << 20
 
 #: Gives the loop a feed, and the count of changes at which it was checked.
 Follow = Callable[[Feed, Changes, int], None]
@@ -188,6 +191,7 @@ class Reading(WithCore):
         """Return records as an Arrow record batch, which is empty after the timeout."""
         core = self._core
         held = core.enter() or await core.acquire()
+        whole_bytes = self._collector.max_bytes
         try:
             build = form.checked()
             check_arrow_usable(
@@ -196,6 +200,8 @@ class Reading(WithCore):
             limit = check_limit(max_records, sys.maxsize)
             deadline_ms = core.deadline_ms(timeout_ms)
             self.iteration.end()
+            if form.decodes:
+                self._collector.max_bytes = min(whole_bytes, _DECODED_BYTES)
             while True:
                 self._collector.raw = False
                 polled = await self._poller.poll(deadline_ms, limit, held)
@@ -213,6 +219,7 @@ class Reading(WithCore):
                     return made, publication
                 publication.done = True  # all of them were dropped
         finally:
+            self._collector.max_bytes = whole_bytes
             held.release()
 
     def _undecodable(

@@ -72,6 +72,21 @@ def test_values_and_keys(kafka: RealKafka, topic: str, consume: Consume) -> None
     assert empty.num_rows == 0
 
 
+def test_few_bytes_are_decoded_together(
+    kafka: RealKafka, topic: str, consume: Consume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large columns took as long for their memory as for their content."""
+    monkeypatch.setattr("tandem_kafka.consumer.reading._DECODED_BYTES", 1_000)
+    kafka.admin.produce(topic, [Record(b"x" * 100) for _ in range(40)])
+    consumer = consume()
+    consumer.assign(partitions_of(topic, 1))
+    counts: list[int] = []
+    while sum(counts) < 20:
+        counts.append(consumer.poll_arrow(1_000, value=Text()).num_rows)
+    assert max(counts) == 10
+    assert consumer.poll_arrow(1_000).num_rows == 40 - sum(counts), "others are not"
+
+
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("limit", [None, 3])
 def test_the_records_before_a_wrong_one_come_first(
