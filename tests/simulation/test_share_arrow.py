@@ -152,6 +152,19 @@ def test_offsets_that_are_no_integers_are_rejected() -> None:
         assert consumer.commit() == {TP: None}
 
 
+def test_a_lost_lock_is_told_rather_than_a_second_acknowledgement() -> None:
+    with sharing("lost rows", brokers=1) as (_, start):
+        consumer = start()
+        table = pa.Table.from_batches([take_batch(consumer)])
+        consumer.acknowledge(table.slice(0, 1), "accept")
+        foreign = table.slice(1, 1).set_column(
+            0, table.schema.field("topic"), pa.array(["others"], table.schema.field("topic").type)
+        )
+        both = pa.concat_tables([table.slice(0, 1), foreign])
+        with pytest.raises(RecordLockLostError, match=r"2 of 2 records, .* of others-0"):
+            consumer.acknowledge(both, "accept")
+
+
 def test_arguments_are_checked() -> None:
     with sharing("arguments", brokers=1) as (_, start):
         consumer = start()

@@ -229,6 +229,17 @@ def test_an_acknowledgement_that_comes_while_the_lock_is_forgotten_fails() -> No
         world.records.acknowledge(chunk.run, 0, ACCEPT)
 
 
+def test_what_was_accepted_by_going_on_is_not_acknowledged_again() -> None:
+    world = World()
+    [(chunk, _, _), *_] = found = world.poll(1)
+    world.got(found)
+    world.got(world.poll(1))
+    world.handing.flush()
+    with pytest.raises(IllegalStateError):
+        world.records.acknowledge(chunk.run, 0, RELEASE)
+    assert world.acknowledged() == [(0, ACCEPT)]
+
+
 def session(world: World) -> ShareSession:
     made = ShareSession(
         Node(1, "localhost", 9092, None), RequestState(Backoff(100, 1_000, Random(1)))
