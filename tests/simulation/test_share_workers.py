@@ -140,3 +140,17 @@ def test_what_waits_for_another_attempt_is_forgotten_with_its_run() -> None:
         assert not workers._attempts._waiting
         workers.run(lambda: workers.done == 1)
         assert calls == [(0, 1), (0, 2)]
+
+
+def test_what_the_handler_acknowledged_itself_does_not_count_as_accepted() -> None:
+    handled: list[int] = []
+
+    def handle(record: Any) -> None:
+        if record.offset == 1:
+            record.reject()
+        handled.append(record.offset)
+
+    with sharing("own", brokers=1) as (_, start):
+        workers = ShareWorkers(start(), handle, workers=2)
+        workers.run(lambda: len(handled) == 3)
+        assert workers.done == 2
