@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.errors import (
+    ArgumentTypeError,
     IllegalStateError,
     InvalidArgumentError,
     KafkaError,
@@ -77,7 +78,8 @@ def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -
     """Acknowledge each row of a record batch or table by its topic, partition and offset.
 
     Raises:
-        InvalidArgumentError: One of these columns is missing.
+        ArgumentTypeError: It is neither.
+        InvalidArgumentError: One of these columns is missing, there twice, or of another type.
         RecordLockLostError: The locks of some rows have ended. All others are acknowledged.
         IllegalStateError: Some rows have been acknowledged before. All others are acknowledged.
     """
@@ -106,12 +108,23 @@ def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -
 
 
 def _places(batch: Any) -> list[tuple[str, int, int]]:
-    names = getattr(getattr(batch, "schema", None), "names", ())
-    missing = [name for name in _PLACE if name not in names]
-    if missing:
-        msg = (
-            "acknowledge() needs a record batch or table with the columns topic, partition and "
-            f"offset; {missing[0]} is missing in {', '.join(names) or type(batch).__name__}"
-        )
-        raise InvalidArgumentError(msg)
+    import pyarrow as pa  # noqa: PLC0415 - an optional dependency
+
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        msg = f"acknowledge() needs a record batch or table of pyarrow, got {type(batch).__name__}"
+        raise ArgumentTypeError(msg)
+    schema = batch.schema
+    for name in _PLACE:
+        count = schema.names.count(name)
+        if count != 1:
+            found = "twice" if count else "missing"
+            msg = (
+                "acknowledge() needs the columns topic, partition and offset; "
+                f"{name} is {found} in {', '.join(schema.names)}"
+            )
+            raise InvalidArgumentError(msg)
+        # Invariant: brokers get integers. Others equal the offset of a record, as 12.0 does.
+        kind = schema.field(name).type
+        if name != "topic" and not pa.types.is_integer(kind):
+            raise InvalidArgumentError(f"acknowledge() needs integers in {name}, got {kind}")
     return list(zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True))

@@ -215,7 +215,8 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             how: ``"accept"``, ``"release"``, ``"reject"`` or ``"renew"``.
 
         Raises:
-            InvalidArgumentError: A column is missing, or ``how`` is invalid.
+            ArgumentTypeError: ``batch`` is neither.
+            InvalidArgumentError: A column is missing or has another type, or ``how`` is invalid.
             RecordLockLostError: The locks of some records have ended, so they are delivered again.
                 All others are acknowledged.
             IllegalStateError: Some records have been acknowledged before. All others are

@@ -66,6 +66,12 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         max_processing_ms: float = 600_000,
         drain_timeout_ms: float = 30_000,
     ) -> None:
+        if not isinstance(consumer, AsyncShareConsumer):
+            msg = (
+                f"consumer must be an AsyncShareConsumer, got {consumer!r}; "
+                "use ShareWorkers for a ShareConsumer"
+            )
+            raise ArgumentTypeError(msg)
         check_share_workers(
             consumer.acknowledgement, handle, workers, retry, otherwise, drain_timeout_ms
         )

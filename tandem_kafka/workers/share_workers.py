@@ -92,6 +92,12 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         max_processing_ms: float = 600_000,
         drain_timeout_ms: float = 30_000,
     ) -> None:
+        if not isinstance(consumer, ShareConsumer):
+            msg = (
+                f"consumer must be a ShareConsumer, got {consumer!r}; "
+                "use AsyncShareWorkers for an AsyncShareConsumer"
+            )
+            raise ArgumentTypeError(msg)
         check_share_workers(
             consumer.acknowledgement, handle, workers, retry, otherwise, drain_timeout_ms
         )

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareConsumer
+from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
-from tandem_kafka.workers import Retry, ShareWorkers
+from tandem_kafka.workers import AsyncShareWorkers, Retry, ShareWorkers
 from tests.integration.simulated_cluster import Cluster
 from tests.integration.test_share_consumer import (  # noqa: F401 - fixtures
     LOCK_MS,
@@ -247,4 +248,9 @@ def test_arguments_are_checked(consumer: ShareConsumer, share: Share) -> None:  
             ShareWorkers(consumer, print, **wrong)  # type: ignore[arg-type]
     with pytest.raises(ArgumentTypeError, match="handle must be an ordinary function"):
         ShareWorkers(consumer, coroutine)
+    other = AsyncShareConsumer(group_id="g", acknowledgement="explicit")
+    with pytest.raises(ArgumentTypeError, match="use AsyncShareWorkers for an AsyncShareConsumer"):
+        ShareWorkers(other, print)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="use ShareWorkers for a ShareConsumer"):
+        AsyncShareWorkers(consumer, coroutine)  # type: ignore[arg-type]
     ShareWorkers(consumer, print, max_processing_ms=math.inf)

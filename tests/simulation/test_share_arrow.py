@@ -138,6 +138,33 @@ def test_bad_values_are_null_or_dropped() -> None:
         assert rows(take_batch(implicit, value=Numbers("drop"))) == [(5, 1)]
 
 
+def test_offsets_that_are_no_integers_are_rejected() -> None:
+    """12.0 was found, could not be sent, and ended the session and all its locks."""
+    with sharing("floats", brokers=1) as (_, start):
+        consumer = start()
+        table = pa.Table.from_batches([take_batch(consumer)])
+        floats = table.set_column(2, "offset", table["offset"].cast(pa.float64()))
+        with pytest.raises(InvalidArgumentError, match="needs integers in offset, got double"):
+            consumer.acknowledge(floats, "accept")
+        with pytest.raises(InvalidArgumentError, match="offset is twice in topic, partition"):
+            consumer.acknowledge(table.append_column("offset", table["offset"]), "accept")
+        consumer.acknowledge(table, "accept")
+        assert consumer.commit() == {TP: None}
+
+
+def test_a_lost_lock_is_told_rather_than_a_second_acknowledgement() -> None:
+    with sharing("lost rows", brokers=1) as (_, start):
+        consumer = start()
+        table = pa.Table.from_batches([take_batch(consumer)])
+        consumer.acknowledge(table.slice(0, 1), "accept")
+        foreign = table.slice(1, 1).set_column(
+            0, table.schema.field("topic"), pa.array(["others"], table.schema.field("topic").type)
+        )
+        both = pa.concat_tables([table.slice(0, 1), foreign])
+        with pytest.raises(RecordLockLostError, match=r"2 of 2 records, .* of others-0"):
+            consumer.acknowledge(both, "accept")
+
+
 def test_arguments_are_checked() -> None:
     with sharing("arguments", brokers=1) as (_, start):
         consumer = start()
@@ -149,8 +176,9 @@ def test_arguments_are_checked() -> None:
             consumer.poll_arrow(value=Numbers("drop"))
         with pytest.raises(InvalidArgumentError, match="offset is missing in topic, partition"):
             consumer.acknowledge(take_batch(consumer, columns=["topic", "partition"]), "accept")
-        with pytest.raises(InvalidArgumentError, match="topic is missing in list"):
-            consumer.acknowledge([], "accept")  # type: ignore[arg-type]
+        for other in ([], None):
+            with pytest.raises(ArgumentTypeError, match="a record batch or table of pyarrow, got"):
+                consumer.acknowledge(other, "accept")  # type: ignore[arg-type]
         with pytest.raises(InvalidArgumentError, match="how must be one of accept, release"):
             consumer.acknowledge(pa.table({}), "done")  # type: ignore[arg-type]
         with pytest.raises(IllegalStateError, match="cannot be used with key_deserializer"):

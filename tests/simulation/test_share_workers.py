@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.workers import ShareWorkers
+from tandem_kafka.workers import Retry, ShareWorkers
 from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
@@ -49,6 +49,7 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
             workers = ShareWorkers(start(), handle, workers=3)
             with pytest.raises(KeyboardInterrupt):
                 workers.run(lambda: len(workers._running) == 3 and begun.wait(60) >= 0)
+            assert not workers._running, "the next run would have fewer threads"
             began_ms = simulation.clock.now_ms()
             assert places(take(start(), 3)) == RELEASED
             assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2
@@ -121,3 +122,35 @@ def test_a_run_that_cannot_start_its_threads_leaves_none(monkeypatch: pytest.Mon
         for thread in started:
             thread.join(30)
             assert not thread.is_alive()
+
+
+def test_what_waits_for_another_attempt_is_forgotten_with_its_run() -> None:
+    """It is released; the next run gets it with its next delivery."""
+    calls: list[tuple[int, int]] = []
+
+    def handle(record: Any) -> None:
+        calls.append((record.offset, record.delivery_count))
+        if len(calls) == 1:
+            raise ValueError
+
+    with sharing("waiting", brokers=1, count=1) as (_, start):
+        retry = Retry(2, backoff_ms=(1, 1))
+        workers = ShareWorkers(start(), handle, workers=1, retry=retry)
+        workers.run(lambda: bool(workers._attempts._waiting))
+        assert not workers._attempts._waiting
+        workers.run(lambda: workers.done == 1)
+        assert calls == [(0, 1), (0, 2)]
+
+
+def test_what_the_handler_acknowledged_itself_does_not_count_as_accepted() -> None:
+    handled: list[int] = []
+
+    def handle(record: Any) -> None:
+        if record.offset == 1:
+            record.reject()
+        handled.append(record.offset)
+
+    with sharing("own", brokers=1) as (_, start):
+        workers = ShareWorkers(start(), handle, workers=2)
+        workers.run(lambda: len(handled) == 3)
+        assert workers.done == 2

@@ -236,6 +236,37 @@ def test_each_attempt_after_the_lock_says_so() -> None:
             world.records.acknowledge(chunk.run, 0, ACCEPT)
 
 
+def test_an_acknowledgement_is_told_though_the_lock_ended_before_it_was_taken() -> None:
+    world = World(implicit=False)
+    [(chunk, _, _), *_] = found = world.poll(1)
+    world.got(found)
+    world.records.acknowledge(chunk.run, 0, ACCEPT)
+    world.pass_time(LOCK_MS)
+    assert world.records.forget_ended(world.clock.now_ms()) == [chunk.run]
+    [made] = world.records.take_acknowledgements()
+    assert (made.first, made.last, made.how, made.run_is_over) == (0, 0, ACCEPT, True)
+
+
+def test_an_acknowledgement_that_comes_while_the_lock_is_forgotten_fails() -> None:
+    world = World(implicit=False)
+    [(chunk, _, _), *_] = found = world.poll(1)
+    world.got(found)
+    chunk.run.forgotten = True  # the network thread, after the lock was looked at
+    with pytest.raises(RecordLockLostError):
+        world.records.acknowledge(chunk.run, 0, ACCEPT)
+
+
+def test_what_was_accepted_by_going_on_is_not_acknowledged_again() -> None:
+    world = World()
+    [(chunk, _, _), *_] = found = world.poll(1)
+    world.got(found)
+    world.got(world.poll(1))
+    world.handing.flush()
+    with pytest.raises(IllegalStateError):
+        world.records.acknowledge(chunk.run, 0, RELEASE)
+    assert world.acknowledged() == [(0, ACCEPT)]
+
+
 def session(world: World) -> ShareSession:
     made = ShareSession(
         Node(1, "localhost", 9092, None), RequestState(Backoff(100, 1_000, Random(1)))
