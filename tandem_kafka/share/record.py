@@ -34,6 +34,12 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
         clock = self._run.partition.owner.clock
         return clock.wall_ms() + self._run.lock_times(self.offset)[0] - clock.now_ms()
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether it is not acknowledged, and its lock has not ended."""
+        run, clock = self._run, self._run.partition.owner.clock
+        return run.is_open(self.offset) and clock.now_ms() < run.lock_times(self.offset)[0]
+
     def accept(self) -> None:
         """Acknowledge that the record has been handled; nobody gets it again.
 

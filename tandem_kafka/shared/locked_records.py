@@ -251,6 +251,11 @@ class Run:
         at = bisect_right(self.handed, offset, key=itemgetter(0))
         return self.handed[max(0, at - 1)][1]
 
+    def is_open(self, offset: int) -> bool:
+        """Tell whether a record can be acknowledged, unless its time is over."""
+        taken = offset < self.settled or offset in self.done
+        return not (taken or self.forgotten or self.partition.lost)
+
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
         of_run, alone = (self.sure_until_ms, self.ends_ms), self.renewed.get(offset)

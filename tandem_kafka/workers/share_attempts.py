@@ -67,11 +67,15 @@ class ShareAttempts:
         heapq.heappush(self._waiting, (due_ms, self._count, record, failures))
 
     def due(self) -> tuple[Record, int] | None:
-        """Return a record whose next attempt is due, and its failures so far."""
-        if not self._waiting or self._waiting[0][0] > self.runtime.clock.now_ms():
-            return None
-        _, _, record, failures = heapq.heappop(self._waiting)
-        return record, failures
+        """Return a record whose next attempt is due, and its failures so far.
+
+        Records that are locked no longer are left out: somebody else may have them.
+        """
+        while self._waiting and self._waiting[0][0] <= self.runtime.clock.now_ms():
+            _, _, record, failures = heapq.heappop(self._waiting)
+            if record.is_locked:
+                return record, failures
+        return None
 
     def left_ms(self) -> int:
         """Return how long a poll may wait: until an attempt is due, or the run must look up."""

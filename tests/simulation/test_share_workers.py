@@ -154,3 +154,18 @@ def test_what_the_handler_acknowledged_itself_does_not_count_as_accepted() -> No
         workers = ShareWorkers(start(), handle, workers=2)
         workers.run(lambda: len(handled) == 3)
         assert workers.done == 2
+
+
+def test_a_record_that_its_handler_has_released_is_not_tried_again() -> None:
+    """It was handled under two delivery counts at once."""
+    calls: list[tuple[int, int]] = []
+
+    def handle(record: Any) -> None:
+        calls.append((record.offset, record.delivery_count))
+        record.release()
+        raise ValueError("on its way to somebody else")
+
+    with sharing("released", brokers=1, count=1) as (_, start):
+        workers = ShareWorkers(start(), handle, workers=1, retry=Retry(None, backoff_ms=(1, 1)))
+        workers.run(lambda: len(calls) > 2)
+        assert calls == [(0, 1), (0, 2), (0, 3)]
