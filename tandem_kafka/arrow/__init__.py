@@ -1,7 +1,8 @@
 """Decoders for `poll_arrow()`: keys and values become Arrow columns of their content.
 
-They are written in Rust, and work without the GIL, on the thread that polls and on further ones if
-there is enough to do. Any object with the methods of `ArrowDecoder` can take their place.
+Those of documents and text are written in Rust, and work without the GIL, on the thread that polls
+and on further ones if there is enough to do. Any object with the methods of `ArrowDecoder` can take
+their place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 try:
     import pyarrow as pa
@@ -17,6 +18,7 @@ except ImportError as error:
     _MISSING = "tandem_kafka.arrow needs pyarrow; run: pip install tandem-kafka[arrow]"
     raise ImportError(_MISSING) from error
 
+from tandem_kafka.arrow.numbers import Double, Float, Integer, Long, Short, check_errors
 from tandem_kafka.arrow.registry import SchemaId, SchemaRegistry, Schemas, named
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.runtime import new_lock
@@ -26,9 +28,20 @@ from tandem_kafka.types import ArrowDecoder, DecodeErrors
 if TYPE_CHECKING:
     from tandem_kafka._native import ColumnDecoder
 
-__all__ = ["ArrowDecoder", "Avro", "Json", "Protobuf", "SchemaRegistry", "Text"]
+__all__ = [
+    "ArrowDecoder",
+    "Avro",
+    "Double",
+    "Float",
+    "Integer",
+    "Json",
+    "Long",
+    "Protobuf",
+    "SchemaRegistry",
+    "Short",
+    "Text",
+]
 
-_ERRORS: Final = get_args(DecodeErrors)
 _UNITS: Final = ("us", "ns")
 
 
@@ -41,9 +54,7 @@ class _Decoder:
     """
 
     def __init__(self, errors: DecodeErrors, *, flatten: bool = False) -> None:
-        if errors not in _ERRORS:
-            msg = f"errors must be one of {', '.join(_ERRORS)}, got {errors!r}"
-            raise InvalidArgumentError(msg)
+        check_errors(errors)
         if native is None:
             msg = (
                 f"{type(self).__name__} needs the native extension, which is not loaded: reinstall "

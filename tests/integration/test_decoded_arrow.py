@@ -25,7 +25,7 @@ from tests.integration.polling import Consume, partitions_of
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.arrow import Avro, Json, Protobuf, Text  # noqa: E402 - it imports pyarrow
+from tandem_kafka.arrow import Avro, Json, Long, Protobuf, Text  # noqa: E402 - it imports pyarrow
 
 PARTITIONS = 2
 SCHEMA = pa.schema([("id", pa.int64()), ("user", pa.string())])
@@ -143,6 +143,16 @@ def test_a_wrong_record_can_be_null(kafka: RealKafka, topic: str, consume: Consu
         assert row["error"].startswith("key: invalid utf-8 sequence")
         assert "; value: EOF while parsing" in row["error"]
     assert all(row["error"] is None for row in rows if row["value"] is not None)
+
+
+def test_keys_are_numbers(kafka: RealKafka, topic: str, consume: Consume) -> None:
+    records = [Record(b"x", number.to_bytes(8)) for number in (1, 2**40)]
+    kafka.admin.produce(topic, [*records, Record(b"x"), Record(b"x", b"abc")])
+    consumer = consume()
+    consumer.assign(partitions_of(topic, 1))
+    rows = read(consumer, 4, columns=["offset"], key=Long(errors="null"))
+    assert [row["key"] for row in rows] == [1, 2**40, None, None]
+    assert [row["error"] for row in rows][2:] == [None, "key: 3 bytes, and Long has 8"]
 
 
 @pytest.mark.partitions(PARTITIONS)
