@@ -166,6 +166,12 @@ class ShareLedger:
         self._check_lock(member, place, run.partition.node_id)
         self._holders[place] = _Holder(member, record, session, watched.loads)
 
+    def released_all(self, member: ShareMember) -> None:
+        """Note that a member releases all its records, also those it never acknowledged."""
+        self._holders = {
+            place: each for place, each in self._holders.items() if each.member is not member
+        }
+
     def _check_holder(self, place: Place) -> None:
         """Check that nobody else has the record in work, with a lock that the broker knows."""
         before = self._holders.pop(place, None)

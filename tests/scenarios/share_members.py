@@ -232,6 +232,7 @@ class ShareMember:
         """Release everything; the next call accepts nothing."""
         self._note("releases all")
         self._drop()
+        self._ledger.released_all(self)  # also those that the application has forgotten
         self.timed(CLOSING_MS, self.consumer.release_all)
 
     def _drop(self) -> None:
