@@ -66,8 +66,8 @@ class Unpacker:
         """Yield the locked records, and an error in place of each one that cannot be read.
 
         Before an error, and in place of offsets without a record, yield their acknowledgement. A
-        record that cannot be deserialized is released. So is a batch that is damaged, perhaps on
-        its way; one that was delivered before is rejected.
+        record that cannot be deserialized is released. So is a damaged batch, as it may be intact
+        the next time; one that was delivered before is rejected.
         """
         tp = locked.tp
         for first, last, count in locked.ranges:

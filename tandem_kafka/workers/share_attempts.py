@@ -69,7 +69,7 @@ class ShareAttempts:
     def due(self) -> tuple[Record, int] | None:
         """Return a record whose next attempt is due, and its failures so far.
 
-        Records that are locked no longer are left out: somebody else may have them.
+        Records that are no longer locked are left out: somebody else may have them.
         """
         while self._waiting and self._waiting[0][0] <= self.runtime.clock.now_ms():
             _, _, record, failures = heapq.heappop(self._waiting)

@@ -7,11 +7,12 @@ import signal
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer
+from tandem_kafka import KafkaConsumer, ShareConsumer
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.served import ServedKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
@@ -24,6 +25,8 @@ from tests.integration.raw_worlds import (
     real_world,
     simulated_world,
 )
+from tests.integration.share_members import LOCK_MS, Share
+from tests.integration.sharing import require_share_groups
 from tests.integration.simulated_cluster import Cluster, SimulatedCluster, choose_clusters
 from tests.kafka.listeners import secured_cluster
 from tests.kafka.tokens import TokenIssuer
@@ -135,3 +138,33 @@ def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
         kafka, topic = request.getfixturevalue("kafka"), request.getfixturevalue("raw_topic")
         with real_world(kafka, topic) as world:
             yield world
+
+
+@pytest.fixture
+def group(kafka: Cluster) -> str:
+    """A share group that begins with the first records."""
+    if isinstance(kafka, RealKafka):
+        require_share_groups()
+    name = f"sharers-{uuid.uuid4().hex[:8]}"
+    kafka.admin.configure_group(
+        name,
+        {
+            "share.auto.offset.reset": "earliest",
+            "share.record.lock.duration.ms": str(LOCK_MS),
+        },
+    )
+    return name
+
+
+@pytest.fixture
+def share(kafka: Cluster, group: str, topic: str) -> Iterator[Share]:
+    """Makes members of the group, and closes them."""
+    with ExitStack() as stack:
+
+        def make(**options: Any) -> ShareConsumer:
+            given = {"bootstrap_servers": kafka.bootstrap(), "group_id": group, **options}
+            consumer: ShareConsumer = ShareConsumer(topic, **given)
+            stack.callback(consumer.close)
+            return consumer
+
+        yield make

@@ -14,17 +14,15 @@ import pytest
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry
-from tests.integration.simulated_cluster import Cluster
-from tests.integration.test_share_consumer import (  # noqa: F401 - fixtures
+from tests.integration.share_members import (
     Share,
-    group,
     places,
     produce,
     quiet,
-    share,
     take,
+    until,
 )
-from tests.integration.test_share_workers import until
+from tests.integration.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.both_clusters
 
@@ -33,7 +31,7 @@ Running = Callable[..., Awaitable[Workers]]
 
 
 @pytest.fixture
-def run(kafka: Cluster, group: str, topic: str) -> Callable[..., Workers]:  # noqa: F811
+def run(kafka: Cluster, group: str, topic: str) -> Callable[..., Workers]:
     """Runs a coroutine with a member of the group."""
 
     def run(main: Callable[[AsyncShareConsumer], Awaitable[Any]]) -> Any:
@@ -52,10 +50,7 @@ def run(kafka: Cluster, group: str, topic: str) -> Callable[..., Workers]:  # no
 
 
 def test_many_tasks_handle_each_record_once(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, run: Any, share: Share
 ) -> None:
     produce(kafka, topic, 500)
     seen: Counter[int] = Counter()
@@ -81,10 +76,7 @@ def test_many_tasks_handle_each_record_once(
 
 
 def test_a_record_is_tried_again_and_then_rejected(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, run: Any, share: Share
 ) -> None:
     produce(kafka, topic, 4)
     calls: Counter[int] = Counter()
@@ -107,11 +99,7 @@ def test_a_record_is_tried_again_and_then_rejected(
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
 def test_a_function_takes_what_cannot_be_handled(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
-    kind: str,
+    kafka: Cluster, topic: str, run: Any, share: Share, kind: str
 ) -> None:
     produce(kafka, topic, 3)
     letters: list[tuple[int, str, int]] = []
@@ -138,10 +126,7 @@ def test_a_function_takes_what_cannot_be_handled(
 
 
 def test_a_cancelled_run_releases_what_was_not_done(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, run: Any, share: Share
 ) -> None:
     produce(kafka, topic, 2)
     ended: list[int] = []
@@ -171,10 +156,7 @@ def test_a_cancelled_run_releases_what_was_not_done(
 
 @pytest.mark.parametrize("steps", range(2, 6))
 def test_a_run_is_cancelled_while_a_handler_ends(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    steps: int,
+    kafka: Cluster, topic: str, run: Any, steps: int
 ) -> None:
     """At one of these steps of the loop, wait_for() of Python 3.11 swallowed the cancellation."""
     produce(kafka, topic, 50)
@@ -199,12 +181,7 @@ def test_a_run_is_cancelled_while_a_handler_ends(
     run(main)
 
 
-def test_a_signal_ends_a_run(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
-) -> None:
+def test_a_signal_ends_a_run(kafka: Cluster, topic: str, run: Any, share: Share) -> None:
     produce(kafka, topic, 2)
 
     async def handle(record: Any) -> None:
@@ -223,10 +200,7 @@ def test_a_signal_ends_a_run(
 
 
 def test_a_handler_that_does_not_return_in_time_is_cancelled(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, run: Any, share: Share
 ) -> None:
     produce(kafka, topic, 1)
     begun: list[int] = []
@@ -245,10 +219,7 @@ def test_a_handler_that_does_not_return_in_time_is_cancelled(
 
 
 def test_handlers_may_finish_after_an_error(
-    kafka: Cluster,
-    topic: str,
-    run: Any,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, run: Any, share: Share
 ) -> None:
     """They were cancelled, so a record that could not be deserialized undid up to 500 others."""
     produce(kafka, topic, 2)

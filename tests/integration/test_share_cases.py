@@ -17,16 +17,14 @@ from tandem_kafka.errors import IllegalStateError, WakeupError
 from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tests.integration.polling import read_all
-from tests.integration.simulated_cluster import Cluster
-from tests.integration.test_share_consumer import (  # noqa: F401 - fixtures
+from tests.integration.share_members import (
     Share,
-    group,
     places,
     produce,
     quiet,
-    share,
     take,
 )
+from tests.integration.simulated_cluster import Cluster
 from tests.integration.test_transactions import Writer
 
 pytestmark = pytest.mark.both_clusters
@@ -39,7 +37,7 @@ Configure = Callable[..., None]
 
 
 @pytest.fixture
-def configure(kafka: Cluster, group: str) -> Configure:  # noqa: F811
+def configure(kafka: Cluster, group: str) -> Configure:
     def change(**settings: str) -> None:
         names = {name.replace("_", "."): value for name, value in settings.items()}
         kafka.admin.configure_group(group, names)
@@ -81,7 +79,7 @@ def values(consumer: ShareConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.every_version
-def test_records_that_arrive_later(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_records_that_arrive_later(kafka: Cluster, topic: str, share: Share) -> None:
     consumer = share()
     assert quiet(consumer)
     for offset in range(3):
@@ -90,9 +88,7 @@ def test_records_that_arrive_later(kafka: Cluster, topic: str, share: Share) -> 
 
 
 def test_without_a_subscription_there_are_no_records(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, share: Share
 ) -> None:
     produce(kafka, topic, 1)
     consumer = share()
@@ -106,9 +102,7 @@ def test_without_a_subscription_there_are_no_records(
 
 
 def test_acknowledgements_are_stored_after_another_subscription(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, share: Share
 ) -> None:
     other = kafka.admin.new_topic("another")
     produce(kafka, topic, 1)
@@ -124,17 +118,14 @@ def test_acknowledgements_are_stored_after_another_subscription(
     assert quiet(share())
 
 
-def test_a_topic_that_cannot_exist(share: Share) -> None:  # noqa: F811
+def test_a_topic_that_cannot_exist(share: Share) -> None:
     consumer = share()
     consumer.subscribe(["topic abc"])
     with pytest.raises(InvalidTopicError, match="the cluster rejects the topic names"):
         take(consumer, 1)
 
 
-def test_a_topic_is_created_after_the_subscription(
-    kafka: Cluster,
-    share: Share,  # noqa: F811
-) -> None:
+def test_a_topic_is_created_after_the_subscription(kafka: Cluster, share: Share) -> None:
     consumer, topic = share(metadata_max_age_ms=500), f"later-{uuid.uuid4().hex[:8]}"
     consumer.subscribe([topic])
     assert quiet(consumer)
@@ -144,7 +135,7 @@ def test_a_topic_is_created_after_the_subscription(
         assert places(take(consumer, 1)) == [(offset, 1)]
 
 
-def test_a_topic_is_deleted(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_a_topic_is_deleted(kafka: Cluster, topic: str, share: Share) -> None:
     deleted = kafka.admin.new_topic("deleted")
     consumer = share()
     consumer.subscribe([topic, deleted])
@@ -157,11 +148,7 @@ def test_a_topic_is_deleted(kafka: Cluster, topic: str, share: Share) -> None:  
         assert [record.topic for record in take(consumer, 1)] == [topic]
 
 
-def test_wakeup_before_a_poll_keeps_the_records(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-) -> None:
+def test_wakeup_before_a_poll_keeps_the_records(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 1)
     consumer = share()
     consumer.wakeup()
@@ -180,7 +167,7 @@ class Deserializer:
         return topic, [*headers], data
 
 
-def test_the_parts_of_a_record(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_the_parts_of_a_record(kafka: Cluster, topic: str, share: Share) -> None:
     headers = [("b", b"1"), ("a", None), ("b", b"2")]
     kafka.admin.produce(topic, [Record(b"value", b"key", 0, 1_700_000_000_123, headers)])
     [record] = take(share(value_deserializer=Deserializer()), 1)
@@ -192,16 +179,13 @@ def test_the_parts_of_a_record(kafka: Cluster, topic: str, share: Share) -> None
 
 @pytest.mark.parametrize("option", ["fetch_max_bytes", "max_partition_fetch_bytes"])
 def test_a_record_that_is_larger_than_a_fetch(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-    option: str,
+    kafka: Cluster, topic: str, share: Share, option: str
 ) -> None:
     kafka.admin.produce(topic, [b"small", b"0" * 10_000])
     assert offsets(share(**{option: 1}), 2) == [0, 1]
 
 
-def test_few_records_in_a_call(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_few_records_in_a_call(kafka: Cluster, topic: str, share: Share) -> None:
     records = [Record(b"%d" % n, b"key %d" % n, 0, 1_700_000_000_000 + n) for n in range(100)]
     kafka.admin.produce(topic, records)
     consumer, seen = share(max_poll_records=2), []
@@ -218,7 +202,7 @@ def test_few_records_in_a_call(kafka: Cluster, topic: str, share: Share) -> None
     ]
 
 
-def test_one_record_at_a_time(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_one_record_at_a_time(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 5)
     consumer = share(acknowledgement="explicit", max_poll_records=1)
     for offset in range(5):
@@ -234,9 +218,7 @@ def test_one_record_at_a_time(kafka: Cluster, topic: str, share: Share) -> None:
 
 @pytest.mark.every_version
 def test_acknowledgements_are_stored_without_commit(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, share: Share
 ) -> None:
     produce(kafka, topic, 3)
     first, second, third = take(share(acknowledgement="explicit"), 3)
@@ -248,11 +230,7 @@ def test_acknowledgements_are_stored_without_commit(
     assert quiet(other)
 
 
-def test_unacknowledged_records_stop_nothing(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-) -> None:
+def test_unacknowledged_records_stop_nothing(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 3)
     consumer = share(acknowledgement="explicit")
     first, second, third = take(consumer, 3)
@@ -267,7 +245,7 @@ def test_unacknowledged_records_stop_nothing(
     assert quiet(share())
 
 
-def test_an_acknowledgement_is_final(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_an_acknowledgement_is_final(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 2)
     consumer = share(acknowledgement="explicit")
     first, second = take(consumer, 2)
@@ -281,9 +259,7 @@ def test_an_acknowledgement_is_final(kafka: Cluster, topic: str, share: Share) -
 
 
 def test_an_accepted_record_is_not_acknowledged_again(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, share: Share
 ) -> None:
     produce(kafka, topic, 1)
     consumer = share()
@@ -296,9 +272,7 @@ def test_an_accepted_record_is_not_acknowledged_again(
 
 @pytest.mark.every_version
 def test_renewed_records_stay_with_the_application(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, share: Share
 ) -> None:
     produce(kafka, topic, 10)
     consumer, other = share(acknowledgement="explicit"), share()
@@ -321,11 +295,7 @@ def test_renewed_records_stay_with_the_application(
 
 
 def test_a_group_without_renewals(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-    configure: Configure,
-    caplog: pytest.LogCaptureFixture,
+    kafka: Cluster, topic: str, share: Share, configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(share_renew_acknowledge_enable="false")
     produce(kafka, topic, 1)
@@ -342,10 +312,7 @@ def test_a_group_without_renewals(
 
 
 def test_each_record_is_delivered_until_its_limit(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-    configure: Configure,
+    kafka: Cluster, topic: str, share: Share, configure: Configure
 ) -> None:
     configure(share_delivery_count_limit="3")
     produce(kafka, topic, 40)
@@ -362,11 +329,7 @@ def test_each_record_is_delivered_until_its_limit(
     assert quiet(consumer)
 
 
-def test_closing_counts_as_a_delivery(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-) -> None:
+def test_closing_counts_as_a_delivery(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 2)
     with share(acknowledgement="explicit") as consumer:
         first, _ = take(consumer, 2)
@@ -379,9 +342,7 @@ def test_closing_counts_as_a_delivery(
 
 
 def test_a_group_begins_with_the_first_record_that_is_not_deleted(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, share: Share
 ) -> None:
     produce(kafka, topic, 10)
     kafka.admin.delete_records(topic, {0: 5})
@@ -393,7 +354,7 @@ def test_a_group_begins_with_the_first_record_that_is_not_deleted(
     assert quiet(consumer)
 
 
-def test_a_group_begins_at_a_time(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_a_group_begins_at_a_time(kafka: Cluster, topic: str, share: Share) -> None:
     now_ms = int(time.time() * 1_000)
     ages = (2 * _HOUR_MS, _HOUR_MS // 2, 0)
     for age in ages:  # each has a batch of its own
@@ -403,7 +364,7 @@ def test_a_group_begins_at_a_time(kafka: Cluster, topic: str, share: Share) -> N
         assert offsets(consumer, 3 - first) == [*range(first, 3)]
 
 
-def test_groups_do_not_share(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_groups_do_not_share(kafka: Cluster, topic: str, share: Share) -> None:
     """Two members of each group read at the same time; the last group begins at the end."""
     produce(kafka, topic, 500)
     latest = share(group_id=new_group(kafka))
@@ -441,7 +402,7 @@ def test_groups_do_not_share(kafka: Cluster, topic: str, share: Share) -> None: 
 # --- several members ----------------------------------------------------------------------------
 
 
-def test_members_poll_in_turn(kafka: Cluster, topic: str, share: Share) -> None:  # noqa: F811
+def test_members_poll_in_turn(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 1_000)
     members, seen = [share(), share()], Counter[int]()
 
@@ -454,11 +415,7 @@ def test_members_poll_in_turn(kafka: Cluster, topic: str, share: Share) -> None:
     assert seen == Counter(range(1_000))
 
 
-def test_a_member_that_ends_keeps_nothing(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-) -> None:
+def test_a_member_that_ends_keeps_nothing(kafka: Cluster, topic: str, share: Share) -> None:
     """One after an exception, which releases what it had; one without, which accepts it."""
     produce(kafka, topic, 600)
 
@@ -498,11 +455,7 @@ def transactions(writer: Writer) -> Callable[[str], None]:
     ("level", "seen"), [("read_committed", "ABDE"), ("read_uncommitted", "ABcDEf")]
 )
 def test_the_group_decides_on_aborted_records(
-    share: Share,  # noqa: F811
-    configure: Configure,
-    transactions: Callable[[str], None],
-    level: str,
-    seen: str,
+    share: Share, configure: Configure, transactions: Callable[[str], None], level: str, seen: str
 ) -> None:
     configure(share_isolation_level=level)
     transactions("ABcDEf")
@@ -512,9 +465,7 @@ def test_the_group_decides_on_aborted_records(
 
 
 def test_released_records_of_aborted_transactions_are_hidden_from_now_on(
-    share: Share,  # noqa: F811
-    configure: Configure,
-    transactions: Callable[[str], None],
+    share: Share, configure: Configure, transactions: Callable[[str], None]
 ) -> None:
     configure(share_isolation_level="read_uncommitted")
     consumer = share(acknowledgement="explicit")
@@ -531,10 +482,7 @@ def test_released_records_of_aborted_transactions_are_hidden_from_now_on(
 
 @pytest.mark.parametrize("how", ["release", "reject"])
 def test_records_of_aborted_transactions_are_seen_from_now_on(
-    share: Share,  # noqa: F811
-    configure: Configure,
-    transactions: Callable[[str], None],
-    how: str,
+    share: Share, configure: Configure, transactions: Callable[[str], None], how: str
 ) -> None:
     configure(share_isolation_level="read_committed")
     consumer = share(acknowledgement="explicit")
@@ -566,10 +514,7 @@ def test_records_of_aborted_transactions_are_seen_from_now_on(
 @pytest.mark.real_cluster("it writes dead letters")
 @pytest.mark.skipif(release_of(chosen_version()) < (4, 4), reason="KIP-1191 needs Kafka 4.4")
 def test_brokers_write_dead_letters(
-    kafka: Cluster,
-    topic: str,
-    share: Share,  # noqa: F811
-    configure: Configure,
+    kafka: Cluster, topic: str, share: Share, configure: Configure
 ) -> None:
     """Of rejected records, and of those that were delivered often enough."""
     letters = f"dlq.{topic}"

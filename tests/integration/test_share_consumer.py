@@ -6,9 +6,7 @@ import asyncio
 import json
 import threading
 import time
-import uuid
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -29,70 +27,13 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.testing.served import ServedKafka
-from tests.integration.sharing import FIRST_RELEASE, require_share_groups
+from tests.integration.share_members import LOCK_MS, Share, places, produce, quiet, take
+from tests.integration.sharing import FIRST_RELEASE
 from tests.integration.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.both_clusters
-
-#: Brokers of these tests allow short ones.
-LOCK_MS = 4_000
-QUIET_MS = 800
-
-Share = Callable[..., ShareConsumer]
-
-
-@pytest.fixture
-def group(kafka: Cluster) -> str:
-    """A share group that begins with the first records."""
-    if isinstance(kafka, RealKafka):
-        require_share_groups()
-    name = f"sharers-{uuid.uuid4().hex[:8]}"
-    kafka.admin.configure_group(
-        name,
-        {
-            "share.auto.offset.reset": "earliest",
-            "share.record.lock.duration.ms": str(LOCK_MS),
-        },
-    )
-    return name
-
-
-@pytest.fixture
-def share(kafka: Cluster, group: str, topic: str) -> Any:
-    """Makes members of the group, and closes them."""
-    with ExitStack() as stack:
-
-        def make(**options: Any) -> ShareConsumer:
-            given = {"bootstrap_servers": kafka.bootstrap(), "group_id": group, **options}
-            consumer: ShareConsumer = ShareConsumer(topic, **given)
-            stack.callback(consumer.close)
-            return consumer
-
-        yield make
-
-
-def produce(kafka: Cluster, topic: str, count: int) -> None:
-    kafka.admin.produce(topic, [b"%d" % number for number in range(count)])
-
-
-def take(consumer: ShareConsumer, count: int, timeout_s: float = 30) -> list[Any]:
-    """Poll until there are so many records."""
-    deadline, found = time.monotonic() + timeout_s, []
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} records"
-        found += [record for batch in consumer.poll(500).values() for record in batch]
-    return found
-
-
-def quiet(consumer: ShareConsumer) -> bool:
-    return not consumer.poll(QUIET_MS)
-
-
-def places(records: list[Any]) -> list[tuple[int, int]]:
-    return sorted((record.offset, record.delivery_count) for record in records)
 
 
 # --- implicit acknowledgement -------------------------------------------------------------------

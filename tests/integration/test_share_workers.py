@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,43 +16,28 @@ from tandem_kafka import ShareConsumer
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry, ShareWorkers
-from tests.integration.simulated_cluster import Cluster
-from tests.integration.test_share_consumer import (  # noqa: F401 - fixtures
+from tests.integration.share_members import (
     LOCK_MS,
     Share,
-    group,
     places,
     produce,
     quiet,
-    share,
     take,
+    until,
 )
+from tests.integration.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.both_clusters
 
 
 @pytest.fixture
-def consumer(share: Share) -> ShareConsumer:  # noqa: F811
+def consumer(share: Share) -> ShareConsumer:
     return share(acknowledgement="explicit")
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 30) -> Callable[[], bool]:
-    """Ends a run when a condition is true; fails it after a time."""
-    deadline = time.monotonic() + timeout_s
-
-    def ended() -> bool:
-        assert time.monotonic() < deadline, "the run has not come to its end"
-        return condition()
-
-    return ended
 
 
 @pytest.mark.every_version
 def test_many_threads_handle_each_record_once(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 500)
     seen: Counter[int] = Counter()
@@ -73,10 +57,7 @@ def test_many_threads_handle_each_record_once(
 
 
 def test_a_record_is_tried_again_and_then_rejected(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 3)
     calls: Counter[int] = Counter()
@@ -94,10 +75,7 @@ def test_a_record_is_tried_again_and_then_rejected(
 
 
 def test_a_record_is_released_for_another_consumer(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 2)
     counts: list[tuple[int, int]] = []
@@ -113,10 +91,7 @@ def test_a_record_is_released_for_another_consumer(
 
 
 def test_a_function_takes_what_cannot_be_handled(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 3)
     letters: list[tuple[int, str, int]] = []
@@ -135,10 +110,7 @@ def test_a_function_takes_what_cannot_be_handled(
 
 
 def test_a_handler_may_take_longer_than_a_lock(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 1)
     done: list[int] = []
@@ -156,10 +128,7 @@ def test_a_handler_may_take_longer_than_a_lock(
 
 
 def test_a_signal_ends_a_run_and_releases_what_waits(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 2)
 
@@ -176,10 +145,7 @@ def test_a_signal_ends_a_run_and_releases_what_waits(
 
 
 def test_a_handler_that_does_not_return_in_time(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 1)
     begun, end = threading.Event(), threading.Event()
@@ -194,10 +160,7 @@ def test_a_handler_that_does_not_return_in_time(
 
 
 def test_a_handler_that_ends_the_program(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     produce(kafka, topic, 1)
 
@@ -210,10 +173,7 @@ def test_a_handler_that_ends_the_program(
 
 
 def test_a_coroutine_cannot_take_what_cannot_be_handled(
-    kafka: Cluster,
-    topic: str,
-    consumer: ShareConsumer,
-    share: Share,  # noqa: F811
+    kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:
     """Nobody awaited it, and the record was accepted."""
     produce(kafka, topic, 1)
@@ -229,7 +189,7 @@ def test_a_coroutine_cannot_take_what_cannot_be_handled(
     assert places(take(share(), 1)) == [(0, 2)]
 
 
-def test_arguments_are_checked(consumer: ShareConsumer, share: Share) -> None:  # noqa: F811
+def test_arguments_are_checked(consumer: ShareConsumer, share: Share) -> None:
     async def coroutine(_: Any) -> None: ...
 
     with pytest.raises(InvalidArgumentError, match='create it with acknowledgement="explicit"'):
