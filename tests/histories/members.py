@@ -193,6 +193,8 @@ def read_with_workers(member: Member) -> None:
                     workers.run()
                 except CorruptRecordError:
                     continue  # the next run fetches the records again
+                except _COMMIT_ERRORS:
+                    continue  # the last commit of a run may be that of an expelled member
         finally:
             ended.set()
             stopping.join()
