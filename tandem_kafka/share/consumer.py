@@ -18,7 +18,7 @@ from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.share.handing import Given
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.share.options import How, share_options
-from tandem_kafka.share.record import Part, ShareRecord, ShareRecords, locked_record
+from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 
 if TYPE_CHECKING:
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 
 def batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
     """Return what a poll() returns, by partition."""
-    parts: dict[TopicPartition, list[Part]] = {}
+    parts: dict[TopicPartition, list[Sequence[ShareRecord[Any, Any]]]] = {}
     for chunk, start, stop in given:
-        records = chunk.records[start:stop]
-        parts.setdefault(chunk.run.partition.tp, []).append((chunk.run, records))
+        parts.setdefault(chunk.run.partition.tp, []).append(chunk.made(start, stop))
     return {tp: ShareRecords(each) for tp, each in parts.items()}
 
 
 def record_of(given: Given) -> ShareRecord[Any, Any]:
     """Return the first record."""
     chunk, start, _ = given
-    return locked_record(chunk.run, chunk.records[start])
+    return chunk.made_one(start)
 
 
 class ShareConsumer(Generic[KeyT, ValueT]):

@@ -231,7 +231,8 @@ class ShareMethods(WithCore):
         """Return the error for the first record."""
         chunk, start, _ = given[0]
         error = ValueError(undecodable.reason)
-        return self._deserializers.error_of(undecodable.origin, error, chunk.records[start])
+        [record] = chunk.made(start, start + 1)
+        return self._deserializers.error_of(undecodable.origin, error, record)
 
     @shared
     def acknowledge(self, batch: Any, how: str) -> None:

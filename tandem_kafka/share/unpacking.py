@@ -19,18 +19,21 @@ from tandem_kafka.records import (
     ReaderOptions,
     RecordReader,
     TakenRecords,
+    derive_records,
     open_reader,
 )
+from tandem_kafka.share.record import ShareRecord
 from tandem_kafka.shared.locked_records import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     Run,
 )
-from tandem_kafka.types import ConsumerRecord
 
 #: How many records are decoded at once.
 _RECORDS: Final = 10_000
+#: For how many records that are returned one by one an iterator is made.
+_RECORDS_AHEAD: Final = 500
 #: The base offset of a batch, and the number of bytes that follow.
 _HEADER: Final = Struct(">qi")
 
@@ -44,12 +47,27 @@ class Chunk:
         index: The first that is not settled. Writer: the reader.
     """
 
-    __slots__ = ("index", "records", "run")
+    __slots__ = ("_one_by_one", "index", "records", "run")
 
-    def __init__(self, run: Run, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
+    def __init__(self, run: Run, records: TakenRecords) -> None:
         self.run = run
         self.records = records
         self.index = 0
+        self._one_by_one: Iterator[ShareRecord[Any, Any]] = iter(())
+
+    def made(self, start: int, stop: int) -> Sequence[ShareRecord[Any, Any]]:
+        """Return records for the application."""
+        return derive_records(self.records, start, stop, ShareRecord, self.run)
+
+    def made_one(self, index: int) -> ShareRecord[Any, Any]:
+        """Return one record for the application: usually the one after that of the last call."""
+        record = next(self._one_by_one, None)
+        # Invariant: compared, as an interrupt may have come behind `next`.
+        if record is None or record.offset != self.run.first + index:
+            stop = min(index + _RECORDS_AHEAD, len(self.records))
+            self._one_by_one = iter(self.made(index, stop))
+            record = next(self._one_by_one)
+        return record
 
 
 Unpacked = Chunk | Acknowledgement | KafkaError

@@ -491,9 +491,11 @@ class LockedRecords:
             IllegalStateError: The record has been acknowledged before.
         """
         now_ms = self.clock.now_ms()
-        ends_ms = run.lock_times(offset)[0] if run.renewed else run.sure_until_ms
-        if now_ms >= ends_ms or run.partition.lost:
-            raise _lock_lost(run, offset, now_ms)
+        # Programs call this for each record: the usual way has few steps.
+        if now_ms >= run.sure_until_ms or run.renewed or run.partition.lost:
+            ends_ms = run.lock_times(offset)[0]
+            if now_ms >= ends_ms or run.partition.lost:
+                raise _lock_lost(run, offset, now_ms)
         if how is AcknowledgeType.RENEW:
             is_first = offset >= run.settled and offset not in run.done
             if is_first:
@@ -513,7 +515,8 @@ class LockedRecords:
                 "before"
             )
             raise IllegalStateError(msg)
-        self._notify()
+        if not self._noticed:
+            self._notify()
 
     def settle_up_to(
         self, run: Run, stop: int, how: AcknowledgeType = AcknowledgeType.ACCEPT

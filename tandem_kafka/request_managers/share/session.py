@@ -329,11 +329,17 @@ class ShareSession:
         return self.waiting.by_partition.pop(place, None)
 
     def forget_old_locks(self, now_ms: int, held: AbstractSet[LockedPartition]) -> None:
-        """Forget what has no locks any more: it is too old, and no record of it is held."""
-        if self.locked and now_ms >= self.locked[0].received_ms + self.locked[0].lock_ms:
-            for each in self.locked:
-                each.lost = each not in held and now_ms >= each.received_ms + each.lock_ms
-            self.locked = [each for each in self.locked if not each.lost]
+        """Forget what has no locks any more: all is acknowledged, or it is too old and not held."""
+        waiting = {
+            each.partition for found in self.waiting.by_partition.values() for each in found.made
+        }
+        for each in self.locked:
+            each.lost |= each not in held and now_ms >= each.received_ms + each.lock_ms
+        self.locked = [
+            each
+            for each in self.locked
+            if not each.lost and (each.unacknowledged > 0 or each in waiting)
+        ]
 
 
 def _encoded(owner: Any, ranges: Iterable[Range]) -> Sequence[Any]:
