@@ -257,7 +257,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         Returns:
             Each partition with acknowledgements since the last call: None if the brokers have
             stored all of them, or the error of those that failed, whose records are delivered
-            again.
+            again. ``renew()`` counts too; automatic renewals do not.
 
         Raises:
             KafkaTimeoutError: Not all brokers answered in time.

@@ -75,6 +75,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
     def renew(self) -> None:
         """Ask for another lock of the full duration, for a handler that takes long (KIP-1222).
 
+        ``commit()`` returns the error if the broker refuses it.
+
         Raises:
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
