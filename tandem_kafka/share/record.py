@@ -18,7 +18,8 @@ _REJECT, _RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
 class ShareRecord(ConsumerRecord[KeyT, ValueT]):
     """One record of a share group: a `ConsumerRecord` that is locked for this consumer.
 
-    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns.
+    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns. In a fork of
+    the process, this raises ``ForkedConsumerError``.
     """
 
     _run: Run
