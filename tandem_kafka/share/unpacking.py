@@ -100,7 +100,7 @@ class Unpacker:
             else:
                 yield from _given_back(locked, after, last, AcknowledgeType.GAP)
 
-    def _reader(self, locked: LockedPartition, offset: int, data: bytes) -> RecordReader:
+    def _reader(self, locked: LockedPartition, offset: int, data: memoryview) -> RecordReader:
         tp = locked.tp
         fetched = FetchedPartition(tp.topic, locked.place[0], tp.partition, 0, records=data)
         return open_reader(tp.topic, tp.partition, offset, fetched, self._options)
@@ -131,7 +131,7 @@ def _given_back(
         yield Acknowledgement(locked, first, last, how, None)
 
 
-def _batch_starts(data: bytes) -> Iterator[tuple[int, int]]:
+def _batch_starts(data: memoryview) -> Iterator[tuple[int, int]]:
     """Yield where each whole batch starts and ends."""
     start = 0
     while start + _HEADER.size <= len(data):
@@ -143,15 +143,15 @@ def _batch_starts(data: bytes) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _batches_from(data: bytes, offset: int) -> bytes:
+def _batches_from(data: memoryview, offset: int) -> memoryview:
     """Return the batches from one on that begins at an offset or behind it."""
     for start, _ in _batch_starts(data):
         if _HEADER.unpack_from(data, start)[0] >= offset:
             return data[start:]
-    return b""
+    return data[:0]
 
 
-def _batches_end(data: bytes) -> int:
+def _batches_end(data: memoryview) -> int:
     """Return where the last whole batch ends."""
     return max((stop for _, stop in _batch_starts(data)), default=0)
 

@@ -90,7 +90,7 @@ class LockedPartition:
         tp: TopicPartition,
         topic_id: UUID,
         node_id: int,
-        data: bytes,
+        data: memoryview,
         ranges: Sequence[tuple[int, int, int]],
         owner: LockedRecords,
     ) -> None:

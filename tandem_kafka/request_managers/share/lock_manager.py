@@ -418,7 +418,7 @@ class LockManager(RequestManager):
                 for each in fetched.acquired_records
             )
         )
-        data = bytes(fetched.records or b"")
+        data = memoryview(fetched.records or b"")
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._limits.lock_ms
