@@ -75,6 +75,9 @@ class ShareConsumer(Generic[KeyT, ValueT]):
     """
 
     _methods: ShareMethods
+    #: What poll() and iteration return. A subclass sees it here, before it counts as handed out.
+    _batch_of = staticmethod(batch_of)
+    _record_of = staticmethod(record_of)
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: The cluster denies access, or rejects the membership.
         """
         given = run(self._methods.poll(max(0, timeout_ms), max_records))
-        batch = batch_of(given)
+        batch = self._batch_of(given)
         # Invariant: this store directly precedes the return. What an interrupt keeps from the
         # application is not accepted by the next call.
         self._methods.handing.given = given
@@ -238,7 +241,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         given = methods.following() or run(methods.next())
         if given is None:
             raise StopIteration
-        record = record_of(given)
+        record = self._record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 
@@ -253,7 +256,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         Returns:
             Each partition with acknowledgements since the last call: None if the brokers have
             stored all of them, or the error of those that failed, whose records are delivered
-            again.
+            again. ``renew()`` counts too; automatic renewals do not.
 
         Raises:
             KafkaTimeoutError: Not all brokers answered in time.

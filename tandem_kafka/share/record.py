@@ -17,7 +17,8 @@ _REJECT, _RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
 class ShareRecord(ConsumerRecord[KeyT, ValueT]):
     """One record of a share group: a `ConsumerRecord` that is locked for this consumer.
 
-    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns.
+    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns. In a fork of
+    the process, this raises ``ForkedConsumerError``.
     """
 
     _origin: Run
@@ -78,6 +79,8 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
 
     def renew(self) -> None:
         """Ask for another lock of the full duration, for a handler that takes long (KIP-1222).
+
+        ``commit()`` returns the error if the broker refuses it.
 
         Raises:
             RecordLockLostError: The lock has ended, so the record is delivered again.

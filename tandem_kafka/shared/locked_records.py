@@ -22,8 +22,9 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from tandem_kafka.errors import IllegalStateError, RecordLockLostError
+from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, RecordLockLostError
 from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.types import TopicPartition
 
 T = TypeVar("T")
@@ -333,6 +334,7 @@ class LockedRecords:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self._pid = PROCESS.pid
         self._waiting: deque[LockedPartition] = deque()
         #: What the application has not claimed as a whole. Writer: the network thread.
         self._ahead: list[LockedPartition] = []
@@ -489,7 +491,10 @@ class LockedRecords:
         Raises:
             RecordLockLostError: The lock has ended.
             IllegalStateError: The record has been acknowledged before.
+            ForkedConsumerError: This process is a fork, and cannot acknowledge it.
         """
+        if self._pid != PROCESS.pid:
+            raise ForkedConsumerError.between(self._pid, PROCESS.pid)
         now_ms = self.clock.now_ms()
         # Programs call this for each record: the usual way has few steps.
         if now_ms >= run.sure_until_ms or run.renewed or run.partition.lost:
