@@ -144,10 +144,14 @@ class Handing:
         if len(self.given) != 1:
             return None
         [(chunk, _, stop)] = self.given
+        run, partition = chunk.run, chunk.run.partition
         behind = stop - chunk.index >= _ACCEPTED_RECORDS or now_ms - self._given_ms >= _ACCEPTED_MS
-        if behind or stop == len(chunk.records) or not _usable(chunk, now_ms):
+        if behind or run.first + stop > run.last:
             return None
-        if not self._records.hand_out(chunk.run, chunk.run.first + stop + 1, now_ms):
+        if partition.lost or now_ms >= partition.usable_until_ms:
+            return None
+        # It tells whether the record has been withdrawn meanwhile.
+        if not self._records.hand_out(run, run.first + stop + 1, now_ms):
             return None
         return chunk, stop, stop + 1
 
