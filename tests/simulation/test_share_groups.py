@@ -379,6 +379,22 @@ def test_commit_accepts_all_but_the_last_record() -> None:
         assert places(take(start(), 1)) == [(2, 2)]
 
 
+def test_close_accepts_the_last_records_wherever_their_run_begins() -> None:
+    """Of records with two delivery counts, only those with the first one were accepted."""
+    with sharing("two runs", brokers=1) as (simulation, start):
+        first = start()
+        again, *others = take(first, 3)
+        again.release()
+        for record in others:
+            record.accept()
+        first.close()
+        produce(simulation, TP, 2)
+        consumer = start("implicit", max_poll_records=2)
+        assert places(take(consumer, 2)) == [(0, 2), (3, 1)]
+        consumer.close()
+        assert places(take(start(), 1)) == [(4, 2)]
+
+
 def test_unsubscribe_leaves_the_outcome_to_commit() -> None:
     with sharing("unsubscribe") as (_, start):
         consumer = start()
