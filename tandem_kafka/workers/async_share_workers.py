@@ -148,11 +148,12 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         while free > 0 and (due := self._attempts.due()) is not None:
             self._start(*due)
             free -= 1
-        if free <= 0:
+        if free <= 0 or self._attempts.full:
             self._news.clear()
+            wait_ms = self._attempts.left_ms() if free > 0 else LOOK_MS
             with suppress(TimeoutError):
                 # Invariant: no wait_for(), which in Python 3.11 may swallow a cancellation.
-                async with asyncio.timeout(LOOK_MS / 1_000):
+                async with asyncio.timeout(wait_ms / 1_000):
                     await self._news.wait()
             return
         polled = await self._consumer.poll(self._attempts.left_ms(), max_records=free)

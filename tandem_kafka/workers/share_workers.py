@@ -61,7 +61,8 @@ class ShareWorkers(Generic[KeyT, ValueT]):
             a failed attempt.
         workers: Number of threads.
         retry: Number of attempts in this process, and backoff; by default one attempt. The record
-            stays locked between attempts. It is no new delivery.
+            stays locked between attempts. It is no new delivery. While 1,000 records wait for
+            their next attempt, no others are taken.
         otherwise: What follows the last attempt. ``"reject"``: nobody gets the record again.
             ``"release"``: it is delivered again, if the group has attempts left. A function, for
             example ``DeadLetters``, is called with the record, the last exception and the number
@@ -179,8 +180,8 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         while free > 0 and (due := attempts.due()) is not None:
             self._submit(threads, *due)
             free -= 1
-        if free <= 0:
-            self._wait(threads, LOOK_MS)
+        if free <= 0 or attempts.full:
+            self._wait(threads, attempts.left_ms() if free > 0 else LOOK_MS)
             return
         polled = self._consumer.poll(attempts.left_ms(), max_records=free)
         for batch in polled.values():
