@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,7 @@ from tandem_kafka.events.application import (
     Unsubscribe,
 )
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.records import Undecodable
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 log = client_logger(__name__)
 
+#: What `commit()` returns.
+Outcome = dict[TopicPartition, KafkaError | None]
 #: How often a waiting call records that the application is alive.
 _ALIVE_MS: Final = 1_000
 
@@ -96,6 +99,8 @@ class ShareMethods(WithCore):
         self.handing = Handing(records, unpacker, implicit=how.implicit)
         self._measured = ReaderMeasurements(engine.metrics)
         self._event: Poll | None = None
+        #: Commits that an interrupt or `wakeup()` has ended: the next one tells their outcome.
+        self._untold: deque[Completion[Outcome]] = deque()
         #: The caller that got the last record, and `Polls.attention` when it looked at everything.
         self._last: tuple[Hashable, object] = (None, None)
         core.start_network_thread()
@@ -309,12 +314,24 @@ class ShareMethods(WithCore):
             self._event = event
 
     @shared
-    async def commit(self, timeout_ms: float | None) -> dict[TopicPartition, KafkaError | None]:
+    async def commit(self, timeout_ms: float | None) -> Outcome:
         """Send all acknowledgements, and return what became of them."""
         core = self._core
         deadline_ms = core.deadline_ms(timeout_ms)
         self._flush()
-        return await core.ask(CommitAcknowledgements(deadline_ms=deadline_ms), interruptible=True)
+        event = CommitAcknowledgements(deadline_ms=deadline_ms)
+        try:
+            found = await core.ask(event, interruptible=True)
+        except BaseException:
+            self._untold.append(event.future)
+            raise
+        # Invariant: commits end in order, so those before this one have ended.
+        while self._untold:
+            before = self._untold.popleft()
+            if before.done and before.error is None:
+                for tp, error in before.result().items():
+                    found[tp] = error or found.get(tp)
+        return found
 
     @guarded
     def _flush(self) -> None:

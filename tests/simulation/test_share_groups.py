@@ -369,6 +369,31 @@ def test_a_commit_after_one_that_timed_out_tells_the_outcome() -> None:
         assert consumer.commit() == {TP: None}
 
 
+def test_a_commit_after_one_that_was_interrupted_tells_the_outcome() -> None:
+    """It said nothing of records that are delivered again."""
+    with sharing("interrupted commit") as (simulation, start):
+        consumer = start()
+        core = consumer._methods.core
+        wait = core.wait
+
+        async def interrupted(*args: Any, **options: Any) -> None:
+            core.wait = wait  # type: ignore[method-assign]
+            await wait(*args, **options)
+            raise KeyboardInterrupt
+
+        for damaged in (True, False):
+            take(consumer, 3)[0].accept()
+            simulation.network.alter_response = (lambda frame: frame[:10]) if damaged else None
+            core.wait = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                consumer.commit()
+            simulation.network.alter_response = None
+            found = consumer.commit()
+            assert list(found) == [TP]
+            assert (found[TP] is not None) == damaged
+            assert consumer.commit() == {}
+
+
 def test_commit_accepts_all_but_the_last_record() -> None:
     with sharing("flush") as (_, start):
         consumer = start("implicit", max_poll_records=1)
