@@ -235,8 +235,10 @@ class ShareMethods(WithCore):
     ) -> RecordDeserializationError:
         """Return the error for the first record."""
         chunk, start, _ = given[0]
-        error = ValueError(undecodable.reason)
-        return self._deserializers.error_of(undecodable.origin, error, chunk.records[start])
+        reason, record = ValueError(undecodable.reason), chunk.records[start]
+        error = self._deserializers.error_of(undecodable.origin, reason, record)
+        error.advice = "poll(max_records=1) returns the record, to be rejected"
+        return error
 
     @shared
     def acknowledge(self, batch: Any, how: str) -> None:

@@ -31,6 +31,11 @@ from tandem_kafka.types import ConsumerRecord
 
 #: How many records are decoded at once.
 _RECORDS: Final = 10_000
+#: What becomes of records that cannot be read. A share group has no `seek()`.
+_ADVICE: Final = {
+    AcknowledgeType.RELEASE: "it is released and delivered again; poll() goes on behind it",
+    AcknowledgeType.REJECT: "it is rejected, as this was not the first time; poll() goes on",
+}
 #: The base offset of a batch, and the number of bytes that follow.
 _HEADER: Final = Struct(">qi")
 
@@ -81,6 +86,7 @@ class Unpacker:
                     behind = last + 1 if error.next_offset is None else error.next_offset
                     if behind > after:  # else none of its records is locked
                         yield from _given_back(locked, after, min(last, behind - 1), given_up)
+                        error.advice = _ADVICE[given_up]
                         yield error
                         after = behind
                     # Invariant: the reader has less with each error, so it comes to an end.
@@ -96,7 +102,9 @@ class Unpacker:
             if after <= last and _batches_end(data) != len(data):
                 problem = "the last batch is cut short"
                 yield from _given_back(locked, after, last, given_up)
-                yield CorruptRecordError.at(tp.topic, tp.partition, after, problem, None)
+                cut = CorruptRecordError.at(tp.topic, tp.partition, after, problem, None)
+                cut.advice = _ADVICE[given_up]
+                yield cut
             else:
                 yield from _given_back(locked, after, last, AcknowledgeType.GAP)
 
@@ -119,6 +127,7 @@ class Unpacker:
             if error is None:
                 return
             yield from _given_back(locked, error.offset, error.offset, AcknowledgeType.RELEASE)
+            error.advice = _ADVICE[AcknowledgeType.RELEASE]
             yield error
             taken = taken.part(len(records) + 1, len(taken))
 

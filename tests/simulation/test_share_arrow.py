@@ -111,6 +111,9 @@ def test_a_value_that_cannot_be_decoded_stays_locked_until_the_application_decid
             with pytest.raises(RecordDeserializationError) as raised:
                 consumer.poll_arrow(1_000, value=value)
             assert (raised.value.offset, raised.value.value) == (1, BAD)
+            assert str(raised.value).endswith(
+                "; poll(max_records=1) returns the record, to be rejected"
+            )
         [[bad]] = consumer.poll(0, max_records=1).values()
         assert (bad.offset, bad.delivery_count) == (1, 1)
         bad.reject()

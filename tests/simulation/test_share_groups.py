@@ -238,6 +238,7 @@ def test_a_deserializer_cannot_poll() -> None:
             take(consumer, 1)
         assert isinstance(raised.value.__cause__, IllegalStateError)
         assert "inside of another poll()" in str(raised.value.__cause__)
+        assert "; it is released and delivered again" in str(raised.value)
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
 
 
@@ -471,8 +472,8 @@ def test_a_batch_that_is_damaged_once_is_not_lost(times: int) -> None:
 
         simulation.network.alter_response = damage
         consumer = start("implicit")
-        for _ in range(times):
-            with pytest.raises(CorruptRecordError):
+        for what in ("released and delivered again", "rejected")[:times]:
+            with pytest.raises(CorruptRecordError, match=rf"offset 0: .*; it is {what}"):
                 take(consumer, 1)
         found = consumer.poll(2 * LOCK_MS)
         assert sum(map(len, found.values())) == (2 if times == 1 else 0)
