@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.workers import Retry, ShareWorkers, share_attempts
 from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
 
@@ -101,6 +102,25 @@ def test_what_ended_a_run_is_raised_though_the_brokers_do_not_answer() -> None:
 
         with pytest.raises(SystemExit):
             ShareWorkers(start(default_api_timeout_ms=1_000), handle, workers=1).run()
+        simulation.cluster.resume(1)
+
+
+def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() -> None:
+    """It waited for default_api_timeout_ms."""
+    with sharing("dead", brokers=1) as (simulation, start):
+        workers = ShareWorkers(start(), print, workers=1, drain_timeout_ms=1_000)
+
+        def ends() -> bool:
+            if workers.done:
+                simulation.cluster.pause(1)
+            return workers.done > 0
+
+        with pytest.raises(KafkaTimeoutError):
+            workers.run(ends)
+        began_ms = simulation.clock.now_ms()
+        with pytest.raises(KafkaTimeoutError):
+            workers.run(lambda: True)
+        assert simulation.clock.now_ms() - began_ms < 6_000
         simulation.cluster.resume(1)
 
 
