@@ -140,13 +140,17 @@ def test_an_acknowledgement_that_waits_when_the_leader_moves_is_told_to_be_lost(
 def test_a_broker_restarts() -> None:
     with sharing("restart", brokers=1) as (simulation, start):
         consumer = start()
-        first, *_ = take(consumer, 3)
+        first, second, _ = take(consumer, 3)
         first.accept()
         assert consumer.commit() == {TP: None}
+        assert second.is_locked
+        assert second.lock_deadline_ms > simulation.clock.wall_ms()
         simulation.cluster.stop(1)
         simulation.sleep(3_000)
         simulation.cluster.start(1)
         assert places(take(consumer, 2)) == [(1, 1), (2, 1)]
+        assert not second.is_locked
+        assert second.lock_deadline_ms < simulation.clock.wall_ms()
 
 
 def test_a_session_is_lost() -> None:
