@@ -346,25 +346,31 @@ class _UnreadableBatchError(KafkaError):
         offset: The offset of the next record, None if unknown.
         next_offset: The offset after the batch. Seek there to skip it. None if the end of the batch
             is unknown, because its header is damaged or the broker could not read it.
+        advice: What to do, the end of the text.
     """
 
     partition: TopicPartition | None = None
     offset: int | None = None
     next_offset: int | None = None
+    advice = ""
 
     @classmethod
     def at(
         cls, topic: str, partition: int, offset: int, problem: str, next_offset: int | None
     ) -> Self:
         """Return the error of a reader at `offset`, which found `problem` in a batch."""
-        advice = "seek past it to continue"
+        error = cls(f"cannot read {topic}-{partition} at offset {offset}: {problem}")
+        error.advice = "seek past it to continue"
         if next_offset is not None:
-            advice = f"seek to offset {next_offset} to skip the batch"
-        error = cls(f"cannot read {topic}-{partition} at offset {offset}: {problem}; {advice}")
+            error.advice = f"seek to offset {next_offset} to skip the batch"
         error.partition = TopicPartition(topic, partition)
         error.offset = offset
         error.next_offset = next_offset
         return error
+
+    def __str__(self) -> str:
+        """Name the batch and the next step."""
+        return "; ".join(filter(None, (super().__str__(), self.advice)))
 
 
 class CorruptRecordError(_UnreadableBatchError, _CorruptRecordError):
@@ -375,6 +381,7 @@ class CorruptRecordError(_UnreadableBatchError, _CorruptRecordError):
         offset: The offset of the next record, None if unknown.
         next_offset: The offset after the batch. Seek there to skip it. None if the end of the batch
             is unknown, because its header is damaged or the broker could not read it.
+        advice: What to do, the end of the text.
     """
 
 
@@ -385,6 +392,7 @@ class UnsupportedCodecError(_UnreadableBatchError, _UnsupportedCodecError):
         partition: Topic and partition, None if unknown.
         offset: The offset of the next record, None if unknown.
         next_offset: The offset after the batch. Seek there to skip it.
+        advice: What to do, the end of the text.
     """
 
 
@@ -417,6 +425,7 @@ class RecordDeserializationError(KafkaError):
         key: Serialized key, or None.
         value: Serialized value, or None.
         headers: Headers of the record, as pairs of name and value.
+        advice: What to do, the end of the text.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - the record's coordinates
@@ -437,6 +446,7 @@ class RecordDeserializationError(KafkaError):
         self.key = key
         self.value = value
         self.headers = headers
+        self.advice = f"seek to offset {offset + 1} to skip the record"
 
     @classmethod
     def caused_by(cls, error: Exception, *record: Any) -> RecordDeserializationError:
@@ -490,12 +500,13 @@ class RecordDeserializationError(KafkaError):
             if self.__cause__ is None
             else f" ({type(self.__cause__).__name__}: {self.__cause__})"
         )
-        return f"{text}{cause}; seek to offset {self.offset + 1} to skip the record"
+        return f"{text}{cause}; {self.advice}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts of the error, because a combined class cannot be found by name."""
         record = (self.origin, self.partition, self.offset, self.timestamp)
-        return _again, (self.__cause__, (*record, self.key, self.value, self.headers))
+        parts = self.__cause__, (*record, self.key, self.value, self.headers)
+        return _again, parts, {"advice": self.advice}
 
 
 def _again(error: Exception | None, record: tuple[Any, ...]) -> RecordDeserializationError:

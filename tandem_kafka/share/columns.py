@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The column that only share groups have.
 DELIVERY_COUNT: Final = "delivery_count"
+#: Topic, partition, offset, and delivery count if it is known; each may be null.
+_Row = tuple[Any, Any, Any, Any]
 _PLACE: Final = ("topic", "partition", "offset")
 
 
@@ -84,13 +86,11 @@ def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -
         IllegalStateError: Some rows have been acknowledged before. All others are acknowledged.
     """
     failed: list[KafkaError] = []
-    runs: dict[TopicPartition, dict[int, Run]] = {}
-    for run in records.handed():  # Invariant: the newest lock of an offset is the last.
-        mine = dict.fromkeys(range(run.first, run.given), run)
-        runs.setdefault(run.partition.tp, {}).update(mine)
-    for topic, partition, offset in _places(batch):
+    places = _places(batch)
+    runs = _runs_of(records, places)
+    for topic, partition, offset, count in places:
         found = runs.get(TopicPartition(topic, partition), {}).get(offset)
-        if found is None:
+        if found is None or count not in (None, found.delivery_count):
             msg = (
                 f"the record at offset {offset} of {topic}-{partition} is not in work here: its "
                 "lock has ended, or it has been acknowledged before"
@@ -107,7 +107,26 @@ def acknowledge_rows(records: LockedRecords, batch: Any, how: AcknowledgeType) -
         raise type(first)(f"{len(failed)} of {len(batch)} records, for example: {first}")
 
 
-def _places(batch: Any) -> list[tuple[str, int, int]]:
+def _runs_of(
+    records: LockedRecords, places: Sequence[_Row]
+) -> dict[TopicPartition, dict[int, Run]]:
+    """Return the runs of these records, by their offsets; perhaps also those of others."""
+    offsets: dict[TopicPartition, list[int]] = {}
+    for topic, partition, offset, _ in places:
+        if offset is not None:
+            offsets.setdefault(TopicPartition(topic, partition), []).append(offset)
+    bounds = {tp: (min(each), max(each)) for tp, each in offsets.items()}
+    found: dict[TopicPartition, dict[int, Run]] = {tp: {} for tp in bounds}
+    for run in records.handed():  # Invariant: the newest lock of an offset is the last.
+        tp = run.partition.tp
+        lowest, highest = bounds.get(tp, (0, -1))
+        if run.first <= highest and lowest <= run.last:
+            offered = range(max(run.first, lowest), min(run.given, highest + 1))
+            found[tp].update(dict.fromkeys(offered, run))
+    return found
+
+
+def _places(batch: Any) -> list[_Row]:
     import pyarrow as pa  # noqa: PLC0415 - an optional dependency
 
     if not isinstance(batch, pa.RecordBatch | pa.Table):
@@ -127,4 +146,9 @@ def _places(batch: Any) -> list[tuple[str, int, int]]:
         kind = schema.field(name).type
         if name != "topic" and not pa.types.is_integer(kind):
             raise InvalidArgumentError(f"acknowledge() needs integers in {name}, got {kind}")
-    return list(zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True))
+    columns = [batch.column(name).to_pylist() for name in _PLACE]
+    # Invariant: a lock that has ended is not taken for the one after it, as `record.accept()` does
+    # not.
+    counted = schema.names.count(DELIVERY_COUNT) == 1
+    columns.append(batch.column(DELIVERY_COUNT).to_pylist() if counted else [None] * len(batch))
+    return list(zip(*columns, strict=True))

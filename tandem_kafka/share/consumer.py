@@ -213,7 +213,8 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         Any thread may call this, also with a part of a batch, or rows of several in a table.
 
         Args:
-            batch: A record batch or table with the columns topic, partition and offset.
+            batch: A record batch or table with the columns topic, partition and offset. With
+                delivery_count, one of an earlier delivery acknowledges nothing.
             how: ``"accept"``, ``"release"``, ``"reject"`` or ``"renew"``.
 
         Raises:

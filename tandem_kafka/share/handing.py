@@ -68,8 +68,8 @@ class Handing:
     def flush(self) -> None:
         """Accept now what the application is done with: all but what it got last."""
         done = [(chunk, start) for chunk, start, _ in self.given]
-        if not done and self._ready and isinstance(self._ready[0], Chunk):
-            done = [(self._ready[0], self._ready[0].index)]
+        if not done:  # the first chunk may have ended, and the next one have begun
+            done = [(each, each.index) for each in self._ready if isinstance(each, Chunk)]
         for chunk, index in done:
             self._accept(chunk.run, chunk.run.first + index)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,7 +48,7 @@ from tandem_kafka.events.application import (
     Unsubscribe,
 )
 from tandem_kafka.events.background import ErrorEvent
-from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.records import Undecodable
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
 
 log = client_logger(__name__)
 
+#: What `commit()` returns.
+Outcome = dict[TopicPartition, KafkaError | None]
 #: How often a waiting call records that the application is alive.
 _ALIVE_MS: Final = 1_000
 
@@ -103,6 +106,8 @@ class ShareMethods(WithCore):
         self.handing = Handing(records, unpacker, implicit=how.implicit)
         self._measured = ReaderMeasurements(engine.metrics)
         self._event: Poll | None = None
+        #: Commits that an interrupt or `wakeup()` has ended: the next one tells their outcome.
+        self._untold: deque[Completion[Outcome]] = deque()
         #: The caller that got the last record, its process, and `Polls.attention` when it looked at
         #: everything.
         self._last: tuple[Hashable, int, object] = (None, 0, None)
@@ -238,9 +243,11 @@ class ShareMethods(WithCore):
     ) -> RecordDeserializationError:
         """Return the error for the first record."""
         chunk, start, _ = given[0]
-        error = ValueError(undecodable.reason)
         [record] = chunk.made(start, start + 1)
-        return self._deserializers.error_of(undecodable.origin, error, record)
+        reason = ValueError(undecodable.reason)
+        error = self._deserializers.error_of(undecodable.origin, reason, record)
+        error.advice = "poll(max_records=1) returns the record, to be rejected"
+        return error
 
     @shared
     def acknowledge(self, batch: Any, how: str) -> None:
@@ -318,12 +325,24 @@ class ShareMethods(WithCore):
             self._event = event
 
     @shared
-    async def commit(self, timeout_ms: float | None) -> dict[TopicPartition, KafkaError | None]:
+    async def commit(self, timeout_ms: float | None) -> Outcome:
         """Send all acknowledgements, and return what became of them."""
         core = self._core
         deadline_ms = core.deadline_ms(timeout_ms)
         self._flush()
-        return await core.ask(CommitAcknowledgements(deadline_ms=deadline_ms), interruptible=True)
+        event = CommitAcknowledgements(deadline_ms=deadline_ms)
+        try:
+            found = await core.ask(event, interruptible=True)
+        except BaseException:
+            self._untold.append(event.future)
+            raise
+        # Invariant: commits end in order, so those before this one have ended.
+        while self._untold:
+            before = self._untold.popleft()
+            if before.done and before.error is None:
+                for tp, error in before.result().items():
+                    found[tp] = error or found.get(tp)
+        return found
 
     @guarded
     def _flush(self) -> None:

@@ -35,7 +35,10 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
 
     @property
     def lock_deadline_ms(self) -> int:
-        """When the lock ends, in milliseconds since the Unix epoch; later after ``renew()``."""
+        """When the lock ends, in milliseconds since the Unix epoch; later after ``renew()``.
+
+        It is any time in the past if the lock has ended early, for example with its connection.
+        """
         clock = self._origin.partition.owner.clock
         return clock.wall_ms() + self._origin.lock_times(self.offset)[0] - clock.now_ms()
 

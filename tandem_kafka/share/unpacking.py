@@ -34,6 +34,13 @@ from tandem_kafka.shared.locked_records import (
 _RECORDS: Final = 10_000
 #: For how many records that are returned one by one an iterator is made.
 _RECORDS_AHEAD: Final = 500
+#: What becomes of records that cannot be read. A share group has no `seek()`.
+_ADVICE: Final = {
+    AcknowledgeType.RELEASE: "it is released and delivered again; poll() goes on behind it",
+    AcknowledgeType.REJECT: "it is rejected, as this was not the first time; poll() goes on",
+}
+#: Behind all offsets.
+_UNKNOWN: Final = 2**63 - 1
 #: The base offset of a batch, and the number of bytes that follow.
 _HEADER: Final = Struct(">qi")
 
@@ -71,6 +78,73 @@ class Chunk:
 
 
 Unpacked = Chunk | Acknowledgement | KafkaError
+_Unreadable = CorruptRecordError | UnsupportedCodecError
+
+
+class _Source:
+    """Reads the batches for one range after the other, and each batch once.
+
+    Attributes:
+        behind: After an error, the first offset behind the batch that cannot be read.
+    """
+
+    def __init__(self, locked: LockedPartition, options: ReaderOptions) -> None:
+        self._locked = locked
+        self._options = options
+        self._data = locked.data
+        self._reader: RecordReader | None = None
+        #: What was read for a range, and is behind it.
+        self._rest: TakenRecords | None = None
+        #: A range from this offset on is behind what was read before.
+        self._begin = _UNKNOWN
+        self.behind = 0
+
+    def begin_at(self, offset: int) -> None:
+        """Go on for a range; begin again if it may have records of a batch that was left out."""
+        # Invariant: otherwise it goes on. A reader that begins between two batches, where
+        # compaction has removed others, takes them for damaged.
+        if offset < self._begin:
+            self._open(offset, self._locked.data)
+            self._begin = offset
+
+    def _open(self, offset: int, data: memoryview) -> None:
+        tp, self._data, self._rest = self._locked.tp, data, None
+        topic_id = self._locked.place[0]
+        fetched = FetchedPartition(tp.topic, topic_id, tp.partition, 0, records=data)
+        self._reader = open_reader(tp.topic, tp.partition, offset, fetched, self._options)
+
+    def take(self, first: int, last: int) -> TakenRecords | _Unreadable | None:
+        """Return the next records of a range, the error of a batch, or None at its end."""
+        reader, rest = self._reader, self._rest
+        assert reader is not None  # noqa: S101 - `begin_at`
+        if rest is None:
+            if reader.exhausted or reader.next_offset > last:
+                return None
+            offset = reader.next_offset
+            try:
+                rest = reader.take(_RECORDS)
+            except (CorruptRecordError, UnsupportedCodecError) as error:
+                self._leave_out(error.next_offset, offset)
+                return error
+        stop = rest.before(last + 1)
+        self._rest = rest.part(stop, len(rest)) if stop < len(rest) else None
+        start = rest.before(first)
+        return rest.part(start, stop) if start < stop or self._rest is None else None
+
+    def _leave_out(self, end: int | None, offset: int) -> None:
+        data = _batches_from(self._data, offset + 1 if end is None else end)
+        # Invariant: the reader has less with each error, so it comes to an end.
+        if len(data) == len(self._data):
+            data = data[next((stop for _, stop in _batch_starts(data)), len(data)) :]
+        # Invariant: up to the next batch. The end is in the header, which may be what is damaged.
+        self.behind = _HEADER.unpack_from(data)[0] if data else _UNKNOWN
+        self._open(self.behind, data)
+        self._begin = _UNKNOWN if end is None else self.behind
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the last batch is."""
+        return _batches_end(self._data) != len(self._data)
 
 
 class Unpacker:
@@ -87,41 +161,28 @@ class Unpacker:
         record that cannot be deserialized is released. So is a damaged batch, as it may be intact
         the next time; one that was delivered before is rejected.
         """
-        tp = locked.tp
+        source = _Source(locked, self._options)
         for first, last, count in locked.ranges:
-            given_up = AcknowledgeType.RELEASE if count == 1 else AcknowledgeType.REJECT
-            after, data = first, locked.data
-            reader = self._reader(locked, after, data)
-            while not reader.exhausted and reader.next_offset <= last:
-                try:
-                    taken = reader.take(_RECORDS)
-                except (CorruptRecordError, UnsupportedCodecError) as error:
-                    behind = last + 1 if error.next_offset is None else error.next_offset
+            after = first
+            source.begin_at(first)
+            while (taken := source.take(first, last)) is not None:
+                if isinstance(taken, KafkaError):
+                    behind = min(source.behind, last + 1)
                     if behind > after:  # else none of its records is locked
-                        yield from _given_back(locked, after, min(last, behind - 1), given_up)
-                        yield error
+                        yield from _given_up(locked, (after, behind - 1), count, taken)
                         after = behind
-                    # Invariant: the reader has less with each error, so it comes to an end.
-                    data = _batches_from(data, behind)
-                    reader = self._reader(locked, after, data)
                     continue
-                taken = taken.part(0, taken.before(last + 1))
                 for part in _in_rows(taken):
                     begin, _ = part.place_of(0)
                     yield from _given_back(locked, after, begin - 1, AcknowledgeType.GAP)
                     after = begin + len(part)
                     yield from self._deserialized(part, locked, count)
-            if after <= last and _batches_end(data) != len(data):
-                problem = "the last batch is cut short"
-                yield from _given_back(locked, after, last, given_up)
-                yield CorruptRecordError.at(tp.topic, tp.partition, after, problem, None)
+            if after <= last and source.is_cut_short:
+                place, problem = (*locked.tp, after), "the last batch is cut short"
+                cut = CorruptRecordError.at(*place, problem, None)
+                yield from _given_up(locked, (after, last), count, cut)
             else:
                 yield from _given_back(locked, after, last, AcknowledgeType.GAP)
-
-    def _reader(self, locked: LockedPartition, offset: int, data: memoryview) -> RecordReader:
-        tp = locked.tp
-        fetched = FetchedPartition(tp.topic, locked.place[0], tp.partition, 0, records=data)
-        return open_reader(tp.topic, tp.partition, offset, fetched, self._options)
 
     def _deserialized(
         self, taken: TakenRecords, locked: LockedPartition, count: int
@@ -137,8 +198,22 @@ class Unpacker:
             if error is None:
                 return
             yield from _given_back(locked, error.offset, error.offset, AcknowledgeType.RELEASE)
+            error.advice = _ADVICE[AcknowledgeType.RELEASE]
             yield error
             taken = taken.part(len(records) + 1, len(taken))
+
+
+def _given_up(
+    locked: LockedPartition,
+    offsets: tuple[int, int],
+    count: int,
+    error: _Unreadable,
+) -> Iterator[Unpacked]:
+    """Yield the acknowledgement of locked offsets that cannot be read, and the error."""
+    how = AcknowledgeType.RELEASE if count == 1 else AcknowledgeType.REJECT
+    error.offset, error.advice = offsets[0], _ADVICE[how]
+    yield from _given_back(locked, *offsets, how)
+    yield error
 
 
 def _given_back(

@@ -271,6 +271,8 @@ class Run:
 
     def lock_times(self, offset: int) -> tuple[int, int]:
         """Return when the lock of a record may end, and when it has certainly ended."""
+        if self.partition.lost:
+            return _ENDED
         of_run, alone = (self.sure_until_ms, self.ends_ms), self.renewed.get(offset)
         return of_run if alone is None else alone if alone is _ENDED else max(of_run, alone)
 

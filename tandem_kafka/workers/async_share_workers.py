@@ -15,6 +15,7 @@ from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, KafkaError
 from tandem_kafka.logs import LinesOf
 from tandem_kafka.runtime.signals import handled_in_loop
 from tandem_kafka.types import KeyT, ValueT
+from tandem_kafka.workers.control import COMMIT_MS
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.settings import UnusableHandlerError
 from tandem_kafka.workers.share_attempts import (
@@ -148,11 +149,12 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         while free > 0 and (due := self._attempts.due()) is not None:
             self._start(*due)
             free -= 1
-        if free <= 0:
+        if free <= 0 or self._attempts.full:
             self._news.clear()
+            wait_ms = self._attempts.left_ms() if free > 0 else LOOK_MS
             with suppress(TimeoutError):
                 # Invariant: no wait_for(), which in Python 3.11 may swallow a cancellation.
-                async with asyncio.timeout(LOOK_MS / 1_000):
+                async with asyncio.timeout(wait_ms / 1_000):
                     await self._news.wait()
             return
         polled = await self._consumer.poll(self._attempts.left_ms(), max_records=free)
@@ -212,6 +214,8 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
 
     async def _drain(self, timeout_s: float) -> None:
         """Wait for handlers, cancel those that do not end, and release all other records."""
+        clock = self._attempts.runtime.clock
+        end_ms = clock.after_ms(timeout_s * 1_000)
         try:
             if self._running:
                 await asyncio.wait(self._running, timeout=timeout_s)
@@ -226,4 +230,4 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
             finally:
                 self._attempts.forget()
                 await self._consumer.release_all()
-                await self._consumer.commit()
+                await self._consumer.commit(max(end_ms - clock.now_ms(), COMMIT_MS))

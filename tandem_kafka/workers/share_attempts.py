@@ -20,7 +20,8 @@ from tandem_kafka.workers.settings import check_duration
 
 log = client_logger(__name__)
 
-#: The most records that wait for their next attempt; others are released at once.
+#: While so many records wait for their next attempt, no others are taken. Invariant: none is
+#: released instead. It would come back at once, and be used up without an attempt of `Retry`.
 MOST_WAITING: Final = 1_000
 #: How often a run looks whether it must end.
 LOOK_MS: Final = 100
@@ -58,13 +59,15 @@ class ShareAttempts:
         return self._retry.delay_ms(failures, self.runtime.random)
 
     def postpone(self, record: Record, failures: int, delay_ms: int) -> None:
-        """Try a record again after a time; release it if too many wait."""
-        if len(self._waiting) >= MOST_WAITING:
-            self.end(record.release)
-            return
+        """Try a record again after a time."""
         self._count += 1
         due_ms = self.runtime.clock.now_ms() + delay_ms
         heapq.heappush(self._waiting, (due_ms, self._count, record, failures))
+
+    @property
+    def full(self) -> bool:
+        """Whether so many records wait that no others are to be taken."""
+        return len(self._waiting) >= MOST_WAITING
 
     def due(self) -> tuple[Record, int] | None:
         """Return a record whose next attempt is due, and its failures so far.

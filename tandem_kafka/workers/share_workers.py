@@ -13,6 +13,7 @@ from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, KafkaError
 from tandem_kafka.logs import LinesOf
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import KeyT, ValueT
+from tandem_kafka.workers.control import COMMIT_MS
 from tandem_kafka.workers.retry import Retry
 from tandem_kafka.workers.settings import UnusableHandlerError, check_not_awaitable
 from tandem_kafka.workers.share_attempts import (
@@ -61,14 +62,16 @@ class ShareWorkers(Generic[KeyT, ValueT]):
             a failed attempt.
         workers: Number of threads.
         retry: Number of attempts in this process, and backoff; by default one attempt. The record
-            stays locked between attempts. It is no new delivery.
+            stays locked between attempts. It is no new delivery. While 1,000 records wait for
+            their next attempt, no others are taken.
         otherwise: What follows the last attempt. ``"reject"``: nobody gets the record again.
             ``"release"``: it is delivered again, if the group has attempts left. A function, for
             example ``DeadLetters``, is called with the record, the last exception and the number
             of attempts; the record is accepted when it returns, and released if it raises.
         max_processing_ms: For how long the lock of a record is renewed, in milliseconds. After
             that, it is delivered to another consumer.
-        drain_timeout_ms: How long the end of ``run()`` waits for running handlers, in milliseconds.
+        drain_timeout_ms: How long the end of ``run()`` waits for running handlers and the brokers,
+            in milliseconds; for the brokers at least 5,000.
 
     Raises:
         InvalidArgumentError: An argument has an invalid value, or the consumer acknowledges
@@ -179,8 +182,8 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         while free > 0 and (due := attempts.due()) is not None:
             self._submit(threads, *due)
             free -= 1
-        if free <= 0:
-            self._wait(threads, LOOK_MS)
+        if free <= 0 or attempts.full:
+            self._wait(threads, attempts.left_ms() if free > 0 else LOOK_MS)
             return
         polled = self._consumer.poll(attempts.left_ms(), max_records=free)
         for batch in polled.values():
@@ -241,9 +244,9 @@ class ShareWorkers(Generic[KeyT, ValueT]):
 
         If the run has failed, no error of the consumer takes the place of that failure.
         """
+        clock = self._attempts.runtime.clock
+        end_ms = clock.after_ms(self._drain_ms)
         try:
-            clock = self._attempts.runtime.clock
-            end_ms = clock.after_ms(self._drain_ms)
             while self._running and (left_ms := end_ms - clock.now_ms()) > 0:
                 self._wait(threads, left_ms)
         finally:
@@ -255,4 +258,4 @@ class ShareWorkers(Generic[KeyT, ValueT]):
             with suppress(KafkaError) if failed else nullcontext():
                 # Also what Ctrl-C has kept from `_running`.
                 self._consumer.release_all()
-                self._consumer.commit()
+                self._consumer.commit(max(end_ms - clock.now_ms(), COMMIT_MS))

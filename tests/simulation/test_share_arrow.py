@@ -99,6 +99,20 @@ def test_rows_without_a_lock_are_named_and_the_others_acknowledged() -> None:
         assert places(take(consumer, 2)) == [(1, 2), (2, 2)]
 
 
+def test_an_old_batch_does_not_acknowledge_the_next_delivery() -> None:
+    """It released records that were in work again."""
+    with sharing("old rows", brokers=1) as (simulation, start):
+        consumer = start()
+        old = take_batch(consumer)
+        simulation.sleep(LOCK_MS + 1_000)
+        again = take_batch(consumer)
+        with pytest.raises(RecordLockLostError, match="3 of 3 records"):
+            consumer.acknowledge(old, "release")
+        consumer.acknowledge(again, "accept")
+        consumer.acknowledge(take_batch(consumer).drop_columns("delivery_count"), "accept")
+        assert consumer.commit() == {TP: None}
+
+
 def test_a_value_that_cannot_be_decoded_stays_locked_until_the_application_decides() -> None:
     with sharing("bad", brokers=1, count=0) as (simulation, start):
         simulation.cluster.produce(TP, GOOD, BAD, GOOD)
@@ -111,6 +125,9 @@ def test_a_value_that_cannot_be_decoded_stays_locked_until_the_application_decid
             with pytest.raises(RecordDeserializationError) as raised:
                 consumer.poll_arrow(1_000, value=value)
             assert (raised.value.offset, raised.value.value) == (1, BAD)
+            assert str(raised.value).endswith(
+                "; poll(max_records=1) returns the record, to be rejected"
+            )
         [[bad]] = consumer.poll(0, max_records=1).values()
         assert (bad.offset, bad.delivery_count) == (1, 1)
         bad.reject()

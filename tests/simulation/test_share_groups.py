@@ -144,13 +144,17 @@ def test_an_acknowledgement_that_waits_when_the_leader_moves_is_told_to_be_lost(
 def test_a_broker_restarts() -> None:
     with sharing("restart", brokers=1) as (simulation, start):
         consumer = start()
-        first, *_ = take(consumer, 3)
+        first, second, _ = take(consumer, 3)
         first.accept()
         assert consumer.commit() == {TP: None}
+        assert second.is_locked
+        assert second.lock_deadline_ms > simulation.clock.wall_ms()
         simulation.cluster.stop(1)
         simulation.sleep(3_000)
         simulation.cluster.start(1)
         assert places(take(consumer, 2)) == [(1, 1), (2, 1)]
+        assert not second.is_locked
+        assert second.lock_deadline_ms < simulation.clock.wall_ms()
 
 
 def test_a_session_is_lost() -> None:
@@ -242,6 +246,7 @@ def test_a_deserializer_cannot_poll() -> None:
             take(consumer, 1)
         assert isinstance(raised.value.__cause__, IllegalStateError)
         assert "inside of another poll()" in str(raised.value.__cause__)
+        assert "; it is released and delivered again" in str(raised.value)
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
 
 
@@ -446,6 +451,31 @@ def test_a_commit_after_one_that_timed_out_tells_the_outcome() -> None:
         assert consumer.commit() == {TP: None}
 
 
+def test_a_commit_after_one_that_was_interrupted_tells_the_outcome() -> None:
+    """It said nothing of records that are delivered again."""
+    with sharing("interrupted commit") as (simulation, start):
+        consumer = start()
+        core = consumer._methods.core
+        wait = core.wait
+
+        async def interrupted(*args: Any, **options: Any) -> None:
+            core.wait = wait  # type: ignore[method-assign]
+            await wait(*args, **options)
+            raise KeyboardInterrupt
+
+        for damaged in (True, False):
+            take(consumer, 3)[0].accept()
+            simulation.network.alter_response = (lambda frame: frame[:10]) if damaged else None
+            core.wait = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                consumer.commit()
+            simulation.network.alter_response = None
+            found = consumer.commit()
+            assert list(found) == [TP]
+            assert (found[TP] is not None) == damaged
+            assert consumer.commit() == {}
+
+
 def test_commit_accepts_all_but_the_last_record() -> None:
     with sharing("flush") as (_, start):
         consumer = start("implicit", max_poll_records=1)
@@ -454,6 +484,22 @@ def test_commit_accepts_all_but_the_last_record() -> None:
         assert consumer.commit() == {TP: None}
         consumer.__exit__(ValueError, ValueError(), None)
         assert places(take(start(), 1)) == [(2, 2)]
+
+
+def test_close_accepts_the_last_records_wherever_their_run_begins() -> None:
+    """Of records with two delivery counts, only those with the first one were accepted."""
+    with sharing("two runs", brokers=1) as (simulation, start):
+        first = start()
+        again, *others = take(first, 3)
+        again.release()
+        for record in others:
+            record.accept()
+        first.close()
+        produce(simulation, TP, 2)
+        consumer = start("implicit", max_poll_records=2)
+        assert places(take(consumer, 2)) == [(0, 2), (3, 1)]
+        consumer.close()
+        assert places(take(start(), 1)) == [(4, 2)]
 
 
 def test_unsubscribe_leaves_the_outcome_to_commit() -> None:
@@ -507,8 +553,8 @@ def test_a_batch_that_is_damaged_once_is_not_lost(times: int) -> None:
 
         simulation.network.alter_response = damage
         consumer = start("implicit")
-        for _ in range(times):
-            with pytest.raises(CorruptRecordError):
+        for what in ("released and delivered again", "rejected")[:times]:
+            with pytest.raises(CorruptRecordError, match=rf"offset 0: .*; it is {what}"):
                 take(consumer, 1)
         found = consumer.poll(2 * LOCK_MS)
         assert sum(map(len, found.values())) == (2 if times == 1 else 0)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.workers import Retry, ShareWorkers
+from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.workers import Retry, ShareWorkers, share_attempts
 from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
@@ -104,6 +105,25 @@ def test_what_ended_a_run_is_raised_though_the_brokers_do_not_answer() -> None:
         simulation.cluster.resume(1)
 
 
+def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() -> None:
+    """It waited for default_api_timeout_ms."""
+    with sharing("dead", brokers=1) as (simulation, start):
+        workers = ShareWorkers(start(), print, workers=1, drain_timeout_ms=1_000)
+
+        def ends() -> bool:
+            if workers.done:
+                simulation.cluster.pause(1)
+            return workers.done > 0
+
+        with pytest.raises(KafkaTimeoutError):
+            workers.run(ends)
+        began_ms = simulation.clock.now_ms()
+        with pytest.raises(KafkaTimeoutError):
+            workers.run(lambda: True)
+        assert simulation.clock.now_ms() - began_ms < 6_000
+        simulation.cluster.resume(1)
+
+
 def test_a_run_that_cannot_start_its_threads_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     start_thread, started = threading.Thread.start, []
 
@@ -169,3 +189,29 @@ def test_a_record_that_its_handler_has_released_is_not_tried_again() -> None:
         workers = ShareWorkers(start(), handle, workers=1, retry=Retry(None, backoff_ms=(1, 1)))
         workers.run(lambda: len(calls) > 2)
         assert calls == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_no_record_is_used_up_while_many_wait_for_another_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was above the limit came back at once, five times, and nobody got it again."""
+    monkeypatch.setattr(share_attempts, "MOST_WAITING", 4)
+    calls: list[tuple[int, int]] = []
+    looks = 0
+
+    def handle(record: Any) -> None:
+        calls.append((record.offset, record.delivery_count))
+        raise ValueError("the database is down")
+
+    with sharing("used up", brokers=1, count=12) as (_, start):
+        workers = ShareWorkers(start(), handle, workers=2, retry=Retry(2, (600_000, 600_000)))
+
+        def enough() -> bool:
+            nonlocal looks
+            looks += len(calls) >= 4
+            return looks > 4
+
+        workers.run(enough)
+        assert len(calls) in (4, 5)
+        assert {count for _, count in calls} == {1}
+        assert len(take(start(), 12)) == 12

@@ -28,6 +28,8 @@ from tandem_kafka.wire.messages import ShareAcknowledgeRequest, ShareFetchReques
 FIRST_VERSION: Final = 1
 #: The first version with renewals (KIP-1222) and a strict limit of records (KIP-1206).
 FIRST_VERSION_WITH_RENEWAL: Final = 2
+#: A range of so many offsets stands alone: that has as many bytes as a type for some of them.
+_LONG: Final = 100
 OPENING_EPOCH: Final = 0
 CLOSING_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
@@ -40,11 +42,20 @@ def batches_of(ranges: Iterable[Range]) -> list[tuple[int, int, list[int]]]:
     """Return ranges as the protocol has them: in a row, with one type for all or one for each."""
     rows: list[list[Range]] = []
     for each in sorted(ranges):
-        if rows and rows[-1][-1][1] == each[0] - 1:
+        before = rows[-1][-1] if rows else None
+        if before and before[1] == each[0] - 1 and not (_is_long(before) or _is_long(each)):
             rows[-1].append(each)
         else:
             rows.append([each])
     return [(row[0][0], row[-1][1], _types_of(row)) for row in rows]
+
+
+def _is_long(each: Range) -> bool:
+    """Tell whether a range is not to be sent as one type for each offset.
+
+    Invariant: a broker can lock any range, and would have a list of its length made of it.
+    """
+    return each[1] - each[0] >= _LONG
 
 
 def _types_of(row: Sequence[Range]) -> list[int]:

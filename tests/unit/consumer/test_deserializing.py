@@ -147,7 +147,11 @@ def test_an_error_that_cannot_be_combined_is_the_plain_one(original: Exception) 
 
 
 def test_the_error_can_be_pickled() -> None:
-    error = pickle.loads(pickle.dumps(failing(lambda _: json.loads("{"))))
+    failed = failing(lambda _: json.loads("{"))
+    failed.advice = "do this"
+    error = pickle.loads(pickle.dumps(failed))
+    assert str(error) == str(failed)
+    assert str(error).endswith("; do this")
     assert isinstance(error, json.JSONDecodeError)
     assert isinstance(error, RecordDeserializationError)
     assert (error.pos, error.offset, error.partition) == (1, 0, A)

@@ -14,7 +14,7 @@ from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.errors import IllegalStateError, RecordLockLostError
 from tandem_kafka.network.backoff import Backoff
 from tandem_kafka.request_managers.base import RequestState
-from tandem_kafka.request_managers.share.session import ShareSession
+from tandem_kafka.request_managers.share.session import ShareSession, batches_of
 from tandem_kafka.runtime import Random
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.unpacking import Unpacker
@@ -351,6 +351,13 @@ def test_the_numbers_of_requests_begin_again_and_none_is_left_out() -> None:
     made.epoch = 2**31 - 1
     numbers = [made.fetch({}, set(), limits).share_session_epoch for _ in range(2)]
     assert numbers == [2**31 - 1, 1]
+
+
+def test_a_broker_cannot_make_a_list_of_any_length() -> None:
+    """It had locked more offsets than there are records, and got a type for each."""
+    ranges = [(0, 0, ACCEPT), (1, 2**40, GAP), (2**40 + 1, 2**40 + 1, RELEASE)]
+    assert batches_of(ranges) == [(first, last, [int(how)]) for first, last, how in ranges]
+    assert batches_of([(0, 0, ACCEPT), (1, 2, GAP)]) == [(0, 2, [1, 0, 0])]
 
 
 def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None:

@@ -72,6 +72,21 @@ def test_each_range_of_a_damaged_batch_is_given_back() -> None:
     assert got == ([(2, 3, RELEASE), (6, 9, REJECT), (10, 12, "got")], 2)
 
 
+def test_a_range_that_begins_where_batches_were_compacted_away_is_intact() -> None:
+    """It was rejected, with the records behind it."""
+    gap = AcknowledgeType.GAP
+    got = unpacked(FIRST + THIRD, (0, 3, 1), (12, 29, 2))
+    assert got == ([(0, 3, "got"), (12, 19, gap), (20, 29, "got")], 0)
+    got = unpacked(damaged(FIRST) + THIRD, (0, 3, 1), (12, 29, 2))
+    assert got == ([(0, 3, RELEASE), (12, 19, REJECT), (20, 29, "got")], 2)
+
+
+def test_a_damaged_batch_lasts_until_the_next_one() -> None:
+    """Of a batch with a damaged number of records, those behind it counted as missing."""
+    short = FIRST[:26] + b"\x04" + FIRST[27:]
+    assert unpacked(short + SECOND, (0, 19, 1)) == ([(0, 9, RELEASE), (10, 19, "got")], 1)
+
+
 def test_a_batch_that_is_cut_short_is_no_gap() -> None:
     got = unpacked(FIRST + without_an_end(SECOND) + THIRD, (0, 29, 1))
     assert got == ([(0, 9, "got"), (10, 29, RELEASE)], 1)
