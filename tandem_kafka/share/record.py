@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import overload
+from typing import Any, Self, overload
 
 from tandem_kafka.shared.locked_records import AcknowledgeType, Run
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
@@ -27,6 +27,16 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
         """Refuse: a record is a tuple, and a loop may use its object for the next one."""
         msg = f"a ShareRecord cannot have the attribute {name!r}"
         raise AttributeError(msg)
+
+    def __reduce__(self) -> tuple[type[ConsumerRecord[KeyT, ValueT]], tuple[Any, ...]]:
+        """Return how to make a copy: the lock stays with this one."""
+        return ConsumerRecord, tuple(self)
+
+    def _replace(self, **fields: Any) -> Self:
+        """Return the record with other fields, for example a decoded value, and the same lock."""
+        made = super()._replace(**fields)
+        object.__setattr__(made, "_origin", self._origin)
+        return made
 
     @property
     def delivery_count(self) -> int:

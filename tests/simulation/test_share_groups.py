@@ -20,6 +20,7 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
 )
 from tandem_kafka.request_managers.share.lock_manager import LockManager
+from tandem_kafka.request_managers.share.session import ShareSession
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.wire.messages import MetadataRequest, ShareAcknowledgeRequest
@@ -89,6 +90,28 @@ def counted(simulation: Simulation, api: Any) -> int:
 # --- faults -------------------------------------------------------------------------------------
 
 
+def session_of(consumer: ShareConsumer[Any, Any]) -> ShareSession:
+    """Return the session with the first broker."""
+    managers = consumer._methods.core.engine.loop._managers
+    manager = next(each for each in managers if isinstance(each, LockManager))
+    return manager._sessions[1]
+
+
+def test_what_is_acknowledged_is_remembered_no_longer() -> None:
+    with sharing("remembered", brokers=1) as (_, start):
+        consumer = start()
+        records = take(consumer, 3)
+        records[0].accept()
+        assert consumer.commit() == {TP: None}
+        consumer.poll(1_000)
+        assert session_of(consumer).locked
+        for record in records[1:]:
+            record.accept()
+        assert consumer.commit() == {TP: None}
+        consumer.poll(1_000)
+        assert session_of(consumer).locked == []
+
+
 def test_commit_never_confirms_what_is_delivered_again() -> None:
     with sharing("damaged answer") as (simulation, start):
         consumer = start()
@@ -124,17 +147,7 @@ def test_an_acknowledgement_that_waits_when_the_leader_moves_is_told_to_be_lost(
     with sharing("waiting") as (simulation, start):
         consumer = start()
         first, *_ = take(consumer, 3)
-        session: Any = None
-
-        def waits() -> bool:
-            """Whether a fetch is in flight, behind which the acknowledgement waits."""
-            nonlocal session
-            loop = consumer._methods.core.engine.loop
-            manager = next(each for each in loop._managers if isinstance(each, LockManager))
-            session = manager._sessions[1]
-            return bool(session.fetching)
-
-        while not waits():
+        while not session_of(consumer).fetching:  # behind it, the acknowledgement waits
             consumer.poll(1)
         first.accept()
         simulation.cluster.move_leader(TP, 2)

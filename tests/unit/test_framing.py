@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from tandem_kafka.wire.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     MetadataRequest,
+    ShareFetchResponse,
 )
 
 
@@ -95,3 +97,26 @@ def test_an_unknown_version_is_rejected() -> None:
         encode_message(HeartbeatResponse(throttle_time_ms=0, error_code=0), 99)
     with pytest.raises(ValueError, match="99"):
         decode_message(HeartbeatResponse, 99, memoryview(b""))
+
+
+def _fetched(records: bytes | None) -> Any:
+    topic = ShareFetchResponse.ShareFetchableTopicResponse
+    leader = topic.PartitionData.LeaderIdAndEpoch(leader_id=1, leader_epoch=2)
+    entry = topic.PartitionData(
+        partition_index=1, current_leader=leader, records=records, acquired_records=[]
+    )
+    return ShareFetchResponse(responses=[topic(topic_id=UUID(int=7), partitions=[entry] * 2)])
+
+
+def test_records_of_a_share_group_are_not_copied() -> None:
+    frame = bytes(_fetched(b"some batches").encode(version=2))
+    decoded = decode_message(ShareFetchResponse, 2, memoryview(frame))
+    for each in decoded.responses[0].partitions:
+        assert each.records == b"some batches"
+        assert each.records.obj is frame
+    empty = memoryview(bytes(_fetched(None).encode(version=2)))
+    found = decode_message(ShareFetchResponse, 2, empty).responses[0].partitions
+    assert [each.records for each in found] == [None, None]
+    for end in range(len(frame)):
+        with pytest.raises((ValueError, IndexError, struct.error)):
+            decode_message(ShareFetchResponse, 2, memoryview(frame[:end]))
