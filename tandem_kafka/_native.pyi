@@ -10,6 +10,7 @@ from tandem_kafka.types import ConsumerRecord
 ABI: int
 
 _ChunkT = TypeVar("_ChunkT")
+_Derived = TypeVar("_Derived", bound=ConsumerRecord[Any, Any])
 
 class Frame(Buffer):
     """A response of a broker without its length prefix; read-only bytes.
@@ -66,6 +67,9 @@ class Records(list[ConsumerRecord]):
     @staticmethod
     def join(parts: Sequence[Iterable[ConsumerRecord]]) -> Records: ...
     def part(self, start: int, stop: int) -> Self: ...
+    def derived(
+        self, start: int, stop: int, kind: type[_Derived], origin: object
+    ) -> list[_Derived]: ...
     def before(self, offset: int) -> int: ...
     def place_of(self, index: int) -> tuple[int, int]: ...
 

@@ -187,6 +187,15 @@ class ConsumerClosedError(IllegalStateError):
 class ForkedConsumerError(IllegalStateError):
     """The consumer was created before a ``fork()``; the child process must create its own."""
 
+    @classmethod
+    def between(cls, made_in: int, here: int) -> Self:
+        """Return the error for a consumer of one process in another one, by their ids."""
+        return cls(
+            f"the consumer was created in process {made_in} and cannot be used in its fork "
+            f"{here}, which has neither its network thread nor its connections; "
+            "create a consumer in each process"
+        )
+
 
 class InvalidRegularExpressionError(BrokerResponseError):
     """The coordinator cannot parse a ``SubscriptionPattern`` (KIP-848)."""

@@ -3,10 +3,12 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
+use pyo3::buffer::PyBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Slice};
 use crate::fetch::{Fetched, Received};
 use crate::view::fill_view;
 
@@ -30,6 +32,16 @@ impl Frame {
     /// A fetch response with its header, and what it was decoded to.
     pub fn fetch(bytes: Arc<Buffer>, block_bytes: usize, fetched: Fetched) -> Self {
         Frame { bytes, block_bytes, fetched: Mutex::new(Some(fetched)) }
+    }
+
+    /// The bytes of a memoryview of a frame; None if it is none, or not of bytes in a row.
+    pub fn viewed_by(data: &Bound<'_, PyAny>, view: &PyBuffer<u8>) -> Option<Slice> {
+        let owner = data.cast::<PyMemoryView>().ok()?.getattr("obj").ok()?;
+        let bytes = &owner.cast::<Frame>().ok()?.get().bytes;
+        let from = (view.buf_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+        let to = from + view.len_bytes();
+        let inside = view.is_c_contiguous() && to <= bytes.len();
+        inside.then(|| Slice::new(bytes.clone(), from, to))
     }
 
     /// The part decoded on receipt; only the first call returns it.

@@ -48,6 +48,9 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
                 await resize(record.value)
     """
 
+    _batch_of = staticmethod(batch_of)  # as in ShareConsumer
+    _record_of = staticmethod(record_of)
+
     def __init__(
         self,
         *topics: str,
@@ -133,7 +136,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         """Return records as soon as there are any; as ``ShareConsumer.poll()``."""
         methods = self._methods
         given = await methods.poll(max(0, timeout_ms), max_records)
-        batch = batch_of(given)
+        batch = self._batch_of(given)
         methods.handing.given = given  # nothing is awaited between this and the return
         return batch
 
@@ -175,7 +178,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         given = methods.following() or await methods.next()
         if given is None:
             raise StopAsyncIteration
-        record = record_of(given)
+        record = self._record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 

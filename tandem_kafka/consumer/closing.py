@@ -45,6 +45,23 @@ class Hook(Protocol):
         ...
 
 
+def ended_with_interpreter(core: Core) -> bool:
+    """Tell whether the interpreter ends; if it does, end the consumer without its network thread.
+
+    That thread does not run any more: a wait for it would last until its limit.
+    """
+    if not sys.is_finalizing():
+        return False
+    if not core.closed:
+        log.warning(
+            "close() comes after the end of the interpreter: nothing was committed and the "
+            "group was not left; close the consumer in a with statement or by atexit",
+            client=core.client,
+        )
+    core.closing = core.closed = True
+    return True
+
+
 class Closing:
     """Implements unsubscribe() and close()."""
 
@@ -106,15 +123,7 @@ class Closing:
         operation = check_leave(leave_group)
         core.check_process()
         core.callers.check()
-        if sys.is_finalizing():
-            # The network thread does not run any more: a wait for it would last until its limit.
-            if not core.closed:
-                log.warning(
-                    "close() comes after the end of the interpreter: nothing was committed and the "
-                    "group was not left; close the consumer in a with statement or by atexit",
-                    client=core.client,
-                )
-            core.closing = core.closed = True
+        if ended_with_interpreter(core):
             return
         first = not core.closing
         deadline_ms = self._deadline_ms(timeout_ms)

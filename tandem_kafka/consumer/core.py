@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeVar
@@ -24,6 +23,7 @@ from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers, Held, OtherHolder
+from tandem_kafka.runtime.process import PROCESS
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -39,22 +39,6 @@ RECHECK_MS = 250
 
 #: The network thread fails overdue events. This bound only ends a wait if that thread is stuck.
 STUCK_MS = 30_000
-
-
-class _Process:
-    """Caches the process id: asking the system would cost a system call for each record."""
-
-    def __init__(self) -> None:
-        self.update()
-        if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork()
-            os.register_at_fork(after_in_child=self.update)
-
-    def update(self) -> None:
-        """Read the process id."""
-        self.pid = os.getpid()
-
-
-_process: Final = _Process()
 
 
 def guarded(function: F) -> F:
@@ -100,7 +84,7 @@ class Core:
         #: Callers that change the subscription or close, or wait for the reader to let them in.
         self._visitors: list[Visitor] = []
         self._visits = 0
-        self._pid = _process.pid
+        self._pid = PROCESS.pid
         #: The caller that is inside poll() or iteration, if any.
         self.reader: Hashable | None = None
         # Set by the thread that calls wakeup(), reset by the caller that it wakes.
@@ -158,13 +142,8 @@ class Core:
         Raises:
             ForkedConsumerError: This process is a fork of the one that made the consumer.
         """
-        if self._pid != _process.pid:
-            msg = (
-                f"the consumer was created in process {self._pid} and cannot be used in its fork "
-                f"{_process.pid}, which has neither its network thread nor its connections; "
-                "create a consumer in each process"
-            )
-            raise ForkedConsumerError(msg)
+        if self._pid != PROCESS.pid:
+            raise ForkedConsumerError.between(self._pid, PROCESS.pid)
 
     def raise_closed(self) -> NoReturn:
         """Raise the error of a closed consumer."""
@@ -179,7 +158,7 @@ class Core:
         Raises:
             KafkaError: As `check_usable` does.
         """
-        if self._pid != _process.pid:
+        if self._pid != PROCESS.pid:
             self.check_process()
         if self.callers.cancellable:  # any thread can wait
             self.callers.check()
@@ -328,7 +307,7 @@ class Core:
     @property
     def in_own_process(self) -> bool:
         """False after a fork."""
-        return self._pid == _process.pid
+        return self._pid == PROCESS.pid
 
     # --- time ----------------------------------------------------------------------------------
 

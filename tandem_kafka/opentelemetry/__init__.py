@@ -1,9 +1,12 @@
 """Consumers that report to OpenTelemetry (extra `otel`).
 
-`consumers.py` has the two consumers, `telemetry.py` the names of spans and metrics.
+`consumers.py` and `share_consumers.py` have the consumers, `traced.py` what these have in common,
+and `telemetry.py` the names of spans and metrics.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 try:
     import opentelemetry.trace  # noqa: F401 - the extra
@@ -14,4 +17,24 @@ except ImportError as error:
 
 from tandem_kafka.opentelemetry.consumers import TracedAsyncKafkaConsumer, TracedKafkaConsumer
 
-__all__ = ["TracedAsyncKafkaConsumer", "TracedKafkaConsumer"]
+if TYPE_CHECKING:
+    from tandem_kafka.opentelemetry.share_consumers import (
+        TracedAsyncShareConsumer,
+        TracedShareConsumer,
+    )
+
+__all__ = [
+    "TracedAsyncKafkaConsumer",
+    "TracedAsyncShareConsumer",
+    "TracedKafkaConsumer",
+    "TracedShareConsumer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # As in `aio`: a consumer imports only what it uses.
+    from tandem_kafka.opentelemetry import share_consumers  # noqa: PLC0415
+
+    return getattr(share_consumers, name)

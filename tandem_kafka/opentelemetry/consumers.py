@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
-from typing import Any, TypeVar
-
-from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import Span, TracerProvider
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from tandem_kafka import ConsumerRecords, KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.opentelemetry.telemetry import Telemetry
+from tandem_kafka.opentelemetry.traced import Traced, committing
 from tandem_kafka.runtime import Stopwatch
-from tandem_kafka.types import ConsumerRecord, Offsets
-
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+from tandem_kafka.types import Offsets
 
 
-class _Traced:
-    """What both consumers have in common."""
+class _Intercepting:
+    """Lets the telemetry notice iteration."""
 
-    def __init__(
-        self,
-        *topics: str,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        **options: Any,
-    ) -> None:
-        self._telemetry = Telemetry(tracer_provider, meter_provider)
-        # An interceptor notices iteration.
+    _telemetry: Telemetry
+
+    def __init__(self, *topics: str, **options: Any) -> None:
         interceptors = [*(options.pop("interceptor_classes", None) or ()), self._telemetry]
         super().__init__(*topics, interceptor_classes=interceptors, **options)  # type: ignore[call-arg]
-
-    def process(
-        self, records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]
-    ) -> AbstractContextManager[Span]:
-        """Return a ``with`` block for the work on a record or a batch.
-
-        Its span ``process`` is the current one inside of the block, and has links to the spans that
-        created the records.
-        """
-        batch: Any = [records] if hasattr(records, "offset") else records
-        return self._telemetry.process(batch)
-
-    def traced(self, handle: Handler) -> Handler:
-        """Return a function of one record or batch that runs inside of ``process()``.
-
-        Use it for handlers of ``KeyedWorkers`` and, if they are ``async def``, of
-        ``AsyncKeyedWorkers``.
-        """
-        if inspect.iscoroutinefunction(handle):
-
-            @wraps(handle)
-            async def run_async(records: Any, *rest: Any) -> Any:
-                with self.process(records):
-                    return await handle(records, *rest)
-
-            return run_async  # type: ignore[return-value]
-
-        @wraps(handle)
-        def run(records: Any, *rest: Any) -> Any:
-            with self.process(records):
-                return handle(records, *rest)
-
-        return run  # type: ignore[return-value]
 
 
 @contextmanager
@@ -82,20 +37,7 @@ def _poll(telemetry: Telemetry) -> Iterator[Callable[[ConsumerRecords[Any, Any]]
         telemetry.polling = False
 
 
-@contextmanager
-def _commit(telemetry: Telemetry, offsets: Offsets | None) -> Iterator[None]:
-    watch = Stopwatch()
-    failure: BaseException | None = None
-    try:
-        yield
-    except BaseException as error:
-        failure = error
-        raise
-    finally:
-        telemetry.committed(offsets, failure, watch)
-
-
-class TracedKafkaConsumer(_Traced, KafkaConsumer[Any, Any]):
+class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
     """A ``KafkaConsumer`` with spans and metrics of OpenTelemetry.
 
     Args:
@@ -123,7 +65,7 @@ class TracedKafkaConsumer(_Traced, KafkaConsumer[Any, Any]):
 
     def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit, as ``KafkaConsumer.commit()``, in a span ``commit``."""
-        with _commit(self._telemetry, offsets):
+        with committing(self._telemetry, dict.fromkeys(offsets or ())):
             super().commit(offsets, timeout_ms)
 
     def commit_async(self, offsets: Offsets | None = None, callback: Any = None) -> Any:
@@ -132,12 +74,12 @@ class TracedKafkaConsumer(_Traced, KafkaConsumer[Any, Any]):
 
         def done(value: Any) -> None:
             error = value if isinstance(value, BaseException) else None
-            self._telemetry.committed(offsets, error, watch)
+            self._telemetry.committed(dict.fromkeys(offsets or ()), error, watch)
 
         return super().commit_async(offsets, callback).add_both(done)
 
 
-class TracedAsyncKafkaConsumer(_Traced, AsyncKafkaConsumer[Any, Any]):
+class TracedAsyncKafkaConsumer(Traced, _Intercepting, AsyncKafkaConsumer[Any, Any]):
     """An ``AsyncKafkaConsumer`` with spans and metrics of OpenTelemetry.
 
     Args:
@@ -163,5 +105,5 @@ class TracedAsyncKafkaConsumer(_Traced, AsyncKafkaConsumer[Any, Any]):
 
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit, as ``AsyncKafkaConsumer.commit()``, in a span ``commit``."""
-        with _commit(self._telemetry, offsets):
+        with committing(self._telemetry, dict.fromkeys(offsets or ())):
             await super().commit(offsets, timeout_ms)

@@ -16,6 +16,8 @@ from tandem_kafka.types import ConsumerRecord, TopicPartition
 from tandem_kafka.version import __version__
 
 Attributes = dict[str, Any]
+#: The partitions of a commit; None, or the error of one that failed alone.
+Outcomes = dict[TopicPartition, Any]
 
 _SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"
 _NAME: Final = "tandem_kafka"
@@ -97,41 +99,37 @@ class Telemetry:
 
     def poll_failed(self, error: BaseException, watch: Stopwatch) -> None:
         """Report a poll that raised."""
-        self._ended("poll", "receive", {}, error, watch)
+        self._ended(self._operation("poll", "receive"), [(error, {})], watch)
 
     # --- commits -------------------------------------------------------------------------------
 
     def committed(
-        self,
-        partitions: Iterable[TopicPartition] | None,
-        error: BaseException | None,
-        watch: Stopwatch,
+        self, outcomes: Outcomes, failure: BaseException | None, watch: Stopwatch
     ) -> None:
-        """Report a commit."""
-        place = _place(list(partitions or ()))
-        self._ended("commit", "settle", place, error, watch)
+        """Report a commit that raised, or what became of its partitions."""
+        attributes = self._operation("commit", "settle") | _place(list(outcomes))
+        errors = [(error, _place([tp])) for tp, error in outcomes.items() if error is not None]
+        self._ended(attributes, errors if failure is None else [(failure, {})], watch)
 
     def _ended(
         self,
-        name: str,
-        kind: str,
-        place: Attributes,
-        error: BaseException | None,
+        attributes: Attributes,
+        errors: Sequence[tuple[BaseException, Attributes]],
         watch: Stopwatch,
     ) -> None:
-        attributes = self._operation(name, kind) | place
-        if error is not None:
-            attributes["error.type"] = type(error).__qualname__
+        if errors:
+            attributes["error.type"] = type(errors[0][0]).__qualname__
         self._operations.record(watch.seconds, attributes)
         span = self._tracer.start_span(
-            _span_name(name, attributes),
+            _span_name(attributes["messaging.operation.name"], attributes),
             kind=SpanKind.CLIENT,
             attributes=attributes,
             start_time=watch.began_ns,
         )
-        if error is not None:
-            span.record_exception(error)
-            span.set_status(Status(StatusCode.ERROR, str(error)))
+        for error, place in errors:
+            span.record_exception(error, place)
+        if errors:
+            span.set_status(Status(StatusCode.ERROR, str(errors[0][0])))
         span.end()
 
     # --- processing ----------------------------------------------------------------------------

@@ -26,11 +26,13 @@ from tandem_kafka.runtime.native import native_available
 from tandem_kafka.types import ARROW_COLUMNS
 
 if TYPE_CHECKING or not native_available:
+    from tandem_kafka.records.columns import derive_records
     from tandem_kafka.records.fetch_response import decode_fetch_response
     from tandem_kafka.records.python import join_records, open_reader, rewind
 else:
     from tandem_kafka.records.native_reader import (
         decode_fetch_response,
+        derive_records,
         join_records,
         open_reader,
         rewind,
@@ -50,6 +52,7 @@ __all__ = [
     "Undecodable",
     "check_arrow_columns",
     "decode_fetch_response",
+    "derive_records",
     "join_records",
     "open_reader",
     "rewind",

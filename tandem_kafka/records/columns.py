@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, repeat
 from operator import add
-from typing import TYPE_CHECKING, Final, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from tandem_kafka.types import ConsumerRecord, Header
 
 if TYPE_CHECKING:
     from tandem_kafka.records.decoder import TakenRecords
+
+Derived = TypeVar("Derived", bound=ConsumerRecord[Any, Any])
 
 #: Creates a record from its 13 fields without a Python frame, at half the cost of a class call.
 _make_record: Final = cast(
@@ -227,3 +229,28 @@ def chain_records(
     if len(parts) == 1 and isinstance(first, list):
         return first
     return list(chain.from_iterable(parts))
+
+
+def derive_records(
+    records: TakenRecords | MutableSequence[ConsumerRecord],
+    start: int,
+    stop: int,
+    kind: type[Derived],
+    origin: object,
+) -> Sequence[Derived]:
+    """Return the records from `start` up to `stop` as instances of a subclass.
+
+    Args:
+        records: Records of one partition, of which no list was created.
+        start: The first of them.
+        stop: The first that is not returned.
+        kind: The subclass of `ConsumerRecord`.
+        origin: The attribute `_origin` of each.
+    """
+    part = (
+        records[start:stop] if isinstance(records, MutableSequence) else records.part(start, stop)
+    )
+    found = list(map(partial(tuple.__new__, kind), part))
+    for each in found:
+        object.__setattr__(each, "_origin", origin)
+    return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaProtocolError
-from tandem_kafka.records.columns import chain_records
+from tandem_kafka.records import columns
 from tandem_kafka.records.decoder import (
     FetchedPartition,
     FetchedResponse,
@@ -101,7 +101,20 @@ def join_records(
     """Return the records of one partition for the user; see `python.py`."""
     if set(map(type, parts)) == {_native.Records}:
         return _native.Records.join(parts)
-    return chain_records(parts)
+    return columns.chain_records(parts)
+
+
+def derive_records(
+    records: TakenRecords | MutableSequence[ConsumerRecord],
+    start: int,
+    stop: int,
+    kind: type[columns.Derived],
+    origin: object,
+) -> Sequence[columns.Derived]:
+    """Return records as instances of a subclass; see `columns.py`."""
+    if isinstance(records, _native.Records):
+        return records.derived(start, stop, kind, origin)
+    return columns.derive_records(records, start, stop, kind, origin)
 
 
 def rewind(reader: RecordReader, offset: int) -> None:

@@ -4,8 +4,8 @@ All other modules get the time from a `Clock`, wait through a `Driver` and use a
 simulation can therefore control all three: the same facade, loop and request managers then run in
 one thread, deterministically, from a seed. Libraries on top of this package use the same seam.
 
-`clock.py` and `driver.py` are the seam, `callers.py` is how calls of the application wait, and
-`native.py` loads the extension.
+`clock.py` and `driver.py` are the seam, `callers.py` is how calls of the application wait,
+`process.py` notices forks, and `native.py` loads the extension.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from time import monotonic_ns
 from typing import Protocol
 
 
@@ -28,11 +29,11 @@ class MonotonicClock:
 
     def now_ms(self) -> int:
         """Return milliseconds of the monotonic clock."""
-        return time.monotonic_ns() // 1_000_000
+        return monotonic_ns() // 1_000_000
 
     def after_ms(self, duration_ms: float) -> int:
         """Return milliseconds of the monotonic clock after a duration, rounded up."""
-        return math.ceil(time.monotonic_ns() / 1_000_000 + duration_ms)
+        return math.ceil(monotonic_ns() / 1_000_000 + duration_ms)
 
     def wall_ms(self) -> int:
         """Return milliseconds since the Unix epoch."""

@@ -62,7 +62,7 @@ class Columns:
         ]
         field = pa.field(DELIVERY_COUNT, pa.int16(), nullable=False)
         column = pa.concat_arrays([pa.array([], pa.int16()), *counts])
-        records = [chunk.records[start:stop] for chunk, start, stop in given]
+        records = [chunk.made(start, stop) for chunk, start, stop in given]
         return self._decoding.batch(records, {DELIVERY_COUNT: (field, column)})
 
 

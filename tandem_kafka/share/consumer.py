@@ -18,7 +18,7 @@ from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.share.handing import Given
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.share.options import How, share_options
-from tandem_kafka.share.record import Part, ShareRecord, ShareRecords, locked_record
+from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 
 if TYPE_CHECKING:
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 
 def batch_of(given: Sequence[Given]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
     """Return what a poll() returns, by partition."""
-    parts: dict[TopicPartition, list[Part]] = {}
+    parts: dict[TopicPartition, list[Sequence[ShareRecord[Any, Any]]]] = {}
     for chunk, start, stop in given:
-        records = chunk.records[start:stop]
-        parts.setdefault(chunk.run.partition.tp, []).append((chunk.run, records))
+        parts.setdefault(chunk.run.partition.tp, []).append(chunk.made(start, stop))
     return {tp: ShareRecords(each) for tp, each in parts.items()}
 
 
 def record_of(given: Given) -> ShareRecord[Any, Any]:
     """Return the first record."""
     chunk, start, _ = given
-    return locked_record(chunk.run, chunk.records[start])
+    return chunk.made_one(start)
 
 
 class ShareConsumer(Generic[KeyT, ValueT]):
@@ -76,6 +75,9 @@ class ShareConsumer(Generic[KeyT, ValueT]):
     """
 
     _methods: ShareMethods
+    #: What poll() and iteration return. A subclass sees it here, before it counts as handed out.
+    _batch_of = staticmethod(batch_of)
+    _record_of = staticmethod(record_of)
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: The cluster denies access, or rejects the membership.
         """
         given = run(self._methods.poll(max(0, timeout_ms), max_records))
-        batch = batch_of(given)
+        batch = self._batch_of(given)
         # Invariant: this store directly precedes the return. What an interrupt keeps from the
         # application is not accepted by the next call.
         self._methods.handing.given = given
@@ -240,7 +242,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         given = methods.following() or run(methods.next())
         if given is None:
             raise StopIteration
-        record = record_of(given)
+        record = self._record_of(given)
         methods.handing.given = (given,)  # as in poll()
         return record
 
@@ -255,7 +257,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         Returns:
             Each partition with acknowledgements since the last call: None if the brokers have
             stored all of them, or the error of those that failed, whose records are delivered
-            again.
+            again. ``renew()`` counts too; automatic renewals do not.
 
         Raises:
             KafkaTimeoutError: Not all brokers answered in time.

@@ -15,7 +15,13 @@ from tandem_kafka.consumer.arguments import (
     check_wait,
 )
 from tandem_kafka.consumer.arrow_form import ArrowForm
-from tandem_kafka.consumer.closing import DEFAULT_TIMEOUT_MS, REASON, Hook, end_network_thread
+from tandem_kafka.consumer.closing import (
+    DEFAULT_TIMEOUT_MS,
+    REASON,
+    Hook,
+    end_network_thread,
+    ended_with_interpreter,
+)
 from tandem_kafka.consumer.concurrent_calls import WithCore, shared, steering
 from tandem_kafka.consumer.core import Core, guarded
 from tandem_kafka.consumer.deserializers import Deserializers
@@ -48,6 +54,7 @@ from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.records import Undecodable
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers, Held
+from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.share.columns import Columns, acknowledge_rows, first_of
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.health import share_health
@@ -101,8 +108,9 @@ class ShareMethods(WithCore):
         self._event: Poll | None = None
         #: Commits that an interrupt or `wakeup()` has ended: the next one tells their outcome.
         self._untold: deque[Completion[Outcome]] = deque()
-        #: The caller that got the last record, and `Polls.attention` when it looked at everything.
-        self._last: tuple[Hashable, object] = (None, None)
+        #: The caller that got the last record, its process, and `Polls.attention` when it looked at
+        #: everything.
+        self._last: tuple[Hashable, int, object] = (None, 0, None)
         core.start_network_thread()
 
     @property
@@ -235,7 +243,8 @@ class ShareMethods(WithCore):
     ) -> RecordDeserializationError:
         """Return the error for the first record."""
         chunk, start, _ = given[0]
-        reason, record = ValueError(undecodable.reason), chunk.records[start]
+        [record] = chunk.made(start, start + 1)
+        reason = ValueError(undecodable.reason)
         error = self._deserializers.error_of(undecodable.origin, reason, record)
         error.advice = "poll(max_records=1) returns the record, to be rejected"
         return error
@@ -261,7 +270,7 @@ class ShareMethods(WithCore):
         """Return the next record if it is at hand, and nothing else is to be done."""
         core = self._core
         polls = core.engine.polls
-        if self._last != (core.callers.current(), polls.attention) or core.closing:
+        if self._last != (core.callers.current(), PROCESS.pid, polls.attention) or core.closing:
             return None
         now_ms = polls.polled_ms = core.clock.now_ms()
         return self.handing.following(now_ms)
@@ -279,7 +288,7 @@ class ShareMethods(WithCore):
                 if polls.event_needed:
                     self._send_poll(now_ms)
                 found = self.handing.next(limit, now_ms)
-                self._last = core.reader, attention
+                self._last = core.reader, PROCESS.pid, attention
                 if found or now_ms >= deadline_ms:
                     return found
                 waited = True
@@ -357,7 +366,7 @@ class ShareMethods(WithCore):
         core = self._core
         core.check_process()
         core.callers.check()
-        if core.closed:
+        if core.closed or ended_with_interpreter(core):
             return
         deadline_ms = core.deadline_ms(DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         core.closing = True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
-from typing import Any, overload
+from typing import overload
 
 from tandem_kafka.shared.locked_records import AcknowledgeType, Run
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
@@ -18,15 +17,21 @@ _REJECT, _RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
 class ShareRecord(ConsumerRecord[KeyT, ValueT]):
     """One record of a share group: a `ConsumerRecord` that is locked for this consumer.
 
-    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns.
+    Any thread may acknowledge it, once. The broker has it when ``commit()`` returns. In a fork of
+    the process, this raises ``ForkedConsumerError``.
     """
 
-    _run: Run
+    _origin: Run
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a record is a tuple, and a loop may use its object for the next one."""
+        msg = f"a ShareRecord cannot have the attribute {name!r}"
+        raise AttributeError(msg)
 
     @property
     def delivery_count(self) -> int:
         """How often the record has been delivered, with this time: 1 at first."""
-        return self._run.delivery_count
+        return self._origin.delivery_count
 
     @property
     def lock_deadline_ms(self) -> int:
@@ -34,13 +39,13 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
 
         It is any time in the past if the lock has ended early, for example with its connection.
         """
-        clock = self._run.partition.owner.clock
-        return clock.wall_ms() + self._run.lock_times(self.offset)[0] - clock.now_ms()
+        clock = self._origin.partition.owner.clock
+        return clock.wall_ms() + self._origin.lock_times(self.offset)[0] - clock.now_ms()
 
     @property
     def is_locked(self) -> bool:
         """Whether it is not acknowledged, and its lock has not ended."""
-        run, clock = self._run, self._run.partition.owner.clock
+        run, clock = self._origin, self._origin.partition.owner.clock
         return run.is_open(self.offset) and clock.now_ms() < run.lock_times(self.offset)[0]
 
     def accept(self) -> None:
@@ -50,7 +55,7 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        run = self._run
+        run = self._origin
         run.partition.owner.acknowledge(run, self.offset, _ACCEPT)
 
     def release(self) -> None:
@@ -62,7 +67,7 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        run = self._run
+        run = self._origin
         run.partition.owner.acknowledge(run, self.offset, _RELEASE)
 
     def reject(self) -> None:
@@ -72,51 +77,38 @@ class ShareRecord(ConsumerRecord[KeyT, ValueT]):
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        run = self._run
+        run = self._origin
         run.partition.owner.acknowledge(run, self.offset, _REJECT)
 
     def renew(self) -> None:
         """Ask for another lock of the full duration, for a handler that takes long (KIP-1222).
 
+        ``commit()`` returns the error if the broker refuses it.
+
         Raises:
             RecordLockLostError: The lock has ended, so the record is delivered again.
             IllegalStateError: The record has been acknowledged before.
         """
-        run = self._run
+        run = self._origin
         run.partition.owner.acknowledge(run, self.offset, _RENEW)
 
 
 ShareRecord.__module__ = "tandem_kafka"  # the public one
 
-_make = partial(tuple.__new__, ShareRecord)
-
-
-def locked_record(run: Run, record: ConsumerRecord[Any, Any]) -> ShareRecord[Any, Any]:
-    """Make the record that the application gets."""
-    made: ShareRecord[Any, Any] = _make(record[:])  # a bare tuple is copied faster
-    made._run = run  # noqa: SLF001 - its own module
-    return made
-
-
-#: Records in a row, and the run that they belong to.
-Part = tuple[Run, Sequence[ConsumerRecord[Any, Any]]]
-
 
 class ShareRecords(Sequence[ShareRecord[KeyT, ValueT]]):
     """Records of one partition, in offset order; each is made when someone looks at it."""
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[Sequence[ShareRecord[KeyT, ValueT]]]) -> None:
         self._parts = parts
 
     def __len__(self) -> int:
         """Return the number of records."""
-        return sum(len(records) for _, records in self._parts)
+        return sum(map(len, self._parts))
 
     def __iter__(self) -> Iterator[ShareRecord[KeyT, ValueT]]:
         """Yield the records."""
-        return chain.from_iterable(
-            map(partial(locked_record, run), records) for run, records in self._parts
-        )
+        return chain.from_iterable(self._parts)
 
     @overload
     def __getitem__(self, index: int) -> ShareRecord[KeyT, ValueT]: ...
@@ -129,9 +121,9 @@ class ShareRecords(Sequence[ShareRecord[KeyT, ValueT]]):
         if isinstance(index, slice):
             return list(self)[index]
         left = index if index >= 0 else index + len(self)
-        for run, records in self._parts:
+        for records in self._parts:
             if 0 <= left < len(records):
-                return locked_record(run, records[left])
+                return records[left]
             left -= len(records)
         msg = f"there is no record {index} of {len(self)}"
         raise IndexError(msg)

@@ -19,15 +19,16 @@ from tandem_kafka.records import (
     ReaderOptions,
     RecordReader,
     TakenRecords,
+    derive_records,
     open_reader,
 )
+from tandem_kafka.share.record import ShareRecord
 from tandem_kafka.shared.locked_records import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
     Run,
 )
-from tandem_kafka.types import ConsumerRecord
 
 #: How many records are decoded at once.
 _RECORDS: Final = 10_000
@@ -38,6 +39,8 @@ _ADVICE: Final = {
 }
 #: Behind all offsets.
 _UNKNOWN: Final = 2**63 - 1
+#: For how many records that are returned one by one an iterator is made.
+_RECORDS_AHEAD: Final = 500
 #: The base offset of a batch, and the number of bytes that follow.
 _HEADER: Final = Struct(">qi")
 
@@ -51,12 +54,27 @@ class Chunk:
         index: The first that is not settled. Writer: the reader.
     """
 
-    __slots__ = ("index", "records", "run")
+    __slots__ = ("_one_by_one", "index", "records", "run")
 
-    def __init__(self, run: Run, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
+    def __init__(self, run: Run, records: TakenRecords) -> None:
         self.run = run
         self.records = records
         self.index = 0
+        self._one_by_one: Iterator[ShareRecord[Any, Any]] = iter(())
+
+    def made(self, start: int, stop: int) -> Sequence[ShareRecord[Any, Any]]:
+        """Return records for the application."""
+        return derive_records(self.records, start, stop, ShareRecord, self.run)
+
+    def made_one(self, index: int) -> ShareRecord[Any, Any]:
+        """Return one record for the application: usually the one after that of the last call."""
+        record = next(self._one_by_one, None)
+        # Invariant: compared, as an interrupt may have come behind `next`.
+        if record is None or record.offset != self.run.first + index:
+            stop = min(index + _RECORDS_AHEAD, len(self.records))
+            self._one_by_one = iter(self.made(index, stop))
+            record = next(self._one_by_one)
+        return record
 
 
 Unpacked = Chunk | Acknowledgement | KafkaError
@@ -89,7 +107,7 @@ class _Source:
             self._open(offset, self._locked.data)
             self._begin = offset
 
-    def _open(self, offset: int, data: bytes) -> None:
+    def _open(self, offset: int, data: memoryview) -> None:
         tp, self._data, self._rest = self._locked.tp, data, None
         topic_id = self._locked.place[0]
         fetched = FetchedPartition(tp.topic, topic_id, tp.partition, 0, records=data)
@@ -206,7 +224,7 @@ def _given_back(
         yield Acknowledgement(locked, first, last, how, None)
 
 
-def _batch_starts(data: bytes) -> Iterator[tuple[int, int]]:
+def _batch_starts(data: memoryview) -> Iterator[tuple[int, int]]:
     """Yield where each whole batch starts and ends."""
     start = 0
     while start + _HEADER.size <= len(data):
@@ -218,15 +236,15 @@ def _batch_starts(data: bytes) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _batches_from(data: bytes, offset: int) -> bytes:
+def _batches_from(data: memoryview, offset: int) -> memoryview:
     """Return the batches from one on that begins at an offset or behind it."""
     for start, _ in _batch_starts(data):
         if _HEADER.unpack_from(data, start)[0] >= offset:
             return data[start:]
-    return b""
+    return data[:0]
 
 
-def _batches_end(data: bytes) -> int:
+def _batches_end(data: memoryview) -> int:
     """Return where the last whole batch ends."""
     return max((stop for _, stop in _batch_starts(data)), default=0)
 

@@ -22,8 +22,9 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from tandem_kafka.errors import IllegalStateError, RecordLockLostError
+from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, RecordLockLostError
 from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.types import TopicPartition
 
 T = TypeVar("T")
@@ -45,6 +46,14 @@ class AcknowledgeType(enum.IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
+
+
+#: Looking a member up takes as long as the rest of an acknowledgement.
+_RENEW: Final = AcknowledgeType.RENEW
+#: A token is an offset and a type in one number, which the garbage collector need not know. It is
+#: greater than the numbers of which Python has one object each.
+_FIRST: Final = 1_000
+_NEXT_OFFSET: Final = 8
 
 
 class LockedPartition:
@@ -89,7 +98,7 @@ class LockedPartition:
         tp: TopicPartition,
         topic_id: UUID,
         node_id: int,
-        data: bytes,
+        data: memoryview,
         ranges: Sequence[tuple[int, int, int]],
         owner: LockedRecords,
     ) -> None:
@@ -173,8 +182,8 @@ class Run:
             reader.
         settled: The first offset that other threads may acknowledge. Writer: the reader, before it
             stores `accepted`.
-        done: How the application has acknowledged offsets itself. Writers: any thread, each for its
-            offsets.
+        done: How the application has acknowledged offsets itself, as tokens. Writers: any thread,
+            each for its offsets.
         taken: How many of them the network thread has taken. Writer: the network thread.
         handed: The first offset, and the time, of what the application was given in the same
             millisecond. Writer: the reader.
@@ -208,7 +217,7 @@ class Run:
         self.first = self.accepted = self.settled = first
         self.last = last
         self.delivery_count = delivery_count
-        self.done: dict[int, tuple[AcknowledgeType]] = {}
+        self.done: dict[int, int] = {}
         self.taken = 0
         self.handed: list[tuple[int, int]] = []
         self.forgotten = False
@@ -228,18 +237,22 @@ class Run:
 
     def take_done(self) -> Iterator[Acknowledgement]:
         """Yield what was acknowledged since the last call, in that order."""
-        made = _items_from(self.done, self.taken)
+        made = _values_from(self.done, self.taken)
         self.taken += len(made)
         if not made:
             return
-        begin, (how,) = made[0]
-        end = begin - 1
-        for offset, (each,) in made:
-            if offset != end + 1 or each is not how:
-                yield Acknowledgement(self.partition, begin, end, how, self)
-                begin, how = offset, each
-            end = offset
-        yield Acknowledgement(self.partition, begin, end, how, self)
+        begin = end = made[0]
+        for token in made[1:]:
+            if token != end + _NEXT_OFFSET:
+                yield self._acknowledgement(begin, end)
+                begin = token
+            end = token
+        yield self._acknowledgement(begin, end)
+
+    def _acknowledgement(self, begin: int, end: int) -> Acknowledgement:
+        (first, how), (last, _) = divmod(begin, _NEXT_OFFSET), divmod(end, _NEXT_OFFSET)
+        how = AcknowledgeType(how)
+        return Acknowledgement(self.partition, first - _FIRST, last - _FIRST, how, self)
 
     @property
     def handed_ms(self) -> int:
@@ -335,6 +348,7 @@ class LockedRecords:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self._pid = PROCESS.pid
         self._waiting: deque[LockedPartition] = deque()
         #: What the application has not claimed as a whole. Writer: the network thread.
         self._ahead: list[LockedPartition] = []
@@ -491,20 +505,21 @@ class LockedRecords:
         Raises:
             RecordLockLostError: The lock has ended.
             IllegalStateError: The record has been acknowledged before.
+            ForkedConsumerError: This process is a fork, and cannot acknowledge it.
         """
+        if self._pid != PROCESS.pid:
+            raise ForkedConsumerError.between(self._pid, PROCESS.pid)
         now_ms = self.clock.now_ms()
-        ends_ms = run.lock_times(offset)[0] if run.renewed else run.sure_until_ms
-        if now_ms >= ends_ms or run.partition.lost:
-            raise _lock_lost(run, offset, now_ms)
-        if how is AcknowledgeType.RENEW:
+        if now_ms >= run.sure_until_ms or run.renewed or run.partition.lost:
+            _check_lock(run, offset, now_ms)
+        if how is _RENEW:
             is_first = offset >= run.settled and offset not in run.done
             if is_first:
-                made = Acknowledgement(run.partition, offset, offset, how, run)
-                self._acknowledged.append(made)
+                self._acknowledged.append(Acknowledgement(run.partition, offset, offset, how, run))
         else:
-            token = (how,)  # unlike those of all other calls
+            token = (offset + _FIRST) * _NEXT_OFFSET + how
             # Invariant: the reader does not come between the comparison and the call. Of several
-            # threads, one stores its token.
+            # threads, one stores its token, which is another object than those of the others.
             is_first = offset >= run.settled and run.done.setdefault(offset, token) is token
             if run.forgotten:
                 raise _lock_lost(run, offset, now_ms)
@@ -515,7 +530,8 @@ class LockedRecords:
                 "before"
             )
             raise IllegalStateError(msg)
-        self._notify()
+        if not self._noticed:  # most programs come here for each record
+            self._notify()
 
     def settle_up_to(
         self, run: Run, stop: int, how: AcknowledgeType = AcknowledgeType.ACCEPT
@@ -569,15 +585,21 @@ def _move(source: deque[T], target: deque[T]) -> None:
     target.extend(islice(iter(source.popleft, None), 1))
 
 
-def _items_from(made: dict[int, T], begin: int) -> list[tuple[int, T]]:
-    """Return the items of a dict from one on, while other threads add some."""
+def _values_from(made: dict[int, int], begin: int) -> list[int]:
+    """Return the values of a dict from one on, while other threads add some."""
     while True:
         count = len(made)
         # From the end: there may be many that were taken before.
         with suppress(RuntimeError):  # one was added meanwhile
-            found = list(islice(reversed(made.items()), count - begin))
+            found = list(islice(reversed(made.values()), count - begin))
             if len(made) == count:
                 return found[::-1]
+
+
+def _check_lock(run: Run, offset: int, now_ms: int) -> None:
+    """Raise an error if the lock of a record has ended."""
+    if now_ms >= run.lock_times(offset)[0] or run.partition.lost:
+        raise _lock_lost(run, offset, now_ms)
 
 
 def _lock_lost(run: Run, offset: int, now_ms: int) -> RecordLockLostError:

@@ -270,7 +270,8 @@ def test_a_share_group_its_lag_and_its_offsets(
     commands: Commands, kafka: RealKafka, orders: str
 ) -> None:
     name = f"share-{uuid.uuid4().hex[:8]}"
-    commands.run("doctor", "-g", name)  # waits until a new cluster has coordinators
+    # Waits until a new cluster has coordinators.
+    commands.run("doctor", "-g", name, "--timeout", "60s")
     commands.run(
         "offsets", "reset", "-g", name, "-t", orders, "--to", "earliest", "--share", "--yes"
     )
@@ -345,7 +346,7 @@ def test_a_name_of_a_consumer_group_is_not_for_a_share_group(
     commands: Commands, orders: str
 ) -> None:
     name = f"readers-{uuid.uuid4().hex[:8]}"
-    commands.run("doctor", "-g", name)
+    commands.run("doctor", "-g", name, "--timeout", "60s")
     reset = ("offsets", "reset", "-g", name, "-t", orders, "--to", "1", "--yes")
     commands.run(*reset)
     ran = commands.run(*reset, "--share", code=2)
@@ -361,7 +362,7 @@ def test_a_name_of_a_consumer_group_is_not_for_a_share_group(
 @pytest.mark.both_clusters
 def test_offsets_of_a_share_group_are_deleted(commands: Commands, orders: str) -> None:
     name = f"share-{uuid.uuid4().hex[:8]}"
-    commands.run("doctor", "-g", name)
+    commands.run("doctor", "-g", name, "--timeout", "60s")
     commands.run("offsets", "reset", "-g", name, "-t", orders, "--to", "1", "--share", "--yes")
     silent = commands.run("offsets", "delete", "-g", name, "-t", orders, code=2)
     assert "use --yes" in silent.err

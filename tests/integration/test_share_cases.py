@@ -13,7 +13,7 @@ import pytest
 from kafka.errors import InvalidTopicError
 
 from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
-from tandem_kafka.errors import IllegalStateError, WakeupError
+from tandem_kafka.errors import IllegalStateError, InvalidRecordStateError, WakeupError
 from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tests.integration.polling import read_all
@@ -303,7 +303,9 @@ def test_a_group_without_renewals(
     [record] = take(consumer, 1)
     before = record.lock_deadline_ms
     record.renew()
-    until(lambda: f"locks of {topic}-0 were not renewed" in caplog.text, lambda: quiet(consumer))
+    outcome = consumer.commit()[TopicPartition(topic, 0)]
+    assert isinstance(outcome, InvalidRecordStateError)
+    assert f"locks of {topic}-0 were not renewed" in caplog.text
     assert record.lock_deadline_ms <= before + 1, "clocks are rounded"
     assert places(take(share(), 1)) == [(0, 2)]
 

@@ -6,13 +6,16 @@ import asyncio
 import json
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import pytest
 from kafka.errors import GroupIdNotFoundError
 
-from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
+from tandem_kafka import KafkaConsumer, ShareConsumer, ShareRecord, TopicPartition
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import (
     ConcurrentModificationError,
@@ -29,6 +32,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka.workers import AsyncShareWorkers
 from tests.integration.share_members import LOCK_MS, Share, places, produce, quiet, take
 from tests.integration.sharing import FIRST_RELEASE
 from tests.integration.simulated_cluster import Cluster
@@ -429,6 +433,45 @@ def test_asyncio(kafka: Cluster, topic: str, group: str) -> None:
         return seen
 
     assert asyncio.run(read()) == [(offset, 1) for offset in range(6)]
+
+
+def test_uvloop(
+    kafka: Cluster,
+    topic: str,
+    group: str,
+    share: Share,
+    network_threads: Callable[[], list[str]],
+) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    produce(kafka, topic, 50)
+    seen: Counter[int] = Counter()
+
+    async def handle(record: ShareRecord) -> None:
+        await asyncio.sleep(0.001)
+        seen[record.offset] += 1
+
+    async def main() -> None:
+        async with AsyncShareConsumer(
+            topic, group_id=group, bootstrap_servers=kafka.bootstrap(), acknowledgement="explicit"
+        ) as consumer:
+            while seen.total() < 20:
+                try:
+                    async with asyncio.timeout(0.01):
+                        polled = await consumer.poll(500, max_records=3)
+                except TimeoutError:
+                    continue
+                for record in chain(*polled.values()):
+                    seen[record.offset] += 1
+                    record.accept()
+            threading.Timer(0.1, produce, (kafka, topic, 1)).start()
+            workers = AsyncShareWorkers(consumer, handle)
+            await workers.run(until=lambda: seen.total() == 51)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    assert seen == dict.fromkeys(range(51), 1)
+    assert not network_threads()
+    assert quiet(share())
 
 
 def test_asyncio_acknowledges_record_batches(kafka: Cluster, topic: str, group: str) -> None:

@@ -152,7 +152,7 @@ class ShareLedger:
                 f"{place} delivered {self.handed[place]} times, by {watched.loads} leaders, "
                 f"with the delivery count {record.delivery_count}"
             )
-        run = record._run
+        run = record._origin
         if now_ms >= run.lock_times(record.offset)[0]:
             raise Violation(f"{place} is handed out after its lock")
         session = self._session(member, run.partition.node_id)
@@ -177,7 +177,7 @@ class ShareLedger:
         before = self._holders.pop(place, None)
         if before is None or not before.member.alive:
             return
-        run = before.record._run
+        run = before.record._origin
         known = self._session(before.member, run.partition.node_id) is before.session
         same = self._watched[place[0]].loads == before.loads
         sure_ms = run.lock_times(place[1])[0]

@@ -193,7 +193,7 @@ class ShareMember:
         try:
             getattr(record, how)()
         except RecordLockLostError:
-            run, sure_ms = record._run, record._run.lock_times(record.offset)[0]
+            run, sure_ms = record._origin, record._origin.lock_times(record.offset)[0]
             if not run.partition.lost and self._clock.now_ms() < sure_ms:
                 raise
             if holder is not None and how == "renew":

@@ -39,13 +39,10 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-class Observed:
-    """A simulation with one topic, and what the consumers on it report."""
+class Exported:
+    """What consumers report."""
 
     def __init__(self) -> None:
-        self.simulation = Simulation("telemetry")
-        topic(self.simulation, "orders", 1)
-        produce(self.simulation, TP, 10)
         self._exporter = InMemorySpanExporter()
         self._reader = InMemoryMetricReader()
         tracer_provider = TracerProvider()
@@ -54,6 +51,30 @@ class Observed:
             "tracer_provider": tracer_provider,
             "meter_provider": MeterProvider([self._reader], shutdown_on_exit=False),
         }
+
+    def spans(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+    def points(self, name: str) -> list[Any]:
+        data = self._reader.get_metrics_data()
+        return [
+            point
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+
+class Observed(Exported):
+    """A simulation with one topic, and what the consumers on it report."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.simulation = Simulation("telemetry")
+        topic(self.simulation, "orders", 1)
+        produce(self.simulation, TP, 10)
 
     def consumer(self) -> TracedKafkaConsumer:
         telemetry = Telemetry(**self.providers)
@@ -76,20 +97,6 @@ class Observed:
         )
         consumer._run_in(*self.simulation._environment())
         return consumer
-
-    def spans(self, name: str) -> list[ReadableSpan]:
-        return [span for span in self._exporter.get_finished_spans() if span.name == name]
-
-    def points(self, name: str) -> list[Any]:
-        data = self._reader.get_metrics_data()
-        return [
-            point
-            for resource in data.resource_metrics
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-            for point in metric.data.data_points
-        ]
 
 
 @pytest.fixture

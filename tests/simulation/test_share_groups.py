@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import (
     CorruptRecordError,
     IllegalStateError,
+    KafkaError,
     KafkaTimeoutError,
     RecordDeserializationError,
     RecordLockLostError,
+    UnsupportedVersionError,
 )
 from tandem_kafka.request_managers.share.lock_manager import LockManager
 from tandem_kafka.testing import Simulation
-from tandem_kafka.wire.messages import MetadataRequest
+from tandem_kafka.testing.cluster.releases import RELEASES
+from tandem_kafka.wire.messages import MetadataRequest, ShareAcknowledgeRequest
 from tests.scenarios import SCENARIOS, run_seed
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.runner import silence
@@ -336,6 +340,79 @@ def test_a_consumer_acquires_what_it_soon_handles() -> None:
             if number > 60:  # the pace is known
                 most = max(most, records.waiting())
         assert 0 < most <= 50
+
+
+# --- renewals -------------------------------------------------------------------------------------
+
+
+def test_commit_tells_that_a_lock_was_renewed() -> None:
+    with sharing("renewed") as (_, start):
+        consumer = start()
+        record, *_ = take(consumer, 3)
+        before = record.lock_deadline_ms
+        record.renew()
+        assert consumer.commit() == {TP: None}
+        assert record.lock_deadline_ms > before
+        assert consumer.commit() == {}
+
+
+def test_commit_tells_that_a_lock_was_not_renewed(caplog: pytest.LogCaptureFixture) -> None:
+    with sharing("refused") as (simulation, start):
+        simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)
+        consumer = start()
+        first, second, _ = take(consumer, 3)
+        first.renew()
+        second.accept()
+        assert isinstance(consumer.commit()[TP], KafkaError)
+        assert caplog.text.count("locks of orders-0 were not renewed") == 1
+        first.accept()
+        assert consumer.commit() == {TP: None}
+
+
+def test_commit_tells_that_the_broker_does_not_know_the_lock_to_renew() -> None:
+    with sharing("unknown lock") as (simulation, start):
+        consumer = start()
+        record, *_ = take(consumer, 3)
+        simulation.cluster.brokers[1].share_sessions.clear()
+        record.renew()
+        assert isinstance(consumer.commit()[TP], KafkaError)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_commit_tells_that_a_lock_ended_before_it_was_renewed(stops: bool) -> None:
+    with sharing("ended") as (simulation, start):
+        consumer = start()
+        record, *_ = take(consumer, 3)
+        record.renew()
+        if stops:
+            simulation.cluster.stop(1)
+        else:
+            simulation.cluster.move_leader(TP, 2)
+        assert isinstance(consumer.commit()[TP], KafkaError)
+        metrics = consumer.metrics()["consumer-share-fetch-manager-metrics"]
+        assert metrics["locks-lost-total"] <= 3
+
+
+def test_commit_says_nothing_of_automatic_renewals(caplog: pytest.LogCaptureFixture) -> None:
+    with sharing("automatic") as (simulation, start):
+        simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)
+        consumer = start(renew="auto")
+        take(consumer, 3)
+        simulation.sleep(LOCK_MS * 2 // 3)
+        assert "locks of orders-0 were not renewed" in caplog.text
+        assert consumer.commit() == {}
+
+
+def test_commit_tells_that_brokers_cannot_renew() -> None:
+    with sharing("old") as (simulation, start):
+        release = RELEASES["4.3"]
+        versions = {**release.versions, ShareAcknowledgeRequest.API_KEY: (1, 1)}
+        for broker in simulation.cluster.brokers.values():
+            broker.release = replace(release, versions=versions)
+        consumer = start()
+        record, *_ = take(consumer, 3)
+        record.renew()
+        assert isinstance(consumer.commit()[TP], UnsupportedVersionError)
 
 
 # --- defects that scenarios have found ------------------------------------------------------------

@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 
 use crate::batches::header::Walk;
 use crate::buffer::{self, Buffer, Slice};
+use crate::frame::Frame;
 use crate::options::DecodeOptions;
 
 pub use crate::batches::budget::Budget;
@@ -127,18 +128,24 @@ impl Batches {
 
 #[pymethods]
 impl Batches {
-    /// Creates batches from a copy of `data`.
+    /// Creates batches from `data`: a view of a frame, or other bytes, which are copied.
     #[staticmethod]
     fn from_bytes(
         py: Python<'_>,
-        data: PyBuffer<u8>,
+        data: &Bound<'_, PyAny>,
         aborted: Vec<(i64, i64)>,
         high_watermark: i64,
     ) -> PyResult<Self> {
-        let mut bytes = buffer::claim(data.len_bytes());
-        bytes.resize(data.len_bytes(), 0);
-        data.copy_to_slice(py, &mut bytes)?;
-        let data = Slice::whole(Arc::new(Buffer::new(bytes)));
+        let view = PyBuffer::<u8>::get(data)?;
+        let data = match Frame::viewed_by(data, &view) {
+            Some(data) => data,
+            None => {
+                let mut bytes = buffer::claim(view.len_bytes());
+                bytes.resize(view.len_bytes(), 0);
+                view.copy_to_slice(py, &mut bytes)?;
+                Slice::whole(Arc::new(Buffer::new(bytes)))
+            }
+        };
         Ok(Batches::new(&data, &aborted, high_watermark))
     }
 

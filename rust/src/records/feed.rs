@@ -158,7 +158,7 @@ impl Feed {
             }
             Ok(records) => {
                 let rows = records.get().fresh_rows(py)?;
-                let maker = Maker::new(py, Arc::clone(&rows.owner))?;
+                let maker = Maker::new(py, Arc::clone(&rows.owner), None)?;
                 let deserializers = error_of.map(|error_of| Deserializers { key, value, error_of });
                 let cursor = Cursor::default();
                 let row_source =

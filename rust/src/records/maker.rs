@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
@@ -22,9 +23,16 @@ const VALUE_SIZE: usize = 11;
 
 static CONSUMER_RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
+/// A subclass of `ConsumerRecord`, and the attribute `_origin` of its records.
+pub struct Derived {
+    pub class: Py<PyType>,
+    pub origin: Py<PyAny>,
+}
+
 /// Creates the records of one partition; objects that they share are created once.
 pub struct Maker {
     tuples: Tuples,
+    derived: Option<Arc<Derived>>,
     owner: Arc<Owner>,
     partition: Py<PyAny>,
     batch: Common,
@@ -77,11 +85,19 @@ pub struct ReturnedRecord {
 }
 
 impl Maker {
-    pub fn new(py: Python<'_>, owner: Arc<Owner>) -> PyResult<Self> {
-        let class = CONSUMER_RECORD.import(py, "tandem_kafka.types", "ConsumerRecord")?;
+    pub fn new(
+        py: Python<'_>,
+        owner: Arc<Owner>,
+        derived: Option<Arc<Derived>>,
+    ) -> PyResult<Self> {
+        let class = match &derived {
+            Some(derived) => derived.class.bind(py),
+            None => CONSUMER_RECORD.import(py, "tandem_kafka.types", "ConsumerRecord")?,
+        };
         let none = int(py, -1)?;
         Ok(Maker {
             tuples: Tuples::of(py, class)?,
+            derived,
             partition: int(py, i64::from(owner.partition))?,
             owner,
             batch: Common {
@@ -161,7 +177,18 @@ impl Maker {
             size(py, fields.value)?,
             int(py, header_size)?,
         ];
-        self.tuples.make(py, items, tracked)
+        let record = self.tuples.make(py, items, tracked)?;
+        if let Some(derived) = &self.derived {
+            let (name, origin) = (intern!(py, "_origin"), derived.origin.as_ptr());
+            // SAFETY: all three are alive. The class may forbid its users to set attributes.
+            let failed = unsafe {
+                ffi::PyObject_GenericSetAttr(record.as_ptr(), name.as_ptr(), origin) < 0
+            };
+            if failed {
+                return Err(PyErr::fetch(py));
+            }
+        }
+        Ok(record)
     }
 
     /// Returns a record for a row: the oldest one if nothing references it any more, otherwise a new

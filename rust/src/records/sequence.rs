@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PySlice, PyString, PyTuple, PyType};
 
-use crate::records::maker::{Maker, Replaced, ReturnedRecord};
+use crate::records::maker::{Derived, Maker, Replaced, ReturnedRecord};
 use crate::records::rows::{Cursor, Rows};
 use crate::records::under_gil::UnderGil;
 
@@ -33,6 +33,8 @@ struct Lazy {
     rows: Arc<Rows>,
     /// For each row what the user's deserializers have returned; None if there are none.
     replaced: Option<Vec<Replaced>>,
+    /// None for ordinary records.
+    derived: Option<Arc<Derived>>,
     /// Records that are still referenced, by index.
     kept: Vec<Option<Py<PyAny>>>,
     /// What the newest iterator has returned last; None before the first one.
@@ -64,16 +66,20 @@ static ADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 impl Records {
     pub fn new(rows: Rows) -> Self {
-        Records::lazy(Arc::new(rows), None)
+        Records::lazy(Arc::new(rows), None, None)
     }
 
     /// Records with what deserializers have returned for each row.
     pub fn deserialized(rows: Arc<Rows>, replaced: Vec<Replaced>) -> Self {
-        Records::lazy(rows, Some(replaced))
+        Records::lazy(rows, Some(replaced), None)
     }
 
-    fn lazy(rows: Arc<Rows>, replaced: Option<Vec<Replaced>>) -> Self {
-        let lazy = Lazy { rows, replaced, kept: Vec::new(), returned: None };
+    fn lazy(
+        rows: Arc<Rows>,
+        replaced: Option<Vec<Replaced>>,
+        derived: Option<Arc<Derived>>,
+    ) -> Self {
+        let lazy = Lazy { rows, replaced, derived, kept: Vec::new(), returned: None };
         Records { state: UnderGil::new(State::Lazy(lazy)) }
     }
 
@@ -83,6 +89,15 @@ impl Records {
             State::Lazy(lazy) => lazy.replaced.is_some(),
             State::Filled(_) => false,
         })
+    }
+
+    /// Creates the records of these rows.
+    fn maker(&self, py: Python<'_>, rows: &Rows) -> PyResult<Maker> {
+        let derived = self.state.with(py, |state| match state {
+            State::Lazy(lazy) => lazy.derived.clone(),
+            State::Filled(_) => None,
+        });
+        Maker::new(py, Arc::clone(&rows.owner), derived)
     }
 
     /// What replaces the fields of a row.
@@ -182,7 +197,7 @@ impl Records {
                 PyValueError::new_err("there are neither rows nor a list") // unreachable
             });
         };
-        let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
+        let mut maker = self.maker(py, &rows)?;
         let mut records = Vec::with_capacity(rows.len());
         for piece in &rows.pieces {
             for row in piece.start..piece.stop {
@@ -211,7 +226,7 @@ impl Records {
             (Entry::Made(record), _) => Ok(record.into_bound(py)),
             (Entry::Row, Some(rows)) => {
                 let Some((piece, row)) = rows.find(index) else { return Err(out_of_range()) };
-                let mut maker = Maker::new(py, Arc::clone(&rows.owner))?;
+                let mut maker = self.maker(py, &rows)?;
                 let replaced = self.replaced(py, index);
                 let record = maker.make(py, &rows.pieces[piece].columns, row, replaced)?;
                 self.keep(py, index, record.clone_ref(py));
@@ -250,7 +265,7 @@ impl Records {
             }
             rows.pieces.iter().for_each(|piece| whole.push(piece.clone()));
         }
-        Ok(Records::lazy(Arc::new(whole), deserialized.then_some(replaced)))
+        Ok(Records::lazy(Arc::new(whole), deserialized.then_some(replaced), None))
     }
 
     /// The records from `start` up to `stop`, as rows.
@@ -258,6 +273,25 @@ impl Records {
         let rows = self.fresh_rows(py)?;
         let stop = stop.min(rows.len());
         Ok(Records::new(rows.part(start.min(stop), stop).compacted()))
+    }
+
+    /// The records from `start` up to `stop`, which no list was created of, as instances of a
+    /// subclass of `ConsumerRecord` with the attribute `_origin`.
+    fn derived(
+        &self,
+        py: Python<'_>,
+        start: usize,
+        stop: usize,
+        class: Py<PyType>,
+        origin: Py<PyAny>,
+    ) -> PyResult<Records> {
+        let rows = self.unused_rows(py)?;
+        let stop = stop.min(rows.len());
+        let replaced = self
+            .is_deserialized(py)
+            .then(|| (start..stop).map(|index| self.replaced(py, index)).collect());
+        let part = rows.part(start.min(stop), stop).compacted();
+        Ok(Records::lazy(Arc::new(part), replaced, Some(Arc::new(Derived { class, origin }))))
     }
 
     /// The number of records before an offset.
@@ -388,6 +422,9 @@ impl Records {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.state.for_traversal() {
             State::Lazy(lazy) => {
+                if let Some(derived) = &lazy.derived {
+                    visit.call(&derived.origin)?;
+                }
                 let replaced = lazy.replaced.iter().flatten();
                 replaced
                     .flat_map(|each| [&each.key, &each.value, &each.headers])
@@ -435,7 +472,7 @@ impl RecordIterator {
         let py = records.py();
         let rows = match records.get().rows(py) {
             Some(rows) => {
-                let maker = Maker::new(py, Arc::clone(&rows.owner))?;
+                let maker = records.get().maker(py, &rows)?;
                 Some((rows, maker))
             }
             None => None,

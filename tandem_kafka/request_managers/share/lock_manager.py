@@ -333,6 +333,7 @@ class LockManager(RequestManager):
             "4.2): a record whose handler runs longer than its lock is delivered again",
             FIRST_VERSION_WITH_RENEWAL,
         )
+        self._outcomes.unanswered(session.take_sent().values(), error)
         session.unsent()
         if not self._records.renew_ms:  # the application has asked for it
             self._context.raise_in_poll(error)
@@ -417,7 +418,7 @@ class LockManager(RequestManager):
                 for each in fetched.acquired_records
             )
         )
-        data = bytes(fetched.records or b"")
+        data = memoryview(fetched.records or b"")
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._limits.lock_ms
@@ -492,9 +493,8 @@ class LockManager(RequestManager):
         self, session: ShareSession, place: Place, answered: Any, endpoints: Any
     ) -> None:
         """Note that another broker leads a partition, and offers its records again."""
-        lost, tp = session.lose(place), self._name(place)
-        if lost is not None:
-            self._outcomes.dropped(lost.made, LOST)
+        tp = self._name(place)
+        self._outcomes.unsent(session.lose(place), LOST)
         leader = answered.current_leader
         nodes = [advertised(each.node_id, each.host, each.port, each.rack) for each in endpoints]
         hint = (leader.leader_id, leader.leader_epoch)
@@ -520,8 +520,7 @@ class LockManager(RequestManager):
 
     def _end(self, session: ShareSession, error: KafkaError) -> None:
         self._outcomes.unanswered(session.take_sent().values(), error)
-        for each in session.end().values():
-            self._outcomes.dropped(each.made, LOST)
+        self._outcomes.unsent(session.end(), LOST)
         self._settle_commits()
 
 

@@ -80,39 +80,39 @@ class Outcomes:
 
     def answered(self, acknowledged: Acknowledged, error: KafkaError | None) -> None:
         """Note what a broker says of acknowledgements."""
-        tp = acknowledged.tp
-        if acknowledged.renewed:
-            if error is None:
-                count = sum(last - first + 1 for _, first, last in acknowledged.renewed)
-                self._metrics.record("locks-renewed", count)
-                return
-            log.warning(
-                "locks of %s-%d were not renewed, so their records may be delivered again: %s",
-                tp.topic,
-                tp.partition,
-                error,
-            )
-            return
         if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
             error = RecordLockLostError(f"the leader of the partition has moved: {error}")
+        if acknowledged.renewed:
+            self._renewal(acknowledged, error)
+            return
         self._count_answered(acknowledged.made, error)
         if acknowledged.of_application:
-            self._note(tp, error)
+            self._note(acknowledged.tp, error)
             if error is None:
                 self._metrics.happened("last-commit-seconds-ago")
 
     def unanswered(self, sent: Iterable[Acknowledged], error: KafkaError) -> None:
         """Note that acknowledgements were sent, and perhaps not stored."""
         for each in sent:
+            if each.asked:
+                self._renewal(each, error)
             if each.made:
                 self._count_answered(each.made, error)
             if each.of_application:
                 self._note(each.tp, error)
 
+    def unsent(self, waiting: Iterable[Acknowledged], error: KafkaError) -> None:
+        """Note that what waits cannot be sent."""
+        for each in waiting:
+            if each.asked:
+                self._renewal(each, error)
+            self.dropped(each.made, error)
+
     def dropped(self, made: Iterable[Acknowledgement], error: KafkaError) -> None:
         """Note that acknowledgements cannot be sent."""
         mine = [each for each in made if each.run is not None]
-        self.lost(sum(each.size for each in mine if not each.run_is_over))
+        ends = [each for each in mine if each.how is not AcknowledgeType.RENEW]
+        self.lost(sum(each.size for each in ends if not each.run_is_over))
         for tp in dict.fromkeys(each.partition.tp for each in mine):
             self._note(tp, error)
 
@@ -140,8 +140,24 @@ class Outcomes:
             if count:
                 self._metrics.record(name, count)
 
+    def _renewal(self, renewed: Acknowledged, error: KafkaError | None) -> None:
+        """Note the outcome of renewals; that of automatic ones is not for commit()."""
+        tp = renewed.tp
+        if error is None:
+            count = sum(last - first + 1 for _, first, last in renewed.renewed)
+            self._metrics.record("locks-renewed", count)
+        else:
+            log.warning(
+                "locks of %s-%d were not renewed, so their records may be delivered again: %s",
+                tp.topic,
+                tp.partition,
+                error,
+            )
+        if renewed.asked:
+            self._keep(tp, error)
+
     def _note(self, tp: TopicPartition, error: KafkaError | None) -> None:
-        """Note the outcome of acknowledgements, for the next commit()."""
+        """Note the outcome of acknowledgements."""
         if error is not None:
             log.warning(
                 "acknowledgements of %s-%d failed, so the records are delivered again: %s",
@@ -149,5 +165,9 @@ class Outcomes:
                 tp.partition,
                 error,
             )
+        self._keep(tp, error)
+
+    def _keep(self, tp: TopicPartition, error: KafkaError | None) -> None:
+        """Keep an outcome for the next commit()."""
         if error is not None or tp not in self._found:
             self._found[tp] = error

@@ -74,12 +74,14 @@ class Acknowledged:
         made: What became of which offsets.
         renewed: The run and the offsets of each lock that is renewed.
         whole: The runs of which all records that the application was given are renewed.
+        asked: Whether the application has asked for a renewal.
     """
 
     tp: TopicPartition
     made: list[Acknowledgement] = field(default_factory=list)
     renewed: list[tuple[Run, int, int]] = field(default_factory=list)
     whole: set[Run] = field(default_factory=set)
+    asked: bool = False
 
     @property
     def of_application(self) -> bool:
@@ -161,13 +163,16 @@ class ShareSession:
     def oldest(self) -> int | None:
         """The number of the oldest acknowledgement without a response, None without any."""
         numbers = [each.number for each in (self.waiting, self.sent) if each.by_partition]
+        if any(each.asked for each in self.renewals.by_partition.values()):
+            numbers.append(self.renewals.number)
         return min(numbers, default=None)
 
     def acknowledge(self, each: Acknowledgement, number: int) -> None:
         """Add an acknowledgement for the next request."""
         if each.how is AcknowledgeType.RENEW and each.run is not None:
-            renewed = self.renewals.of(each.partition, number).renewed
-            renewed.append((each.run, each.first, each.last))
+            renewals = self.renewals.of(each.partition, number)
+            renewals.renewed.append((each.run, each.first, each.last))
+            renewals.asked = True
             return
         found = self.waiting.of(each.partition, number)
         found.made.append(each)
@@ -307,7 +312,6 @@ class ShareSession:
     def unsent(self) -> None:
         """Note that the last request could not be sent."""
         self.epoch -= 1
-        self.sent = Batch()
 
     def take_sent(self) -> dict[Place, Acknowledged]:
         """Return the acknowledgements in flight, which are answered or lost."""
@@ -316,35 +320,43 @@ class ShareSession:
 
     # --- the end of locks ------------------------------------------------------------------------
 
-    def end(self) -> dict[Place, Acknowledged]:
+    def end(self) -> list[Acknowledged]:
         """Note that the broker has ended the session and all its locks.
 
         Returns:
-            The acknowledgements that wait, which cannot succeed.
+            What waits, and cannot succeed.
         """
         for each in self.locked:
             each.lost = True
         self.locked = []
         self._partitions = frozenset()
         self.epoch = OPENING_EPOCH
-        waiting, self.waiting, self.renewals = self.waiting, Batch(), Batch()
-        return waiting.by_partition
+        batches = self.waiting, self.renewals
+        self.waiting, self.renewals = Batch(), Batch()
+        return [each for batch in batches for each in batch.by_partition.values()]
 
-    def lose(self, place: Place) -> Acknowledged | None:
-        """Note that this broker no longer leads a partition; return its acknowledgements."""
+    def lose(self, place: Place) -> list[Acknowledged]:
+        """Note that this broker no longer leads a partition; return what waits for it."""
         for each in self.locked:
             if each.place == place:
                 each.lost = True
         self.locked = [each for each in self.locked if not each.lost]
         self._partitions -= {place}
-        return self.waiting.by_partition.pop(place, None)
+        batches = self.waiting.by_partition, self.renewals.by_partition
+        return [batch.pop(place) for batch in batches if place in batch]
 
     def forget_old_locks(self, now_ms: int, held: AbstractSet[LockedPartition]) -> None:
-        """Forget what has no locks any more: it is too old, and no record of it is held."""
-        if self.locked and now_ms >= self.locked[0].received_ms + self.locked[0].lock_ms:
-            for each in self.locked:
-                each.lost = each not in held and now_ms >= each.received_ms + each.lock_ms
-            self.locked = [each for each in self.locked if not each.lost]
+        """Forget what has no locks any more: all is acknowledged, or it is too old and not held."""
+        waiting = {
+            each.partition for found in self.waiting.by_partition.values() for each in found.made
+        }
+        for each in self.locked:
+            each.lost |= each not in held and now_ms >= each.received_ms + each.lock_ms
+        self.locked = [
+            each
+            for each in self.locked
+            if not each.lost and (each.unacknowledged > 0 or each in waiting)
+        ]
 
 
 def _encoded(owner: Any, ranges: Iterable[Range]) -> Sequence[Any]:

@@ -1,0 +1,78 @@
+"""What all consumers with spans and metrics have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, TracerProvider
+
+from tandem_kafka.opentelemetry.telemetry import Outcomes, Telemetry
+from tandem_kafka.runtime import Stopwatch
+from tandem_kafka.types import ConsumerRecord
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class Traced:
+    """A consumer that is traced; the class of the consumer follows."""
+
+    def __init__(
+        self,
+        *topics: str,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        **options: Any,
+    ) -> None:
+        self._telemetry = Telemetry(tracer_provider, meter_provider)
+        super().__init__(*topics, **options)
+
+    def process(
+        self, records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]
+    ) -> AbstractContextManager[Span]:
+        """Return a ``with`` block for the work on a record or a batch.
+
+        Its span ``process`` is the current one inside of the block, and has links to the spans that
+        created the records.
+        """
+        batch: Any = [records] if hasattr(records, "offset") else records
+        return self._telemetry.process(batch)
+
+    def traced(self, handle: Handler) -> Handler:
+        """Return a function of one record or batch that runs inside of ``process()``.
+
+        Use it for handlers of workers; those of asyncio take ``async def`` functions.
+        """
+        if inspect.iscoroutinefunction(handle):
+
+            @wraps(handle)
+            async def run_async(records: Any, *rest: Any) -> Any:
+                with self.process(records):
+                    return await handle(records, *rest)
+
+            return run_async  # type: ignore[return-value]
+
+        @wraps(handle)
+        def run(records: Any, *rest: Any) -> Any:
+            with self.process(records):
+                return handle(records, *rest)
+
+        return run  # type: ignore[return-value]
+
+
+@contextmanager
+def committing(telemetry: Telemetry, outcomes: Outcomes) -> Iterator[Outcomes]:
+    """Report a commit of partitions; the block may change what became of each."""
+    watch = Stopwatch()
+    failure: BaseException | None = None
+    try:
+        yield outcomes
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        telemetry.committed(outcomes, failure, watch)
