@@ -32,8 +32,6 @@ from tandem_kafka.shared.locked_records import (
 
 #: How many records are decoded at once.
 _RECORDS: Final = 10_000
-#: For how many records that are returned one by one an iterator is made.
-_RECORDS_AHEAD: Final = 500
 #: What becomes of records that cannot be read. A share group has no `seek()`.
 _ADVICE: Final = {
     AcknowledgeType.RELEASE: "it is released and delivered again; poll() goes on behind it",
@@ -41,6 +39,8 @@ _ADVICE: Final = {
 }
 #: Behind all offsets.
 _UNKNOWN: Final = 2**63 - 1
+#: For how many records that are returned one by one an iterator is made.
+_RECORDS_AHEAD: Final = 500
 #: The base offset of a batch, and the number of bytes that follow.
 _HEADER: Final = Struct(">qi")
 
