@@ -85,11 +85,7 @@ pub struct ReturnedRecord {
 }
 
 impl Maker {
-    pub fn new(
-        py: Python<'_>,
-        owner: Arc<Owner>,
-        derived: Option<Arc<Derived>>,
-    ) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, owner: Arc<Owner>, derived: Option<Arc<Derived>>) -> PyResult<Self> {
         let class = match &derived {
             Some(derived) => derived.class.bind(py),
             None => CONSUMER_RECORD.import(py, "tandem_kafka.types", "ConsumerRecord")?,
@@ -181,9 +177,8 @@ impl Maker {
         if let Some(derived) = &self.derived {
             let (name, origin) = (intern!(py, "_origin"), derived.origin.as_ptr());
             // SAFETY: all three are alive. The class may forbid its users to set attributes.
-            let failed = unsafe {
-                ffi::PyObject_GenericSetAttr(record.as_ptr(), name.as_ptr(), origin) < 0
-            };
+            let failed =
+                unsafe { ffi::PyObject_GenericSetAttr(record.as_ptr(), name.as_ptr(), origin) < 0 };
             if failed {
                 return Err(PyErr::fetch(py));
             }
