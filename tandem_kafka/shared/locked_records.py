@@ -438,6 +438,14 @@ class LockedRecords:
             except RuntimeError:  # another thread has changed it meanwhile
                 continue
 
+    def renewed_until_ms(self) -> int:
+        """Return until when locks of what the application works on are renewed; 0 for not at all.
+
+        It is in the past if it works on nothing, or for too long.
+        """
+        renew_ms = int(self.renew_ms)
+        return renew_ms and max((run.handed_ms + renew_ms for run in self.handed()), default=0)
+
     def forget_ended(self, now_ms: int) -> list[Run]:
         """Forget, and return, what the application works on without a lock."""
         found = []

@@ -358,6 +358,22 @@ def test_a_consumer_acquires_what_it_soon_handles() -> None:
 # --- renewals -------------------------------------------------------------------------------------
 
 
+def test_a_handler_whose_locks_are_renewed_is_slower_than_the_poll_interval(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with sharing("slower", brokers=1) as (simulation, start):
+        consumer = start(max_poll_interval_ms=20_000)
+        consumer.renew_locks(60_000)
+        first, *_ = take(consumer, 3)
+        simulation.sleep(50_000)
+        assert first.is_locked
+        assert "leaves the group" not in caplog.text
+        first.accept()
+        assert consumer.commit() == {TP: None}
+        simulation.sleep(20_000)  # of the others for too long
+        assert "leaves the group" in caplog.text
+
+
 def test_commit_tells_that_a_lock_was_renewed() -> None:
     with sharing("renewed") as (_, start):
         consumer = start()

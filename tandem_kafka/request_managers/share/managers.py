@@ -27,7 +27,7 @@ class ShareManagers:
         self._records = records
         self.metadata = MetadataRefresher(context)
         self.coordinator = CoordinatorManager(context, context.config.group_id or "")
-        self.membership = ShareMembership(context, self.coordinator, self.metadata)
+        self.membership = ShareMembership(context, self.coordinator, self.metadata, records)
         self.locks = LockManager(context, self.metadata, self.membership, records)
         self.telemetry = TelemetryManager(context, offers)
 

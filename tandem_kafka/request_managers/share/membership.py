@@ -27,6 +27,7 @@ from tandem_kafka.request_managers.membership.kip848.heartbeat import (
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import ShareGroupHeartbeatRequest
@@ -74,8 +75,10 @@ class ShareMembership(RequestManager):
         context: ManagerContext,
         coordinator: CoordinatorManager,
         metadata: MetadataRefresher,
+        records: LockedRecords,
     ) -> None:
         self._context = context
+        self._records = records
         self._coordinator = coordinator
         self._metadata = metadata
         self._machine: StateMachine[State] = StateMachine(State.OUTSIDE, TRANSITIONS)
@@ -135,7 +138,8 @@ class ShareMembership(RequestManager):
             return IDLE
         if self._leaving:
             return PollResult((self._final_heartbeat(destination),))
-        left_ms = self._timer.left_ms(now_ms)
+        # Invariant: whose locks are renewed, stays in the group: a slow handler is alive.
+        left_ms = max(self._timer.left_ms(now_ms), self._records.renewed_until_ms() - now_ms)
         if left_ms <= 0:
             self._timer.log_expiry(now_ms)
             self._end(State.STALE)
