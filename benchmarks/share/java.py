@@ -13,6 +13,8 @@ __all__ = ["measure_java_share"]
 _TOOL: Final = "org.apache.kafka.tools.ShareConsumerPerformance"
 _TIME: Final = "%Y-%m-%d %H:%M:%S:%f"
 _LOOK_MS: Final = 50
+#: How long the tool waits for all records.
+_TIMEOUT_MS: Final = 90_000
 
 
 def measure_java_share(
@@ -39,7 +41,7 @@ def _run(bootstrap: str, topic: str, group: str, count: int) -> ToolRun:
         _TOOL,
         *("--bootstrap-server", bootstrap, "--topic", topic, "--group", group),
         *("--num-records", str(count), "--show-detailed-stats"),
-        *("--reporting-interval", str(_LOOK_MS)),
+        *("--reporting-interval", str(_LOOK_MS), "--timeout", str(_TIMEOUT_MS)),
     )
 
 

@@ -159,7 +159,10 @@ class ShareSuite:
         admin.configure_group(group, settings)
         if client == JAVA:
             admin.configure_group(f"{group}-few", settings)
-            return Sample(measure, client, self._measure_java(topic, group, records))
+            try:
+                return Sample(measure, client, self._measure_java(topic, group, records))
+            except RuntimeError as error:
+                return Sample(measure, client, {}, str(error))
         arguments = [client, way, self._cluster.bootstrap(), topic, group, str(records)]
         command = [sys.executable, "-m", module, *arguments]
         try:
