@@ -15,7 +15,11 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.records import Undecodable
 from tandem_kafka.share.handing import Given
-from tandem_kafka.shared.locked_records import AcknowledgeType, LockedRecords, Run
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
+    AcknowledgeType,
+    Run,
+)
 from tandem_kafka.types import TopicPartition
 
 if TYPE_CHECKING:

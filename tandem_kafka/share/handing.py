@@ -13,11 +13,11 @@ from typing import Final
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.share.unpacking import Chunk, Unpacked, Unpacker
-from tandem_kafka.shared.locked_records import (
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    LockedRecords,
     Run,
 )
 

@@ -60,7 +60,10 @@ from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.health import share_health
 from tandem_kafka.share.options import How
 from tandem_kafka.share.unpacking import Unpacker
-from tandem_kafka.shared.locked_records import AcknowledgeType, LockedRecords
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
+    AcknowledgeType,
+)
 from tandem_kafka.types import LeaveOperation, TopicPartition
 
 if TYPE_CHECKING:

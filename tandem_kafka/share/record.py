@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Self, overload
 
-from tandem_kafka.shared.locked_records import AcknowledgeType, Run
+from tandem_kafka.shared.locks import (
+    AcknowledgeType,
+    Run,
+)
 from tandem_kafka.types import ConsumerRecord, KeyT, ValueT
 
 #: Looked up once, as programs acknowledge each record.

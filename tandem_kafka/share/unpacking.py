@@ -23,7 +23,7 @@ from tandem_kafka.records import (
     open_reader,
 )
 from tandem_kafka.share.record import ShareRecord
-from tandem_kafka.shared.locked_records import (
+from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,

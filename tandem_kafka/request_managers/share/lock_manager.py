@@ -39,11 +39,11 @@ from tandem_kafka.request_managers.share.session import (
     Acknowledged,
     ShareSession,
 )
-from tandem_kafka.shared.locked_records import (
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    LockedRecords,
     Place,
     Run,
 )

@@ -12,7 +12,11 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.request_managers.share.session import Acknowledged
-from tandem_kafka.shared.locked_records import Acknowledgement, AcknowledgeType, Run
+from tandem_kafka.shared.locks import (
+    Acknowledgement,
+    AcknowledgeType,
+    Run,
+)
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)

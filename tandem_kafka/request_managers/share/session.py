@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tandem_kafka.request_managers.base import RequestState
-from tandem_kafka.shared.locked_records import (
+from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,

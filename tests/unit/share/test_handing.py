@@ -18,11 +18,11 @@ from tandem_kafka.request_managers.share.session import ShareSession, batches_of
 from tandem_kafka.runtime import Random
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.share.unpacking import Unpacker
-from tandem_kafka.shared.locked_records import (
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    LockedRecords,
 )
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import Node, TopicPartition

@@ -11,10 +11,10 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.errors import CorruptRecordError, KafkaError
 from tandem_kafka.share.unpacking import Chunk, Unpacker
-from tandem_kafka.shared.locked_records import (
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
     AcknowledgeType,
     LockedPartition,
-    LockedRecords,
 )
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition

@@ -1,0 +1,347 @@
+"""What brokers have locked for this consumer of a share group, and what it does with it (KIP-932).
+
+Each class here is used by both threads: the application claims and acknowledges, and the network
+thread withdraws, and takes what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from operator import itemgetter
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from tandem_kafka.runtime import Clock
+from tandem_kafka.types import TopicPartition
+
+#: A partition, by the id of its topic and its number: a topic of the same name may replace another.
+Place = tuple[UUID, int]
+
+
+class AcknowledgeType(enum.IntEnum):
+    """What became of a record; the values are those of the protocol."""
+
+    #: The offset has no record, for example after compaction.
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+#: A token is an offset and a type in one number, which the garbage collector need not know. It is
+#: greater than the numbers of which Python has one object each.
+FIRST_TOKEN: Final = 1_000
+NEXT_OFFSET: Final = 8
+
+
+class Acknowledger(Protocol):
+    """Takes the acknowledgements of the application; `LockedRecords`."""
+
+    clock: Clock
+
+    def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:
+        """Acknowledge a record."""
+        ...
+
+
+class LockedPartition:
+    """What one response has locked of one partition.
+
+    Attributes:
+        tp: Topic and partition.
+        place: The id of the topic, and the number of the partition.
+        node_id: The broker that holds the locks.
+        data: Record batches, which also have records that are not locked.
+        ranges: First offset, last offset and delivery count of each range of locked records.
+        requested_ms: When the fetch was sent; no lock is older.
+        received_ms: When the response arrived; no lock is younger.
+        lock_ms: How long a lock lasts.
+        owner: Where its acknowledgements go.
+        given: The first offset that the application has not claimed. Writer: the reader.
+        stop: The first offset that the application can no longer claim. Writer: the network thread.
+        unacknowledged: How many of its locks have no acknowledgement. Writer: the network thread.
+        lost: Whether the locks ended because the connection was lost or the leader has moved.
+            Writer: the network thread.
+    """
+
+    __slots__ = (
+        "_claims",
+        "data",
+        "given",
+        "lock_ms",
+        "lost",
+        "node_id",
+        "owner",
+        "place",
+        "ranges",
+        "received_ms",
+        "requested_ms",
+        "stop",
+        "tp",
+        "unacknowledged",
+    )
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        topic_id: UUID,
+        node_id: int,
+        data: memoryview,
+        ranges: Sequence[tuple[int, int, int]],
+        owner: Acknowledger,
+    ) -> None:
+        self.owner = owner
+        self.tp = tp
+        self.place = topic_id, tp.partition
+        self.node_id = node_id
+        self.data = data
+        self.ranges = ranges
+        self.requested_ms = self.received_ms = self.lock_ms = 0
+        self.lost = False
+        self.given = min((first for first, _, _ in ranges), default=0)
+        self.stop = max((last for _, last, _ in ranges), default=-1) + 1
+        #: For each claim its first offset, and the offset after its last; None once withdrawn.
+        self._claims: dict[int, int | None] = {}
+        self.unacknowledged = self.ahead
+
+    @property
+    def ahead(self) -> int:
+        """The number of locked offsets that the application can claim."""
+        return sum(last - first + 1 for first, last in self.ranges_between(self.given, self.stop))
+
+    def ranges_between(self, first: int, stop: int) -> list[tuple[int, int]]:
+        """Return the locked ranges between two offsets."""
+        cut = [(max(begin, first), min(end, stop - 1)) for begin, end, _ in self.ranges]
+        return [(begin, end) for begin, end in cut if begin <= end]
+
+    def claim(self, stop: int) -> bool:
+        """Claim the offsets before one, for the application; return False if they are withdrawn."""
+        # Invariant: of the two threads, one stores the next claim. After an interrupt, it is found.
+        while self.given < stop:
+            claimed = self._claims.setdefault(self.given, stop)
+            if claimed is None:
+                return False
+            self.given = claimed
+        return True
+
+    def withdraw(self) -> list[tuple[int, int]]:
+        """End the claims of the application; return the ranges that it has not claimed."""
+        stop, first = self.stop, self.given
+        while (claimed := self._claims.setdefault(first, None)) is not None:
+            first = claimed
+        self.stop = min(stop, first)
+        return self.ranges_between(first, stop)
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Tell whether a range has one of the offsets."""
+        return any(begin <= last and first <= end for begin, end, _ in self.ranges)
+
+    @property
+    def usable_until_ms(self) -> int:
+        """Until when a record that waits here may still be handed out: half of its lock is over."""
+        return self.requested_ms + self.lock_ms // 2
+
+    def is_usable(self, now_ms: int) -> bool:
+        """Tell whether the application may still be given what it has not."""
+        withdrawn = self._claims.get(self.given, self.given) is None
+        return not self.lost and not withdrawn and now_ms < self.usable_until_ms
+
+    def is_locked(self, now_ms: int) -> bool:
+        """Tell whether records that the application was not given are certainly still locked.
+
+        Invariant: no others are given back. They may be locked again, and with an acknowledgement
+        that fails, a broker discards all others of the partition in the same request.
+        """
+        return not self.lost and now_ms < self.requested_ms + self.lock_ms
+
+
+_ENDED: Final = (-1, -1)
+
+
+class Run:
+    """Records in a row that were locked together, some of which the application has been given.
+
+    Attributes:
+        partition: What they were locked with.
+        first: The first offset.
+        last: The last offset. Each offset between has a record. Writer: the reader.
+        delivery_count: How often they have been delivered, with this time.
+        accepted: The first offset that is not accepted because the application went on. Writer: the
+            reader.
+        settled: The first offset that other threads may acknowledge. Writer: the reader, before it
+            stores `accepted`.
+        done: How the application has acknowledged offsets itself, as tokens. Writers: any thread,
+            each for its offsets.
+        taken: How many of them the network thread has taken. Writer: the network thread.
+        handed: The first offset, and the time, of what the application was given in the same
+            millisecond. Writer: the reader.
+        forgotten: Whether its locks ended before all was acknowledged. Writer: the network thread.
+        sure_until_ms: When their locks may end at the earliest. Writer: the network thread.
+        ends_ms: When they have certainly ended. Writer: the network thread.
+        renewed: The same two times of an offset that was renewed alone, or locked again since.
+            Writer: the network thread.
+    """
+
+    __slots__ = (
+        "accepted",
+        "delivery_count",
+        "done",
+        "ends_ms",
+        "first",
+        "forgotten",
+        "handed",
+        "last",
+        "partition",
+        "renewed",
+        "settled",
+        "sure_until_ms",
+        "taken",
+    )
+
+    def __init__(
+        self, partition: LockedPartition, first: int, last: int, delivery_count: int
+    ) -> None:
+        self.partition = partition
+        self.first = self.accepted = self.settled = first
+        self.last = last
+        self.delivery_count = delivery_count
+        self.done: dict[int, int] = {}
+        self.taken = 0
+        self.handed: list[tuple[int, int]] = []
+        self.forgotten = False
+        self.sure_until_ms = partition.requested_ms + partition.lock_ms
+        self.ends_ms = partition.received_ms + partition.lock_ms
+        self.renewed: dict[int, tuple[int, int]] = {}
+
+    @property
+    def given(self) -> int:
+        """The first offset that the application has not been given."""
+        return min(max(self.partition.given, self.first), self.last + 1)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether each record has an acknowledgement."""
+        return self.accepted > self.last or len(self.done) > self.last - self.first
+
+    def take_done(self) -> Iterator[Acknowledgement]:
+        """Yield what was acknowledged since the last call, in that order."""
+        made = _values_from(self.done, self.taken)
+        self.taken += len(made)
+        if not made:
+            return
+        begin = end = made[0]
+        for token in made[1:]:
+            if token != end + NEXT_OFFSET:
+                yield self._acknowledgement(begin, end)
+                begin = token
+            end = token
+        yield self._acknowledgement(begin, end)
+
+    def _acknowledgement(self, begin: int, end: int) -> Acknowledgement:
+        (first, how), (last, _) = divmod(begin, NEXT_OFFSET), divmod(end, NEXT_OFFSET)
+        how = AcknowledgeType(how)
+        return Acknowledgement(self.partition, first - FIRST_TOKEN, last - FIRST_TOKEN, how, self)
+
+    @property
+    def handed_ms(self) -> int:
+        """When the application was given the first of them."""
+        return self.handed[0][1] if self.handed else 0
+
+    def given_ms(self, offset: int) -> int:
+        """Return when the application was given a record."""
+        at = bisect_right(self.handed, offset, key=itemgetter(0))
+        return self.handed[max(0, at - 1)][1]
+
+    def is_open(self, offset: int) -> bool:
+        """Tell whether a record can be acknowledged, unless its time is over."""
+        taken = offset < self.settled or offset in self.done
+        return not (taken or self.forgotten or self.partition.lost)
+
+    def lock_times(self, offset: int) -> tuple[int, int]:
+        """Return when the lock of a record may end, and when it has certainly ended."""
+        if self.partition.lost:
+            return _ENDED
+        of_run, alone = (self.sure_until_ms, self.ends_ms), self.renewed.get(offset)
+        return of_run if alone is None else alone if alone is _ENDED else max(of_run, alone)
+
+    def end_locks(self, first: int, last: int) -> None:
+        """Note that records are locked again, so these locks have ended.
+
+        Invariant: nothing is acknowledged by the old lock. The broker would take it for the new
+        one, whose record the application has not been given, and is given afterwards.
+        """
+        for offset in range(max(first, self.first), min(last, self.last) + 1):
+            if offset >= self.partition.stop:  # released meanwhile
+                return
+            if offset >= self.given:  # nobody has released it: its leader has forgotten all locks
+                self.partition.lost = True
+                return
+            if offset not in self.done:
+                self.renewed[offset] = _ENDED
+
+    def is_over(self, now_ms: int) -> bool:
+        """Tell whether all locks have certainly ended."""
+        if now_ms < self.ends_ms:
+            return self.partition.lost
+        renewed = tuple(self.renewed.values())
+        return self.partition.lost or all(now_ms >= ends_ms for _, ends_ms in renewed)
+
+    def open_ranges(self, first: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges between two offsets that the application has not acknowledged."""
+        found: list[tuple[int, int]] = []
+        for offset in (*sorted(tuple(self.done)), stop):  # noqa: C414 - it may grow meanwhile
+            if not first <= offset < stop:
+                continue
+            if first < offset:
+                found.append((first, offset - 1))
+            first = offset + 1
+        if first < stop:
+            found.append((first, stop - 1))
+        return found
+
+
+class Acknowledgement(NamedTuple):
+    """What became of a range of offsets; `run` is None if the application was not given them."""
+
+    partition: LockedPartition
+    first: int
+    last: int
+    how: AcknowledgeType
+    run: Run | None
+
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return self.last - self.first + 1
+
+    @property
+    def run_is_over(self) -> bool:
+        """Whether the records were forgotten because their locks had ended."""
+        return self.run is not None and self.run.forgotten
+
+    def is_sure(self, now_ms: int) -> bool:
+        """Tell whether the records are certainly still locked."""
+        run = self.run
+        if run is None:
+            return self.partition.is_locked(now_ms)
+        ends_ms = run.sure_until_ms
+        if run.renewed:
+            offsets = range(self.first, self.last + 1)
+            ends_ms = min(run.lock_times(offset)[0] for offset in offsets)
+        return not self.partition.lost and now_ms < ends_ms
+
+
+def _values_from(made: dict[int, int], begin: int) -> list[int]:
+    """Return the values of a dict from one on, while other threads add some."""
+    while True:
+        count = len(made)
+        # From the end: there may be many that were taken before.
+        with suppress(RuntimeError):  # one was added meanwhile
+            found = list(islice(reversed(made.values()), count - begin))
+            if len(made) == count:
+                return found[::-1]
