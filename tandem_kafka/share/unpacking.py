@@ -93,7 +93,7 @@ class _Source:
         self._options = options
         self._data = locked.data
         self._reader: RecordReader | None = None
-        #: What was read for a range, and is behind it.
+        #: Records that were read for the last range, and lie behind it.
         self._rest: TakenRecords | None = None
         #: A range from this offset on is behind what was read before.
         self._begin = _UNKNOWN

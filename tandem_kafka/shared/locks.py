@@ -33,8 +33,8 @@ class AcknowledgeType(enum.IntEnum):
     RENEW = 4
 
 
-#: A token is an offset and a type in one number, which the garbage collector need not know. It is
-#: greater than the numbers of which Python has one object each.
+#: A token is an offset and a type in one number, which the garbage collector need not visit. It is
+#: larger than the small numbers that Python shares, so each token is an object of its own.
 FIRST_TOKEN: Final = 1_000
 NEXT_OFFSET: Final = 8
 

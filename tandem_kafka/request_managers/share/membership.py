@@ -138,8 +138,10 @@ class ShareMembership(RequestManager):
             return IDLE
         if self._leaving:
             return PollResult((self._final_heartbeat(destination),))
-        # Invariant: whose locks are renewed, stays in the group: a slow handler is alive.
-        left_ms = max(self._timer.left_ms(now_ms), self._records.renewed_until_ms() - now_ms)
+        left_ms = self._timer.left_ms(now_ms)
+        if left_ms <= 0:
+            # Invariant: whose locks are renewed, stays in the group: a slow handler is alive.
+            left_ms = self._records.renewed_until_ms() - now_ms
         if left_ms <= 0:
             self._timer.log_expiry(now_ms)
             self._end(State.STALE)
