@@ -150,7 +150,7 @@ class Handing:
             return None
         if partition.lost or now_ms >= partition.usable_until_ms:
             return None
-        # It tells whether the record has been withdrawn meanwhile.
+        # `hand_out` also tells whether the record has been withdrawn meanwhile.
         if not self._records.hand_out(run, run.first + stop + 1, now_ms):
             return None
         return chunk, stop, stop + 1
