@@ -86,11 +86,15 @@ def _produce(bootstrap: str, topic: str, count: int) -> None:
 
 
 def _hold(client: str, bootstrap: str, topic: str, group: str) -> None:
-    """Take records, print their places, and keep them until killed."""
+    """Take records once, print their places, and keep them until killed.
+
+    confluent's consumer raises when it is polled before they are acknowledged.
+    """
     member = _CLIENTS[client](bootstrap, topic, group)
-    while True:
-        if places := member.take(_POLL_S, accept=False):
-            print(json.dumps(places), flush=True)
+    while not (places := member.take(_POLL_S, accept=False)):
+        pass
+    print(json.dumps(places), flush=True)
+    signal.pause()
 
 
 def _killed(client: str, bootstrap: str, topic: str, group: str, count: int) -> dict[str, float]:
