@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer, ShareConsumer
+from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.served import ServedKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
@@ -50,7 +50,8 @@ def kafka(request: pytest.FixtureRequest) -> Cluster:
     simulated = getattr(request, "param", "real") == "simulated"
     cluster: Cluster = request.getfixturevalue("simulated" if simulated else "kafka")
     # Until a new cluster has coordinators: on a slow machine longer than a test may wait.
-    cluster.admin.committed("nobody", "nothing")
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap(), group_id="nobody") as consumer:
+        consumer.committed(TopicPartition("nothing", 0), timeout_ms=90_000)
     return cluster
 
 
