@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,16 +25,19 @@ class _Intercepting:
 
 
 @contextmanager
-def _poll(telemetry: Telemetry) -> Iterator[Callable[[ConsumerRecords[Any, Any]], None]]:
-    watch = Stopwatch()
-    telemetry.polling = True
+def _poll(telemetry: Telemetry) -> Iterator[None]:
+    """Report a poll: as an interceptor, or its error.
+
+    Invariant: interceptors come before the positions move, so that Ctrl-C in a report loses none.
+    """
+    watch = telemetry.poll = Stopwatch()
     try:
-        yield lambda records: telemetry.polled(records, watch)
+        yield
     except Exception as error:
         telemetry.poll_failed(error, watch)
         raise
     finally:
-        telemetry.polling = False
+        telemetry.poll = None
 
 
 class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
@@ -58,10 +61,8 @@ class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
         update_offsets: bool = True,
     ) -> ConsumerRecords[Any, Any]:
         """Return records, as ``KafkaConsumer.poll()``; a span ``poll`` if there are any."""
-        with _poll(self._telemetry) as report:
-            records = super().poll(timeout_ms, max_records, update_offsets)
-            report(records)
-            return records
+        with _poll(self._telemetry):
+            return super().poll(timeout_ms, max_records, update_offsets)
 
     def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit, as ``KafkaConsumer.commit()``, in a span ``commit``."""
@@ -98,10 +99,8 @@ class TracedAsyncKafkaConsumer(Traced, _Intercepting, AsyncKafkaConsumer[Any, An
         self, timeout_ms: float | None = None, max_records: int | None = None
     ) -> ConsumerRecords[Any, Any]:
         """Return records, as ``AsyncKafkaConsumer.poll()``; a span ``poll`` if there are any."""
-        with _poll(self._telemetry) as report:
-            records = await super().poll(timeout_ms, max_records)
-            report(records)
-            return records
+        with _poll(self._telemetry):
+            return await super().poll(timeout_ms, max_records)
 
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit, as ``AsyncKafkaConsumer.commit()``, in a span ``commit``."""

@@ -55,8 +55,8 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_BOUNDARIES,
         )
         self._common: Attributes = {"messaging.system": "kafka"}
-        #: Whether `poll()` reports what it returns, so that `on_consume` must not.
-        self.polling = False
+        #: The watch of the `poll()` that runs; in iteration, there is none.
+        self.poll: Stopwatch | None = None
 
     def belongs_to(self, names: ClientNames) -> None:
         """Add the names of the consumer to all spans and metrics."""
@@ -68,25 +68,23 @@ class Telemetry:
     # --- reading -------------------------------------------------------------------------------
 
     def on_consume(self, records: Mapping[TopicPartition, Sequence[Any]]) -> None:
-        """Report records that iteration returns; called as an interceptor."""
-        if not self.polling:
-            self.polled(records, Stopwatch(), timed=False)
+        """Report records that are about to be returned; called as an interceptor."""
+        self.polled(records, self.poll)
 
     def polled(
         self,
         records: Mapping[TopicPartition, Sequence[Any]],
-        watch: Stopwatch,
-        *,
-        timed: bool = True,
+        poll: Stopwatch | None,
     ) -> None:
-        """Report a poll that returned records; without them, it is not reported."""
+        """Report records, and how long the poll took that returns them, if one does."""
         count = sum(map(len, records.values()))
         if not count:
             return
         attributes = self._operation("poll", "receive") | _place(list(records))
         for tp, batch in records.items():
             self._consumed.add(len(batch), self._operation("poll", "receive") | _place([tp]))
-        if timed:
+        watch = poll or Stopwatch()
+        if poll is not None:
             self._operations.record(watch.seconds, attributes)
         span = self._tracer.start_span(
             _span_name("poll", attributes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -135,6 +136,22 @@ def test_poll_and_commit_have_spans_and_metrics(observed: Observed) -> None:
     durations = observed.points(messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION)
     names = [point.attributes[conventions.MESSAGING_OPERATION_NAME] for point in durations]
     assert sorted(names) == ["commit", "poll"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_report_that_raises_loses_no_record(
+    observed: Observed, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = observed.consumer()
+    begin = Mock(side_effect=error)
+    with monkeypatch.context() as patched:
+        patched.setattr(consumer._telemetry._tracer, "start_span", begin)
+        try:
+            records = read(consumer)
+        except KeyboardInterrupt:
+            records = []
+    begin.assert_called_once()
+    assert [each.offset for each in records or read(consumer)] == list(range(10))
 
 
 def test_asynchronous_commits_end_with_the_response(observed: Observed) -> None:
