@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer
+from tandem_kafka import KafkaConsumer, ShareConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.network_thread_options import for_network_thread
@@ -26,8 +26,12 @@ OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
 class Owner:
     """Passes its own methods and itself to its consumer."""
 
-    def __init__(self, given: Callable[[Owner], dict[str, Any]]) -> None:
-        self.consumer = KafkaConsumer(
+    def __init__(
+        self,
+        given: Callable[[Owner], dict[str, Any]],
+        kind: type[KafkaConsumer | ShareConsumer] = KafkaConsumer,
+    ) -> None:
+        self.consumer: Any = kind(
             bootstrap_servers="127.0.0.1:1",
             bootstrap_timeout_ms=0,
             group_id="group",
@@ -75,22 +79,29 @@ def forget(owners: list[Owner]) -> None:
     gc.collect()
 
 
-@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+#: What a share consumer has as well.
+SHARED = [given for given in GIVEN if given not in {"interceptor", "callback"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [*((KafkaConsumer, given) for given in GIVEN), *((ShareConsumer, given) for given in SHARED)],
+)
 def test_a_dropped_consumer_is_collected_and_its_thread_ends(
-    given: Callable[[Owner], dict[str, Any]], network_threads: Callable[[], list[str]]
+    kind: type[KafkaConsumer | ShareConsumer],
+    given: str,
+    network_threads: Callable[[], list[str]],
 ) -> None:
-    owner = Owner(given)
+    owner = Owner(GIVEN[given], kind)
     owners = [owner]
     collected = weakref.ref(owner)
-    driver = owner.consumer._core.driver
-    owner.consumer.subscribe(["orders"], listener=owner)
+    owner.consumer.subscribe(["orders"], **({"listener": owner} if kind is KafkaConsumer else {}))
     owner.consumer.poll(50)
     del owner
-    with pytest.warns(ResourceWarning, match="unclosed consumer <KafkaConsumer 'forgotten'"):
+    with pytest.warns(ResourceWarning, match=f"unclosed consumer <{kind.__name__} 'forgotten'"):
         forget(owners)
     assert collected() is None
-    assert driver.join(driver._clock.now_ms() + 20_000)
-    assert network_threads() == []
+    wait_until(lambda: not network_threads())
 
 
 def test_a_token_provider_is_called_through_a_weak_reference() -> None:
