@@ -77,7 +77,8 @@ class BackgroundEvents:
 
     async def _handle(self, event: BackgroundEvent) -> None:
         if isinstance(event, ErrorEvent):
-            if event.outdated:
+            wanted = self._core.engine.subscription.topics_of_interest()
+            if event.outdated or not event.concerns(wanted):
                 return
             raise event.error
         if self._cancelled(event.number):

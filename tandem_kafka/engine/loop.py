@@ -293,14 +293,15 @@ class NetworkLoop:
 
     def _hand_over_metadata_error(self) -> None:
         """Fail the calls that wait for metadata with a metadata error, else raise it in poll()."""
-        error = self._managers.metadata.take_error()
-        if error is None:
+        taken = self._managers.metadata.take_error()
+        if taken is None:
             return
+        error, topics = taken
         waiting = [event for event in self._reaper.watched() if _needs_metadata(event)]
         for event in waiting:
             event.future.fail(error)
         if not waiting:
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, topics=topics)
 
     def _notify_application(self, *, first: bool = False) -> None:
         """Wake the application thread if anything it may wait for has changed."""

@@ -20,15 +20,22 @@ class ErrorEvent:
         about: The partitions and positions that the error concerns; None for a partition without
             one. Once all of these positions have changed, for example by a seek, the error is no
             longer raised.
+        topics: The topics that the error concerns, if any. Once none of them is subscribed or
+            assigned, the error is no longer raised.
     """
 
     error: Exception
     about: tuple[tuple[AssignedPartition, Position | None], ...] = ()
+    topics: frozenset[str] = frozenset()
 
     @property
     def outdated(self) -> bool:
         """True if all of the positions that it concerns have changed."""
         return bool(self.about) and all(state.position is not at for state, at in self.about)
+
+    def concerns(self, topics: frozenset[str]) -> bool:
+        """Tell whether it concerns one of these topics, or none in particular."""
+        return not self.topics or not self.topics.isdisjoint(topics)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,9 +111,12 @@ class ManagerContext:
         return KeepAlive(message, period_ms, until_ms, heard)
 
     def raise_in_poll(
-        self, error: Exception, about: Iterable[tuple[AssignedPartition, Position | None]] = ()
+        self,
+        error: Exception,
+        about: Iterable[tuple[AssignedPartition, Position | None]] = (),
+        topics: Iterable[str] = (),
     ) -> None:
-        """Raise an error in the next poll(), unless it concerns positions that have changed."""
+        """Raise an error in the next poll(), unless what it concerns has changed until then."""
         # An application that polls again after the error expects a retry.
         self.polls.event_needed = True
-        self.background.add_error(ErrorEvent(error, tuple(about)))
+        self.background.add_error(ErrorEvent(error, tuple(about), frozenset(topics)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -136,7 +136,8 @@ class MetadataRefresher(RequestManager):
         self._extra_until_ms = FOREVER_MS * FOREVER_MS
         self._succeeded_ms: int | None = None
         self._failing_since_ms: int | None = None
-        self._error: Exception | None = None
+        #: An error for the user, and the topics that it concerns, if any.
+        self._error: tuple[Exception, Collection[str]] | None = None
         self._waiting: list[Completion[None]] = []
         self._ids_state = context.request_state()
         self._unresolved_ids: frozenset[UUID] = frozenset()
@@ -185,8 +186,8 @@ class MetadataRefresher(RequestManager):
         else:
             self._waiting.append(future)
 
-    def take_error(self) -> Exception | None:
-        """Return an error for the user, once."""
+    def take_error(self) -> tuple[Exception, Collection[str]] | None:
+        """Return an error for the user, and the topics that it concerns, if any; once."""
         error, self._error = self._error, None
         return error
 
@@ -236,7 +237,7 @@ class MetadataRefresher(RequestManager):
 
     def _handle_ids_error(self, error: Exception) -> None:
         if isinstance(error, UnexpectedResponseError):
-            self._error = error
+            self._error = error, ()
         log.debug("metadata request for topic ids failed: %s", error)
 
     def _poll_names(self, now_ms: int) -> PollResult:
@@ -343,7 +344,7 @@ class MetadataRefresher(RequestManager):
 
     def _handle_error(self, error: Exception) -> None:
         if isinstance(error, (*LOGIN_ERRORS, UnsupportedVersionError, UnexpectedResponseError)):
-            self._error = error
+            self._error = error, ()
         log.debug("metadata request failed: %s", error)
         if self._failing_since_ms is None:
             self._failing_since_ms = self._context.clock.now_ms()
@@ -368,11 +369,10 @@ class MetadataRefresher(RequestManager):
             created=self._context.config.allow_auto_create_topics,
         )
         if unauthorized:
-            self._error = TopicsDeniedError(unauthorized)
+            self._error = TopicsDeniedError(unauthorized), unauthorized
         elif invalid:
-            self._error = InvalidTopicError(
-                f"the cluster rejects the topic names {invalid}; correct the subscription"
-            )
+            msg = f"the cluster rejects the topic names {invalid}; correct the subscription"
+            self._error = InvalidTopicError(msg), invalid
 
     def _is_incomplete(self, answer: ClusterSnapshot) -> bool:
         """Tell whether a relevant topic or leader is missing, so that a retry may find it."""

@@ -314,7 +314,8 @@ class ShareMethods(WithCore):
         core.raise_if_woken()
         background = core.engine.background
         while (event := background.take()) is not None:
-            if isinstance(event, ErrorEvent):
+            wanted = core.engine.subscription.topics_of_interest()
+            if isinstance(event, ErrorEvent) and event.concerns(wanted):
                 raise event.error
         if core.engine.group.fatal is not None:
             raise core.engine.group.fatal.with_traceback(None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.errors import RecordDeserializationError
+from tandem_kafka.errors import InvalidTopicError, RecordDeserializationError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
 
@@ -131,3 +131,21 @@ def test_an_error_with_another_text_each_time_does_not_fill_the_log(
                 consumer.poll(0)
         assert next(texts) > 500
         assert 20 <= len(caplog.records) <= 30
+
+
+def test_an_error_of_a_topic_that_is_no_longer_wanted_is_not_raised() -> None:
+    with Simulation(3) as simulation:
+        topic(simulation, "orders", 2)
+        simulation.cluster.produce(TP, b"1")
+        consumer = simulation.consumer(group_id="readers", auto_offset_reset="earliest")
+        consumer.assign([TopicPartition("a b", 0)])
+        with pytest.raises(InvalidTopicError, match="rejects the topic names"):
+            consumer.poll(20_000)
+        simulation.sleep(5_000)  # until another response says it again
+        with pytest.raises(InvalidTopicError, match="rejects the topic names"):
+            consumer.poll(0)
+        simulation.sleep(5_000)
+        consumer.unsubscribe()
+        consumer.subscribe(["orders"])
+        batch = next(filter(None, (consumer.poll(500) for _ in range(100))))
+        assert [each.value for each in batch[TP]] == [b"1"]

@@ -485,7 +485,7 @@ class LockManager(RequestManager):
         if reaction is Reaction.REFRESH:
             self._follow_leader(session, place, fetched, endpoints)
         elif tp is not None and isinstance(error, TopicAuthorizationFailedError):
-            self._context.raise_in_poll(TopicsDeniedError({tp.topic}))
+            self._context.raise_in_poll(TopicsDeniedError({tp.topic}), topics=[tp.topic])
         elif reaction is not Reaction.RETRY:
             self._context.raise_in_poll(error)
 

@@ -217,9 +217,12 @@ def test_errors_for_the_user_are_kept_for_the_loop(
     world = fresh()
     world.assign(TP)
     world.respond(request(world), metadata_response(described_topic(error=error)))
-    found = world.managers.metadata.take_error()
+    taken = world.managers.metadata.take_error()
+    assert taken is not None
+    found, topics = taken
     assert isinstance(found, kind)
     assert text in str(found)
+    assert set(topics) == {"orders"}
     assert world.managers.metadata.take_error() is None
 
 
@@ -229,7 +232,7 @@ def test_a_rejected_connection_is_reported(error: Exception) -> None:
     world = fresh()
     world.assign(TP)
     request(world).future.fail(error)
-    assert world.managers.metadata.take_error() is error
+    assert world.managers.metadata.take_error() == (error, ())
     world.wait_and_send(world.managers.metadata)
 
 
