@@ -6,7 +6,8 @@ lets the next call accept none that the application did not get.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka import ShareConsumer, ShareRecord, ShareRecords, TopicPartition
@@ -14,11 +15,13 @@ from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.opentelemetry.traced import Traced, committing
 from tandem_kafka.runtime import Stopwatch
+from tandem_kafka.share.methods import Outcome, ShareMethods
 
 
 class _TracedShare(Traced):
     """What both have in common."""
 
+    _methods: ShareMethods
     _watch: Stopwatch
 
     def _batch_of(self, given: Sequence[Any]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
@@ -30,6 +33,17 @@ class _TracedShare(Traced):
         record = ShareConsumer._record_of(given)  # noqa: SLF001 - as above
         self._telemetry.on_consume({TopicPartition(record.topic, record.partition): [record]})
         return record
+
+    @contextmanager
+    def _committing(self) -> Iterator[Outcome]:
+        outcomes: Outcome = {}
+        try:
+            with committing(self._telemetry, outcomes):
+                yield outcomes
+        except BaseException:
+            # What raises while the commit is reported keeps its outcome from the application.
+            self._methods.tell_again(outcomes)
+            raise
 
 
 class TracedShareConsumer(_TracedShare, ShareConsumer[Any, Any]):
@@ -59,7 +73,7 @@ class TracedShareConsumer(_TracedShare, ShareConsumer[Any, Any]):
 
     def commit(self, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, as ``ShareConsumer.commit()``, in a span ``commit``."""
-        with committing(self._telemetry, {}) as outcomes:
+        with self._committing() as outcomes:
             outcomes.update(super().commit(timeout_ms))
         return outcomes
 
@@ -94,6 +108,6 @@ class TracedAsyncShareConsumer(_TracedShare, AsyncShareConsumer[Any, Any]):
         self, timeout_ms: float | None = None
     ) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, as ``AsyncShareConsumer.commit()``, in a span ``commit``."""
-        with committing(self._telemetry, {}) as outcomes:
+        with self._committing() as outcomes:
             outcomes.update(await super().commit(timeout_ms))
         return outcomes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareRecord, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError
 from tandem_kafka.share.options import share_options
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
@@ -17,6 +17,7 @@ from tests.simulation.test_share_groups import TP, sharing, take
 
 pytest.importorskip("opentelemetry.sdk")
 
+from opentelemetry import trace
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as conventions
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 
@@ -159,6 +160,27 @@ def test_nothing_is_accepted_that_a_report_kept_from_the_application(
     ]
 
 
+def test_the_next_commit_tells_what_a_report_kept_from_the_application(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error was never told: neither by the commit with Ctrl-C nor by the next one."""
+    consumer = observed.consumer()
+    for record in take(consumer, 6):
+        record.accept()
+    observed.simulation.cluster.move_leader(TP, 2)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Telemetry, "committed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.commit()
+    outcome = consumer.commit()
+    assert isinstance(outcome.pop(TP), RecordLockLostError)
+    assert outcome == {TopicPartition("orders", 1): None}
+
+
 def test_workers(observed: Observed) -> None:
     consumer = observed.consumer()
     handled: list[int] = []
@@ -167,6 +189,23 @@ def test_workers(observed: Observed) -> None:
     assert len(observed.spans("process orders")) == 6
     assert observed.spans("poll orders")
     assert observed.spans("commit orders")
+
+
+def test_the_span_of_an_object_that_is_awaited_lasts_until_its_end(observed: Observed) -> None:
+    """It ended before the handler began, and never had its error."""
+
+    class Handler:
+        async def __call__(self, _: ShareRecord) -> None:
+            await asyncio.sleep(0)
+            assert trace.get_current_span().get_span_context().is_valid
+            raise ValueError("bad")
+
+    consumer = observed.consumer()
+    record, *_ = take(consumer, 1)
+    with pytest.raises(ValueError, match="bad"):
+        asyncio.run(consumer.traced(Handler())(record))
+    [span] = observed.spans("process orders")
+    assert (span.attributes or {})["error.type"] == "ValueError"
 
 
 def test_asyncio() -> None:
