@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareRecord, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError
+from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError, WakeupError
+from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.share.options import share_options
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
@@ -93,6 +94,27 @@ def test_poll_and_commit_have_spans_and_metrics(observed: Observed) -> None:
         name = point.attributes[conventions.MESSAGING_OPERATION_NAME]
         counts[name] = counts.get(name, 0) + point.count
     assert counts == {"commit": 1, "poll": 1 + len(others)}
+
+
+def test_a_poll_of_two_partitions_counts_all_records(observed: Observed) -> None:
+    consumer = observed.consumer()
+    first, *others = sorted(take(consumer, 6), key=lambda each: each.partition)[2:5]
+    both = {TP: [first], TopicPartition("orders", 1): others}
+    before = len(observed.spans("poll orders"))
+    consumer._telemetry.polled(both, Stopwatch())
+    [poll] = observed.spans("poll orders")[before:]
+    assert (poll.attributes or {})[conventions.MESSAGING_BATCH_MESSAGE_COUNT] == 3
+    assert conventions.MESSAGING_DESTINATION_PARTITION_ID not in (poll.attributes or {})
+
+
+def test_a_poll_that_raises_has_its_error(observed: Observed) -> None:
+    consumer = observed.consumer()
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        consumer.poll()
+    [poll] = observed.spans("poll")
+    assert (poll.attributes or {})["error.type"] == "WakeupError"
+    assert not poll.status.is_ok
 
 
 def test_a_commit_names_the_partitions_that_failed(observed: Observed) -> None:
@@ -228,6 +250,9 @@ def test_asyncio() -> None:
             record = await anext(consumer)
             record.release()
             assert await consumer.commit() == {TP: None}
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await consumer.poll()
             await AsyncShareWorkers(consumer, handle).run(until=lambda: len(handled) == 3)
 
     with ServedKafka() as served:
@@ -237,6 +262,9 @@ def test_asyncio() -> None:
         )
         served.produce("orders", b"0", b"1", b"2")
         asyncio.run(main(served.bootstrap))
+    assert [(each.attributes or {})["error.type"] for each in exported.spans("poll")] == [
+        "WakeupError"
+    ]
     poll = exported.spans("poll orders")[0]
     assert (poll.attributes or {})[conventions.MESSAGING_CLIENT_ID] == "billing"
     assert len(exported.spans("process orders")) == 3
