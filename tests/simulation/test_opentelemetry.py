@@ -219,6 +219,8 @@ def test_no_header_keeps_the_propagators_busy(
         with consumer.process(ConsumerRecord(**{**_fields(record), "headers": headers})):
             pass
     assert extracted == [{}, {"traceparent": HEADERS[0][1].decode()}]
+    linked = ConsumerRecord(**{**_fields(record), "headers": HEADERS})
+    assert len(telemetry._links([linked] * 200)) == 128
     without, with_link = observed.spans("process orders")
     assert not without.links
     assert len(with_link.links) == 1
