@@ -43,8 +43,8 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         otherwise: The function may be ``async def``. An ordinary function, for example
             ``DeadLetters``, runs on a thread.
         max_processing_ms: As for ``ShareWorkers``.
-        drain_timeout_ms: As for ``ShareWorkers``. Handlers that are still running at the end of
-            ``run()`` are cancelled.
+        drain_timeout_ms: As for ``ShareWorkers``. Handlers that are still running then are
+            cancelled. ``run()`` also waits for one that goes on although it was cancelled.
 
     Raises:
         InvalidArgumentError, ArgumentTypeError: As for ``ShareWorkers``.
