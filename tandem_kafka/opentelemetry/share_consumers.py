@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tandem_kafka import ShareConsumer, ShareRecord, ShareRecords, TopicPartition
@@ -17,16 +18,18 @@ from tandem_kafka.opentelemetry.traced import Traced, committing
 from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.share.methods import Outcome, ShareMethods
 
+#: When the poll() of this thread or task began. Another one may call poll(), and is rejected.
+_WATCH: ContextVar[Stopwatch] = ContextVar("watch")
+
 
 class _TracedShare(Traced):
     """What both have in common."""
 
     _methods: ShareMethods
-    _watch: Stopwatch
 
     def _batch_of(self, given: Sequence[Any]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         batch = ShareConsumer._batch_of(given)  # noqa: SLF001 - of the class behind this one
-        self._telemetry.polled(batch, self._watch)
+        self._telemetry.polled(batch, _WATCH.get())
         return batch
 
     def _record_of(self, given: Any) -> ShareRecord[Any, Any]:
@@ -64,11 +67,12 @@ class TracedShareConsumer(_TracedShare, ShareConsumer[Any, Any]):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         """Return records, as ``ShareConsumer.poll()``; a span ``poll`` if there are any."""
-        self._watch = Stopwatch()
+        watch = Stopwatch()
+        _WATCH.set(watch)
         try:
             return super().poll(timeout_ms, max_records)
         except Exception as error:
-            self._telemetry.poll_failed(error, self._watch)
+            self._telemetry.poll_failed(error, watch)
             raise
 
     def commit(self, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
@@ -97,11 +101,12 @@ class TracedAsyncShareConsumer(_TracedShare, AsyncShareConsumer[Any, Any]):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         """Return records, as ``AsyncShareConsumer.poll()``; a span ``poll`` if there are any."""
-        self._watch = Stopwatch()
+        watch = Stopwatch()
+        _WATCH.set(watch)
         try:
             return await super().poll(timeout_ms, max_records)
         except Exception as error:
-            self._telemetry.poll_failed(error, self._watch)
+            self._telemetry.poll_failed(error, watch)
             raise
 
     async def commit(

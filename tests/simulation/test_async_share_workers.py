@@ -19,9 +19,12 @@ from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
 
 
-async def started(simulation: Simulation) -> AsyncShareConsumer[Any, Any]:
+async def started(
+    simulation: Simulation,
+    make: Callable[..., AsyncShareConsumer[Any, Any]] = AsyncShareConsumer,
+) -> AsyncShareConsumer[Any, Any]:
     """Return a real share consumer of the running loop on the simulated network."""
-    consumer: AsyncShareConsumer[Any, Any] = AsyncShareConsumer(
+    consumer = make(
         acknowledgement="explicit",
         group_id="g",
         bootstrap_servers=simulation.cluster.bootstrap(),

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tandem_kafka import ShareRecord, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError, RecordLockLostError, WakeupError
+from tandem_kafka.errors import (
+    ConcurrentModificationError,
+    KafkaTimeoutError,
+    RecordLockLostError,
+    WakeupError,
+)
 from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.share.options import share_options
+from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
+from tests.simulation.test_async_share_workers import started
 from tests.simulation.test_share_groups import TP, sharing, take
 
 pytest.importorskip("opentelemetry.sdk")
@@ -115,6 +123,30 @@ def test_a_poll_that_raises_has_its_error(observed: Observed) -> None:
     [poll] = observed.spans("poll")
     assert (poll.attributes or {})["error.type"] == "WakeupError"
     assert not poll.status.is_ok
+
+
+def test_the_span_of_a_poll_begins_with_it_though_another_task_calls_poll() -> None:
+    """It began with the call that was rejected."""
+    exported = Exported()
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(
+            simulation, partial(TracedAsyncShareConsumer, **exported.providers)
+        )
+        try:
+            polling = asyncio.ensure_future(consumer.poll(60_000))
+            await asyncio.sleep(0)
+            with pytest.raises(ConcurrentModificationError):
+                await consumer.poll()
+            assert await polling
+        finally:
+            await consumer.close()
+
+    with sharing("two callers", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+    [rejected] = exported.spans("poll")
+    [poll] = exported.spans("poll orders")
+    assert (poll.start_time or 0) < (rejected.start_time or 0)
 
 
 def test_a_commit_names_the_partitions_that_failed(observed: Observed) -> None:
