@@ -6,7 +6,9 @@ lets the next call accept none that the application did not get.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tandem_kafka import ShareConsumer, ShareRecord, ShareRecords, TopicPartition
@@ -14,22 +16,37 @@ from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.opentelemetry.traced import Traced, committing
 from tandem_kafka.runtime import Stopwatch
+from tandem_kafka.share.methods import Outcome, ShareMethods
+
+#: When the poll() of this thread or task began. Another one may call poll(), and is rejected.
+_WATCH: ContextVar[Stopwatch] = ContextVar("watch")
 
 
 class _TracedShare(Traced):
     """What both have in common."""
 
-    _watch: Stopwatch
+    _methods: ShareMethods
 
     def _batch_of(self, given: Sequence[Any]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         batch = ShareConsumer._batch_of(given)  # noqa: SLF001 - of the class behind this one
-        self._telemetry.polled(batch, self._watch)
+        self._telemetry.polled(batch, _WATCH.get())
         return batch
 
     def _record_of(self, given: Any) -> ShareRecord[Any, Any]:
         record = ShareConsumer._record_of(given)  # noqa: SLF001 - as above
         self._telemetry.on_consume({TopicPartition(record.topic, record.partition): [record]})
         return record
+
+    @contextmanager
+    def _committing(self) -> Iterator[Outcome]:
+        outcomes: Outcome = {}
+        try:
+            with committing(self._telemetry, outcomes):
+                yield outcomes
+        except BaseException:
+            # What raises while the commit is reported keeps its outcome from the application.
+            self._methods.tell_again(outcomes)
+            raise
 
 
 class TracedShareConsumer(_TracedShare, ShareConsumer[Any, Any]):
@@ -50,16 +67,17 @@ class TracedShareConsumer(_TracedShare, ShareConsumer[Any, Any]):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         """Return records, as ``ShareConsumer.poll()``; a span ``poll`` if there are any."""
-        self._watch = Stopwatch()
+        watch = Stopwatch()
+        _WATCH.set(watch)
         try:
             return super().poll(timeout_ms, max_records)
         except Exception as error:
-            self._telemetry.poll_failed(error, self._watch)
+            self._telemetry.poll_failed(error, watch)
             raise
 
     def commit(self, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, as ``ShareConsumer.commit()``, in a span ``commit``."""
-        with committing(self._telemetry, {}) as outcomes:
+        with self._committing() as outcomes:
             outcomes.update(super().commit(timeout_ms))
         return outcomes
 
@@ -83,17 +101,18 @@ class TracedAsyncShareConsumer(_TracedShare, AsyncShareConsumer[Any, Any]):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         """Return records, as ``AsyncShareConsumer.poll()``; a span ``poll`` if there are any."""
-        self._watch = Stopwatch()
+        watch = Stopwatch()
+        _WATCH.set(watch)
         try:
             return await super().poll(timeout_ms, max_records)
         except Exception as error:
-            self._telemetry.poll_failed(error, self._watch)
+            self._telemetry.poll_failed(error, watch)
             raise
 
     async def commit(
         self, timeout_ms: float | None = None
     ) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, as ``AsyncShareConsumer.commit()``, in a span ``commit``."""
-        with committing(self._telemetry, {}) as outcomes:
+        with self._committing() as outcomes:
             outcomes.update(await super().commit(timeout_ms))
         return outcomes

@@ -27,6 +27,9 @@ _BOUNDARIES: Final = (
 )  # fmt: skip
 #: As many links as a span keeps by default.
 _LINKS: Final = 128
+#: Longer headers have no links. Invariant: anybody who produces can send them, and the time that
+#: propagators need grows with the square of the length: 64 kB kept poll() busy for 11 seconds.
+_HEADER_BYTES: Final = 512
 
 
 class Telemetry:
@@ -194,8 +197,11 @@ def _links(records: Iterable[ConsumerRecord[Any, Any]]) -> list[Link]:
         if len(links) == _LINKS:
             break
         if record.headers:
-            named = [(name, value) for name, value in record.headers if value]
-            carrier = {name: value.decode("utf-8", "replace") for name, value in named}
+            carrier = {
+                name: value.decode("utf-8", "replace")
+                for name, value in record.headers
+                if value and len(value) <= _HEADER_BYTES
+            }
             context = trace.get_current_span(extract(carrier)).get_span_context()
             if context.is_valid:
                 links.append(Link(context))

@@ -47,7 +47,8 @@ class Traced:
 
         Use it for handlers of workers; those of asyncio take ``async def`` functions.
         """
-        if inspect.iscoroutinefunction(handle):
+        call = getattr(handle, "__call__", handle)  # noqa: B004 - its method, to look at it
+        if inspect.iscoroutinefunction(handle) or inspect.iscoroutinefunction(call):
 
             @wraps(handle)
             async def run_async(records: Any, *rest: Any) -> Any:

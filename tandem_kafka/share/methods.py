@@ -348,6 +348,12 @@ class ShareMethods(WithCore):
                     found[tp] = error or found.get(tp)
         return found
 
+    def tell_again(self, outcome: Outcome) -> None:
+        """Let the next commit() also tell an outcome that the application did not get."""
+        told = Completion[Outcome]()
+        told.complete(outcome)
+        self._untold.append(told)
+
     @guarded
     def _flush(self) -> None:
         """Accept what the reader is done with, unless it is at work."""

@@ -37,14 +37,14 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         consumer: An ``AsyncShareConsumer`` with ``acknowledgement="explicit"`` that was started
             (``async with``).
         handle: An ``async def`` function of a record. If something that it awaits is cancelled,
-            this is a failed attempt.
+            this is a failed attempt. If its own task is cancelled, its record is released.
         workers: How many handlers run at the same time.
         retry: As for ``ShareWorkers``.
         otherwise: The function may be ``async def``. An ordinary function, for example
             ``DeadLetters``, runs on a thread.
         max_processing_ms: As for ``ShareWorkers``.
-        drain_timeout_ms: As for ``ShareWorkers``. Handlers that are still running at the end of
-            ``run()`` are cancelled.
+        drain_timeout_ms: As for ``ShareWorkers``. Handlers that are still running then are
+            cancelled. ``run()`` also waits for one that goes on although it was cancelled.
 
     Raises:
         InvalidArgumentError, ArgumentTypeError: As for ``ShareWorkers``.
@@ -128,14 +128,12 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
                 try:
                     while not self._stopping and not (until is not None and until()):
                         await self._step()
-                    failed = self._failure is not None
+                    failed = False
                 except asyncio.CancelledError:
                     drain_s = 0
                     raise
                 finally:
-                    # As in ShareWorkers, nothing takes the place of what has ended the run.
-                    with suppress(KafkaError) if failed else nullcontext():
-                        await self._drain(drain_s)
+                    await self._drain(drain_s, failed=failed)
             if isinstance(self._failure, UnusableHandlerError):
                 raise ArgumentTypeError(str(self._failure))
             if self._failure is not None:
@@ -168,9 +166,12 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         task.add_done_callback(self._settle)
 
     def _settle(self, task: asyncio.Task[None]) -> None:
-        self._running.pop(task)
+        record = self._running.pop(task, None)
         self._news.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            if record is not None:  # else the run ends, and releases all records together
+                self._attempts.end(record.release)
+        elif (error := task.exception()) is not None:
             self._failure = self._failure or error  # run() raises it, and releases the record
             self._stopping = True
 
@@ -178,7 +179,11 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         attempts = self._attempts
         try:
             await self._call(record)
-        except Exception as error:  # noqa: BLE001 - a failed attempt
+        except Exception as error:
+            if is_cancelled():
+                # Invariant: no attempt. Otherwise, the record of a handler whose clean-up fails
+                # at the end of the run is rejected.
+                raise asyncio.CancelledError from error
             delay_ms = attempts.delay_ms(attempt)
             if delay_ms is not None:
                 attempts.postpone(record, attempt, delay_ms)
@@ -197,37 +202,52 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
                 f"{result!r}; use ShareWorkers for ordinary functions"
             )
             raise UnusableHandlerError(msg)
-        try:
-            await result
-        except asyncio.CancelledError as error:
-            if is_cancelled():
-                raise
-            raise cancelled_inside(error) from error
+        await _awaited(result)
 
     async def _reported(self, record: Record, error: Exception, attempt: int) -> bool:
         try:
-            await report(self._attempts.otherwise, record, error, attempt)
+            await _awaited(report(self._attempts.otherwise, record, error, attempt))
         except Exception as failed:  # noqa: BLE001 - logged
             self._attempts.release_after(record, failed)
             return False
         return True
 
-    async def _drain(self, timeout_s: float) -> None:
-        """Wait for handlers, cancel those that do not end, and release all other records."""
+    async def _drain(self, timeout_s: float, *, failed: bool) -> None:
+        """Wait for handlers, cancel those that do not end, and release all other records.
+
+        As in `ShareWorkers`, nothing takes the place of what has ended the run, or its drain.
+        """
         clock = self._attempts.runtime.clock
         end_ms = clock.after_ms(timeout_s * 1_000)
+        try:
+            await self._end_handlers(timeout_s)
+        except BaseException:
+            failed = True
+            raise
+        finally:
+            self._attempts.forget()
+            with suppress(KafkaError) if failed or self._failure is not None else nullcontext():
+                await self._consumer.release_all()
+                await self._consumer.commit(max(end_ms - clock.now_ms(), COMMIT_MS))
+
+    async def _end_handlers(self, timeout_s: float) -> None:
         try:
             if self._running:
                 await asyncio.wait(self._running, timeout=timeout_s)
         finally:
-            running = dict(self._running)
+            running, self._running = self._running, {}
             for task, record in running.items():
                 if timeout_s:
                     self._attempts.warn_of(record)
                 task.cancel()
-            try:
-                await asyncio.gather(*running, return_exceptions=True)
-            finally:
-                self._attempts.forget()
-                await self._consumer.release_all()
-                await self._consumer.commit(max(end_ms - clock.now_ms(), COMMIT_MS))
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _awaited(result: Awaitable[object]) -> None:
+    """Await something of the application; raises `RuntimeError` if it is cancelled by itself."""
+    try:
+        await result
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise cancelled_inside(error) from error

@@ -163,7 +163,7 @@ class ShareWorkers(Generic[KeyT, ValueT]):
                     threads.start()
                     while not self._stopping and not (until is not None and until()):
                         self._step(threads)
-                    failed = self._failure is not None
+                    failed = False
                 finally:
                     self._drain(threads, failed=failed)
             if self._failure is not None:
@@ -242,20 +242,23 @@ class ShareWorkers(Generic[KeyT, ValueT]):
     def _drain(self, threads: CallThreads[_Call, _Ended], *, failed: bool) -> None:
         """Wait for handlers, and release all other records; another Ctrl-C ends the wait.
 
-        If the run has failed, no error of the consumer takes the place of that failure.
+        No error of the consumer takes the place of what has ended the run, or its drain.
         """
         clock = self._attempts.runtime.clock
         end_ms = clock.after_ms(self._drain_ms)
         try:
             while self._running and (left_ms := end_ms - clock.now_ms()) > 0:
                 self._wait(threads, left_ms)
+        except BaseException:
+            failed = True
+            raise
         finally:
             threads.end()
             for call in self._running.values():
                 self._attempts.warn_of(call.record)
             self._attempts.forget()
             self._running.clear()
-            with suppress(KafkaError) if failed else nullcontext():
+            with suppress(KafkaError) if failed or self._failure is not None else nullcontext():
                 # Also what Ctrl-C has kept from `_running`.
                 self._consumer.release_all()
                 self._consumer.commit(max(end_ms - clock.now_ms(), COMMIT_MS))

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.aio.tasks import Tasks
+from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
-from tests.simulation.test_share_groups import sharing, take
+from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
 
 
-async def started(simulation: Simulation) -> AsyncShareConsumer[Any, Any]:
+async def started(
+    simulation: Simulation,
+    make: Callable[..., AsyncShareConsumer[Any, Any]] = AsyncShareConsumer,
+) -> AsyncShareConsumer[Any, Any]:
     """Return a real share consumer of the running loop on the simulated network."""
-    consumer: AsyncShareConsumer[Any, Any] = AsyncShareConsumer(
+    consumer = make(
         acknowledgement="explicit",
         group_id="g",
         bootstrap_servers=simulation.cluster.bootstrap(),
@@ -27,6 +34,19 @@ async def started(simulation: Simulation) -> AsyncShareConsumer[Any, Any]:
     consumer._started = ShareMethods(config, runtime, callers, how, transport)
     await consumer.subscribe(["orders"])
     return consumer
+
+
+@asynccontextmanager
+async def running(
+    workers: AsyncShareWorkers[Any, Any], until: Callable[[], bool]
+) -> AsyncIterator[Any]:
+    """Run the workers in a task until a condition holds; then, the block may cancel it."""
+    task = asyncio.ensure_future(workers.run())
+    while not until():  # noqa: ASYNC110 - most conditions are of the handlers' own
+        await asyncio.sleep(0.01)
+    yield task
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def test_no_record_is_used_up_while_many_wait_for_another_attempt(
@@ -56,3 +76,218 @@ def test_no_record_is_used_up_while_many_wait_for_another_attempt(
         assert len(calls) in (4, 5)
         assert {count for _, count in calls} == {1}
         assert len(take(start(), 12)) == 12
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+@pytest.mark.parametrize("reports", [False, True])
+def test_a_handler_that_fails_because_it_is_cancelled_has_not_failed(
+    is_cancelled: bool, reports: bool
+) -> None:
+    """Its clean-up raised an error at the end of the run, and nobody got its record again."""
+    handled: list[int] = []
+    reported: list[int] = []
+
+    async def handle(record: Any) -> None:
+        handled.append(record.offset)
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            raise ConnectionError("the transaction cannot be rolled back") from None
+
+    async def report(record: Any, *_: Any) -> None:
+        reported.append(record.offset)
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        otherwise: Any = report if reports else "reject"
+        workers = AsyncShareWorkers(consumer, handle, otherwise=otherwise, drain_timeout_ms=100)
+
+        def begun() -> bool:
+            return len(handled) == 3
+
+        try:
+            if is_cancelled:
+                async with running(workers, begun) as task:
+                    task.cancel()
+            else:
+                await workers.run(begun)
+            assert workers.done == 0
+        finally:
+            await consumer.close()
+
+    with sharing("clean-up", brokers=1) as (simulation, start):
+        simulation.run(use(simulation))
+        assert not reported
+        assert places(take(start(), 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("in_report", [False, True])
+def test_a_record_is_released_at_once_though_its_task_is_cancelled(in_report: bool) -> None:
+    """Its lock was renewed for max_processing_ms, and nobody worked on it."""
+    calls: list[tuple[int, int]] = []
+
+    async def handle(record: Any) -> None:
+        calls.append((record.offset, record.delivery_count))
+        if record.delivery_count == 1:
+            if in_report:
+                raise ValueError
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+
+    async def report(*_: Any) -> None:
+        waits = asyncio.get_running_loop().create_future()
+        waits.cancel()
+        await waits
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        try:
+            workers = AsyncShareWorkers(consumer, handle, otherwise=report)
+            end_ms = simulation.clock.now_ms() + LOCK_MS // 2
+            await workers.run(lambda: workers.done == 1 or simulation.clock.now_ms() > end_ms)
+        finally:
+            await consumer.close()
+
+    with sharing("cancelled inside", brokers=1, count=1) as (simulation, _):
+        simulation.run(use(simulation))
+        assert calls == [(0, 1), (0, 2)]
+
+
+def test_a_run_that_is_cancelled_while_it_drains_raises_no_other_error() -> None:
+    """commit() put its KafkaTimeoutError in the place of CancelledError."""
+    handled: list[int] = []
+
+    async def handle(record: Any) -> None:
+        handled.append(record.offset)
+        if record.offset:
+            await asyncio.sleep(3_600)
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        workers = AsyncShareWorkers(consumer, handle, drain_timeout_ms=1_000)
+        try:
+            async with running(workers, lambda: len(handled) == 3) as task:
+                simulation.cluster.pause(1)
+                workers.stop()
+                await asyncio.sleep(0.5)
+                task.cancel()
+        finally:
+            simulation.cluster.resume(1)
+            await consumer.close()
+
+    with sharing("silent", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+
+
+def test_a_run_that_was_stopped_keeps_nothing_and_the_next_one_works() -> None:
+    """The consumer stays open meanwhile."""
+    handled: list[tuple[int, int]] = []
+
+    async def handle(record: Any) -> None:
+        if record.delivery_count == 1:
+            if record.offset:
+                await asyncio.sleep(3_600)
+            raise ValueError
+        handled.append((record.offset, record.delivery_count))
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        try:
+            retry = Retry(2, (600_000, 600_000))
+            workers = AsyncShareWorkers(consumer, handle, retry=retry, drain_timeout_ms=100)
+
+            def begun() -> bool:
+                if len(workers._running) == 2 and workers._attempts._waiting:
+                    workers.stop()
+                return False
+
+            await workers.run(begun)
+            assert not workers._attempts._waiting
+            end_ms = simulation.clock.now_ms() + LOCK_MS // 2
+            await workers.run(lambda: workers.done == 3 or simulation.clock.now_ms() > end_ms)
+        finally:
+            await consumer.close()
+
+    with sharing("two runs", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+        assert sorted(handled) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_a_cancelled_run_does_not_wait_for_handlers() -> None:
+    begun: list[int] = []
+
+    async def handle(record: Any) -> None:
+        begun.append(record.offset)
+        await asyncio.sleep(3_600)
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        try:
+            workers = AsyncShareWorkers(consumer, handle)
+            async with running(workers, lambda: len(begun) == 3) as task:
+                began_ms = simulation.clock.now_ms()
+                task.cancel()
+            assert simulation.clock.now_ms() - began_ms < 1_000
+        finally:
+            await consumer.close()
+
+    with sharing("soon", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+
+
+def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() -> None:
+    """As in ShareWorkers."""
+
+    async def handle(_: Any) -> None:
+        pass
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        workers = AsyncShareWorkers(consumer, handle, workers=1, drain_timeout_ms=1_000)
+
+        def ends() -> bool:
+            if workers.done:
+                simulation.cluster.pause(1)
+            return workers.done > 0
+
+        try:
+            with pytest.raises(KafkaTimeoutError):
+                await workers.run(ends)
+            began_ms = simulation.clock.now_ms()
+            with pytest.raises(KafkaTimeoutError):
+                await workers.run(lambda: True)
+            assert simulation.clock.now_ms() - began_ms < 6_000
+        finally:
+            simulation.cluster.resume(1)
+            await consumer.close()
+
+    with sharing("dead", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+
+
+@pytest.mark.parametrize("most_waiting", [1, 1_000])
+def test_the_next_attempt_begins_when_it_is_due(
+    monkeypatch: pytest.MonkeyPatch, most_waiting: int
+) -> None:
+    monkeypatch.setattr(share_attempts, "MOST_WAITING", most_waiting)
+    calls_ms: list[int] = []
+
+    async def use(simulation: Simulation) -> None:
+        async def handle(_: Any) -> None:
+            calls_ms.append(simulation.clock.now_ms())
+            raise ValueError
+
+        consumer = await started(simulation)
+        try:
+            workers = AsyncShareWorkers(consumer, handle, retry=Retry(5, (150, 150)))
+            attempts = workers._attempts
+            attempts.runtime = replace(attempts.runtime, clock=simulation.clock)
+            await workers.run(lambda: len(calls_ms) == 5)
+        finally:
+            await consumer.close()
+
+    with sharing("due", brokers=1, count=1) as (simulation, _):
+        simulation.run(use(simulation))
+        assert calls_ms[-1] - calls_ms[0] < 750  # 4 times 150 ms, or 20 % more

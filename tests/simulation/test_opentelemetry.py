@@ -17,6 +17,7 @@ from tests.simulation.simulated_workers import simulated_workers
 
 pytest.importorskip("opentelemetry.sdk")
 
+from opentelemetry import propagate
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -26,7 +27,7 @@ from opentelemetry.semconv._incubating.attributes import messaging_attributes as
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 from opentelemetry.trace import SpanKind
 
-from tandem_kafka.opentelemetry import TracedAsyncKafkaConsumer, TracedKafkaConsumer
+from tandem_kafka.opentelemetry import TracedAsyncKafkaConsumer, TracedKafkaConsumer, telemetry
 from tandem_kafka.opentelemetry.telemetry import Telemetry
 
 TP = TopicPartition("orders", 0)
@@ -214,6 +215,32 @@ def test_process_links_to_the_span_that_created_the_record(observed: Observed) -
         None: 1,
         "ValueError": 1,
     }
+
+
+def test_no_header_keeps_the_propagators_busy(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 64 kB took 11 seconds, and four times as long for twice the size."""
+    extracted: list[dict[str, str]] = []
+
+    def extract(carrier: dict[str, str]) -> Any:
+        extracted.append(carrier)
+        return propagate.extract(carrier)
+
+    monkeypatch.setattr(telemetry, "extract", extract)
+    consumer = observed.consumer()
+    record = read(consumer)[3]
+    hostile = [("traceparent", HEADERS[0][1] + b"-" + b" " * 10_000 + b"\nx")]
+    many = [*HEADERS, ("tracestate", b"a=b," * 1_000)]
+    for headers in (hostile, many):
+        with consumer.process(ConsumerRecord(**{**_fields(record), "headers": headers})):
+            pass
+    assert extracted == [{}, {"traceparent": HEADERS[0][1].decode()}]
+    linked = ConsumerRecord(**{**_fields(record), "headers": HEADERS})
+    assert len(telemetry._links([linked] * 200)) == 128
+    without, with_link = observed.spans("process orders")
+    assert not without.links
+    assert len(with_link.links) == 1
 
 
 def _fields(record: ConsumerRecord) -> dict[str, Any]:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tandem_kafka import ShareRecord, TopicPartition
-from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.errors import (
+    ConcurrentModificationError,
+    KafkaTimeoutError,
+    RecordLockLostError,
+    WakeupError,
+)
+from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.share.options import share_options
+from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
+from tests.simulation.test_async_share_workers import started
 from tests.simulation.test_share_groups import TP, sharing, take
 
 pytest.importorskip("opentelemetry.sdk")
 
+from opentelemetry import trace
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as conventions
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 
@@ -94,6 +104,51 @@ def test_poll_and_commit_have_spans_and_metrics(observed: Observed) -> None:
     assert counts == {"commit": 1, "poll": 1 + len(others)}
 
 
+def test_a_poll_of_two_partitions_counts_all_records(observed: Observed) -> None:
+    consumer = observed.consumer()
+    first, *others = sorted(take(consumer, 6), key=lambda each: each.partition)[2:5]
+    both = {TP: [first], TopicPartition("orders", 1): others}
+    before = len(observed.spans("poll orders"))
+    consumer._telemetry.polled(both, Stopwatch())
+    [poll] = observed.spans("poll orders")[before:]
+    assert (poll.attributes or {})[conventions.MESSAGING_BATCH_MESSAGE_COUNT] == 3
+    assert conventions.MESSAGING_DESTINATION_PARTITION_ID not in (poll.attributes or {})
+
+
+def test_a_poll_that_raises_has_its_error(observed: Observed) -> None:
+    consumer = observed.consumer()
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        consumer.poll()
+    [poll] = observed.spans("poll")
+    assert (poll.attributes or {})["error.type"] == "WakeupError"
+    assert not poll.status.is_ok
+
+
+def test_the_span_of_a_poll_begins_with_it_though_another_task_calls_poll() -> None:
+    """It began with the call that was rejected."""
+    exported = Exported()
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(
+            simulation, partial(TracedAsyncShareConsumer, **exported.providers)
+        )
+        try:
+            polling = asyncio.ensure_future(consumer.poll(60_000))
+            await asyncio.sleep(0)
+            with pytest.raises(ConcurrentModificationError):
+                await consumer.poll()
+            assert await polling
+        finally:
+            await consumer.close()
+
+    with sharing("two callers", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+    [rejected] = exported.spans("poll")
+    [poll] = exported.spans("poll orders")
+    assert (poll.start_time or 0) < (rejected.start_time or 0)
+
+
 def test_a_commit_names_the_partitions_that_failed(observed: Observed) -> None:
     consumer = observed.consumer()
     records = take(consumer, 6)
@@ -159,6 +214,27 @@ def test_nothing_is_accepted_that_a_report_kept_from_the_application(
     ]
 
 
+def test_the_next_commit_tells_what_a_report_kept_from_the_application(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error was never told: neither by the commit with Ctrl-C nor by the next one."""
+    consumer = observed.consumer()
+    for record in take(consumer, 6):
+        record.accept()
+    observed.simulation.cluster.move_leader(TP, 2)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Telemetry, "committed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.commit()
+    outcome = consumer.commit()
+    assert isinstance(outcome.pop(TP), RecordLockLostError)
+    assert outcome == {TopicPartition("orders", 1): None}
+
+
 def test_workers(observed: Observed) -> None:
     consumer = observed.consumer()
     handled: list[int] = []
@@ -167,6 +243,23 @@ def test_workers(observed: Observed) -> None:
     assert len(observed.spans("process orders")) == 6
     assert observed.spans("poll orders")
     assert observed.spans("commit orders")
+
+
+def test_the_span_of_an_object_that_is_awaited_lasts_until_its_end(observed: Observed) -> None:
+    """It ended before the handler began, and never had its error."""
+
+    class Handler:
+        async def __call__(self, _: ShareRecord) -> None:
+            await asyncio.sleep(0)
+            assert trace.get_current_span().get_span_context().is_valid
+            raise ValueError("bad")
+
+    consumer = observed.consumer()
+    record, *_ = take(consumer, 1)
+    with pytest.raises(ValueError, match="bad"):
+        asyncio.run(consumer.traced(Handler())(record))
+    [span] = observed.spans("process orders")
+    assert (span.attributes or {})["error.type"] == "ValueError"
 
 
 def test_asyncio() -> None:
@@ -189,6 +282,9 @@ def test_asyncio() -> None:
             record = await anext(consumer)
             record.release()
             assert await consumer.commit() == {TP: None}
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await consumer.poll()
             await AsyncShareWorkers(consumer, handle).run(until=lambda: len(handled) == 3)
 
     with ServedKafka() as served:
@@ -198,6 +294,9 @@ def test_asyncio() -> None:
         )
         served.produce("orders", b"0", b"1", b"2")
         asyncio.run(main(served.bootstrap))
+    assert [(each.attributes or {})["error.type"] for each in exported.spans("poll")] == [
+        "WakeupError"
+    ]
     poll = exported.spans("poll orders")[0]
     assert (poll.attributes or {})[conventions.MESSAGING_CLIENT_ID] == "billing"
     assert len(exported.spans("process orders")) == 3

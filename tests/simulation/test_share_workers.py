@@ -105,6 +105,44 @@ def test_what_ended_a_run_is_raised_though_the_brokers_do_not_answer() -> None:
         simulation.cluster.resume(1)
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_what_ended_a_drain_is_raised_though_the_brokers_do_not_answer(
+    monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
+) -> None:
+    """The run had been stopped before, so commit() put its KafkaTimeoutError in the place."""
+    begun, go = threading.Barrier(2), threading.Event()
+
+    def handle(record: Any) -> None:
+        if record.offset == 1:
+            begun.wait(60)
+            go.wait(60)
+            if raised is SystemExit:
+                raise SystemExit
+
+    wait = ShareWorkers._wait
+
+    def interrupted(workers: Any, threads: Any, timeout_ms: float) -> None:
+        go.set()
+        if raised is KeyboardInterrupt and timeout_ms > 500:
+            raise KeyboardInterrupt
+        wait(workers, threads, timeout_ms)
+
+    monkeypatch.setattr(ShareWorkers, "_wait", interrupted)
+    with sharing("silent drain", brokers=1) as (simulation, start):
+        workers = ShareWorkers(start(), handle, workers=3, drain_timeout_ms=1_000)
+
+        def ends() -> bool:
+            if workers.done == 2:
+                begun.wait(60)
+                simulation.cluster.pause(1)
+                return True
+            return False
+
+        with pytest.raises(raised):
+            workers.run(ends)
+        simulation.cluster.resume(1)
+
+
 def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() -> None:
     """It waited for default_api_timeout_ms."""
     with sharing("dead", brokers=1) as (simulation, start):
