@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka import ConsumerRecords, KafkaConsumer
@@ -15,29 +13,16 @@ from tandem_kafka.types import Offsets
 
 
 class _Intercepting:
-    """Lets the telemetry notice iteration."""
+    """Lets the telemetry notice what is returned.
+
+    Invariant: interceptors come before the positions move, so that Ctrl-C in a report loses none.
+    """
 
     _telemetry: Telemetry
 
     def __init__(self, *topics: str, **options: Any) -> None:
         interceptors = [*(options.pop("interceptor_classes", None) or ()), self._telemetry]
         super().__init__(*topics, interceptor_classes=interceptors, **options)  # type: ignore[call-arg]
-
-
-@contextmanager
-def _poll(telemetry: Telemetry) -> Iterator[None]:
-    """Report a poll: as an interceptor, or its error.
-
-    Invariant: interceptors come before the positions move, so that Ctrl-C in a report loses none.
-    """
-    watch = telemetry.poll = Stopwatch()
-    try:
-        yield
-    except Exception as error:
-        telemetry.poll_failed(error, watch)
-        raise
-    finally:
-        telemetry.poll = None
 
 
 class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
@@ -61,7 +46,7 @@ class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
         update_offsets: bool = True,
     ) -> ConsumerRecords[Any, Any]:
         """Return records, as ``KafkaConsumer.poll()``; a span ``poll`` if there are any."""
-        with _poll(self._telemetry):
+        with self._telemetry.poll():
             return super().poll(timeout_ms, max_records, update_offsets)
 
     def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
@@ -99,7 +84,7 @@ class TracedAsyncKafkaConsumer(Traced, _Intercepting, AsyncKafkaConsumer[Any, An
         self, timeout_ms: float | None = None, max_records: int | None = None
     ) -> ConsumerRecords[Any, Any]:
         """Return records, as ``AsyncKafkaConsumer.poll()``; a span ``poll`` if there are any."""
-        with _poll(self._telemetry):
+        with self._telemetry.poll():
             return await super().poll(timeout_ms, max_records)
 
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 from tandem_kafka import ShareConsumer, ShareRecord, ShareRecords, TopicPartition
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.opentelemetry.traced import Traced, committing
-from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.share.methods import Outcome, ShareMethods
-
-#: When the poll() of this thread or task began. Another one may call poll(), and is rejected.
-_WATCH: ContextVar[Stopwatch] = ContextVar("watch")
 
 
 class _TracedShare(Traced):
@@ -29,7 +24,7 @@ class _TracedShare(Traced):
 
     def _batch_of(self, given: Sequence[Any]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         batch = ShareConsumer._batch_of(given)  # noqa: SLF001 - of the class behind this one
-        self._telemetry.polled(batch, _WATCH.get())
+        self._telemetry.on_consume(batch)
         return batch
 
     def _record_of(self, given: Any) -> ShareRecord[Any, Any]:
@@ -67,13 +62,8 @@ class TracedShareConsumer(_TracedShare, ShareConsumer[Any, Any]):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         """Return records, as ``ShareConsumer.poll()``; a span ``poll`` if there are any."""
-        watch = Stopwatch()
-        _WATCH.set(watch)
-        try:
+        with self._telemetry.poll():
             return super().poll(timeout_ms, max_records)
-        except Exception as error:
-            self._telemetry.poll_failed(error, watch)
-            raise
 
     def commit(self, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, as ``ShareConsumer.commit()``, in a span ``commit``."""
@@ -101,13 +91,8 @@ class TracedAsyncShareConsumer(_TracedShare, AsyncShareConsumer[Any, Any]):
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         """Return records, as ``AsyncShareConsumer.poll()``; a span ``poll`` if there are any."""
-        watch = Stopwatch()
-        _WATCH.set(watch)
-        try:
+        with self._telemetry.poll():
             return await super().poll(timeout_ms, max_records)
-        except Exception as error:
-            self._telemetry.poll_failed(error, watch)
-            raise
 
     async def commit(
         self, timeout_ms: float | None = None

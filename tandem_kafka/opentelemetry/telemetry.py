@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
@@ -30,6 +31,9 @@ _LINKS: Final = 128
 #: Longer headers have no links. Invariant: anybody who produces can send them, and the time that
 #: propagators need grows with the square of the length: 64 kB kept poll() busy for 11 seconds.
 _HEADER_BYTES: Final = 512
+
+#: The poll() that this thread or task is in; None in iteration. Other callers have their own.
+_POLL: Final[ContextVar[Stopwatch | None]] = ContextVar("poll", default=None)
 
 
 class Telemetry:
@@ -58,8 +62,6 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_BOUNDARIES,
         )
         self._common: Attributes = {"messaging.system": "kafka"}
-        #: The watch of the `poll()` that runs; in iteration, there is none.
-        self.poll: Stopwatch | None = None
 
     def belongs_to(self, names: ClientNames) -> None:
         """Add the names of the consumer to all spans and metrics."""
@@ -70,37 +72,39 @@ class Telemetry:
 
     # --- reading -------------------------------------------------------------------------------
 
+    @contextmanager
+    def poll(self) -> Iterator[None]:
+        """Report the poll in a ``with`` block: its records, by `on_consume`, or its error."""
+        before = _POLL.get()
+        watch = Stopwatch()
+        _POLL.set(watch)
+        try:
+            yield
+        except Exception as error:
+            self._ended(self._operation("poll", "receive"), [(error, {})], watch)
+            raise
+        finally:
+            _POLL.set(before)
+
     def on_consume(self, records: Mapping[TopicPartition, Sequence[Any]]) -> None:
         """Report records that are about to be returned; called as an interceptor."""
-        self.polled(records, self.poll)
-
-    def polled(
-        self,
-        records: Mapping[TopicPartition, Sequence[Any]],
-        poll: Stopwatch | None,
-    ) -> None:
-        """Report records, and how long the poll took that returns them, if one does."""
         count = sum(map(len, records.values()))
         if not count:
             return
         attributes = self._operation("poll", "receive") | _place(list(records))
         for tp, batch in records.items():
             self._consumed.add(len(batch), self._operation("poll", "receive") | _place([tp]))
-        watch = poll or Stopwatch()
+        poll = _POLL.get()
         if poll is not None:
-            self._operations.record(watch.seconds, attributes)
+            self._operations.record(poll.seconds, attributes)
         span = self._tracer.start_span(
             _span_name("poll", attributes),
             kind=SpanKind.CLIENT,
             attributes=attributes | {"messaging.batch.message_count": count},
             links=_links(record for batch in records.values() for record in batch),
-            start_time=watch.began_ns,
+            start_time=(poll or Stopwatch()).began_ns,
         )
         span.end()
-
-    def poll_failed(self, error: BaseException, watch: Stopwatch) -> None:
-        """Report a poll that raised."""
-        self._ended(self._operation("poll", "receive"), [(error, {})], watch)
 
     # --- commits -------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from tandem_kafka.errors import (
     RecordLockLostError,
     WakeupError,
 )
-from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.share.options import share_options
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.served import ServedKafka
@@ -109,7 +108,7 @@ def test_a_poll_of_two_partitions_counts_all_records(observed: Observed) -> None
     first, *others = sorted(take(consumer, 6), key=lambda each: each.partition)[2:5]
     both = {TP: [first], TopicPartition("orders", 1): others}
     before = len(observed.spans("poll orders"))
-    consumer._telemetry.polled(both, Stopwatch())
+    consumer._telemetry.on_consume(both)
     [poll] = observed.spans("poll orders")[before:]
     assert (poll.attributes or {})[conventions.MESSAGING_BATCH_MESSAGE_COUNT] == 3
     assert conventions.MESSAGING_DESTINATION_PARTITION_ID not in (poll.attributes or {})
@@ -205,7 +204,7 @@ def test_nothing_is_accepted_that_a_report_kept_from_the_application(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Telemetry, "polled", interrupted)
+        patched.setattr(Telemetry, "on_consume", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(consumer) if iterates else take(consumer, 1)
     found = list(consumer)
