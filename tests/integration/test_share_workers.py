@@ -141,7 +141,9 @@ def test_a_signal_ends_a_run_and_releases_what_waits(
     workers = ShareWorkers(consumer, handle, retry=retry)
     workers.run(until(lambda: False), signals=[signal.SIGTERM])
     assert workers.done == 1
-    assert places(take(share(), 1)) == [(1, 2)]
+    [(offset, delivery_count)] = places(take(share(), 1))
+    assert offset == 1
+    assert delivery_count >= 2  # more if the machine stalls for longer than a lock lasts
 
 
 def test_a_handler_that_does_not_return_in_time(
