@@ -134,3 +134,13 @@ def test_a_small_response_that_decompresses_to_much_is_not_unpacked_at_once() ->
         assert len(found) <= 4
         offsets += found
     assert offsets == list(range(count))
+
+
+@pytest.mark.parametrize("last", [10, 14, 19, 22, 27])
+def test_a_range_behind_a_batch_with_a_damaged_offset_is_unpacked_in_parts_too(last: int) -> None:
+    """`unpacked` compares both."""
+    for base in (0, 7, 15, 25, 1_000):
+        elsewhere = base.to_bytes(8, "big") + SECOND[8:]
+        for damage in (elsewhere, without_an_end(SECOND), damaged(SECOND)):
+            found, _ = unpacked(FIRST + damage + THIRD, (0, last, 1), (last + 1, 29, 1))
+            assert {how for _, _, how in found} <= {"got", RELEASE, AcknowledgeType.GAP}
