@@ -182,7 +182,8 @@ class ShareConsumer(Generic[KeyT, ValueT]):
 
         Args:
             timeout_ms: How long to wait for the first record, in milliseconds.
-            max_records: Maximum number of records; by default, all of one response.
+            max_records: Maximum number of records; by default, all of one response. Fewer come if
+                they reach ``fetch_buffer_max_bytes``.
             columns: Names of the columns to build; all by default. They are those of
                 ``KafkaConsumer.poll_arrow()``, and delivery_count (int16).
             binary_view: Use the type binary_view for key and value, as there.

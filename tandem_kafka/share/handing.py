@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.share.unpacking import Chunk, Unpacked, Unpacker
+from tandem_kafka.share.unpacking import Chunk, Rest, Unpacked, Unpacker
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.locks import (
     Acknowledgement,
@@ -160,7 +160,7 @@ class Handing:
         # Invariant: each step is one store or one call, so it can be repeated after an interrupt.
         while self._ready or self._records.move_to(self._ready):
             first = self._ready[0]
-            if isinstance(first, LockedPartition):  # and nothing behind it
+            if isinstance(first, LockedPartition | Rest):  # and nothing behind it
                 usable = first.is_usable(now_ms)
                 self._ready = deque(self._unpacker.unpack(first) if usable else ())
             elif isinstance(first, Acknowledgement):

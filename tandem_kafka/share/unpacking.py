@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.deserializers import Deserializers
@@ -77,7 +77,32 @@ class Chunk:
         return record
 
 
-Unpacked = Chunk | Acknowledgement | KafkaError
+class Rest(NamedTuple):
+    """Locked records from an offset on, to be unpacked once those before them are handed out.
+
+    Attributes:
+        locked: What they were locked with.
+        begin: The offset.
+        source: An offset to read from, and the batches; None for all.
+    """
+
+    locked: LockedPartition
+    begin: int
+    source: tuple[int, memoryview] | None
+
+    @property
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """First offset, last offset and delivery count of each range."""
+        begin = self.begin
+        ranges = self.locked.ranges
+        return [(max(first, begin), last, count) for first, last, count in ranges if last >= begin]
+
+    def is_usable(self, now_ms: int) -> bool:
+        """Tell whether the application may still be given them."""
+        return self.locked.is_usable(now_ms)
+
+
+Unpacked = Chunk | Acknowledgement | KafkaError | Rest
 _Unreadable = CorruptRecordError | UnsupportedCodecError
 
 
@@ -88,16 +113,20 @@ class _Source:
         behind: After an error, the first offset behind the batch that cannot be read.
     """
 
-    def __init__(self, locked: LockedPartition, options: ReaderOptions) -> None:
-        self._locked = locked
+    def __init__(self, rest: Rest, options: ReaderOptions, most_bytes: int) -> None:
+        self._locked = rest.locked
         self._options = options
-        self._data = locked.data
+        self._most_bytes = most_bytes
+        self._data = rest.locked.data
         self._reader: RecordReader | None = None
         #: Records that were read for the last range, and lie behind it.
         self._rest: TakenRecords | None = None
         #: A range from this offset on is behind what was read before.
         self._begin = _UNKNOWN
-        self.behind = 0
+        self.behind = self._taken_bytes = 0
+        if rest.source is not None:
+            self._open(*rest.source)
+            self._begin = rest.begin
 
     def begin_at(self, offset: int) -> None:
         """Go on for a range; begin again if it may have records of a batch that was left out."""
@@ -120,12 +149,13 @@ class _Source:
         if rest is None:
             if reader.exhausted or reader.next_offset > last:
                 return None
-            offset = reader.next_offset
+            offset, before = reader.next_offset, reader.taken_bytes
             try:
-                rest = reader.take(_RECORDS)
+                rest = reader.take(_RECORDS, self._most_bytes)
             except (CorruptRecordError, UnsupportedCodecError) as error:
                 self._leave_out(error.next_offset, offset)
                 return error
+            self._taken_bytes += reader.taken_bytes - before
         stop = rest.before(last + 1)
         self._rest = rest.part(stop, len(rest)) if stop < len(rest) else None
         start = rest.before(first)
@@ -142,6 +172,16 @@ class _Source:
         self._begin = _UNKNOWN if end is None else self.behind
 
     @property
+    def is_enough(self) -> bool:
+        """Whether the rest is to be left for later."""
+        # Invariant: not between an error and a range that may have records of that batch.
+        return self._taken_bytes >= self._most_bytes and self._begin != _UNKNOWN
+
+    def rest(self, offset: int) -> Rest:
+        """Return what is left from an offset on."""
+        return Rest(self._locked, offset, _batches_around(self._data, offset))
+
+    @property
     def is_cut_short(self) -> bool:
         """Whether the last batch is."""
         return _batches_end(self._data) != len(self._data)
@@ -152,17 +192,22 @@ class Unpacker:
 
     def __init__(self, config: Config, deserializers: Deserializers) -> None:
         self._options = ReaderOptions.of(config)
+        self._most_bytes = config.fetch_buffer_max_bytes
         self._deserializers = deserializers
 
-    def unpack(self, locked: LockedPartition) -> Iterator[Unpacked]:
+    def unpack(self, given: LockedPartition | Rest) -> Iterator[Unpacked]:
         """Yield the locked records, and an error in place of each one that cannot be read.
+
+        A small response may decompress to gigabytes. What comes after `fetch_buffer_max_bytes` is
+        therefore left for another call: the last item is a `Rest`.
 
         Before an error, and in place of offsets without a record, yield their acknowledgement. A
         record that cannot be deserialized is released. So is a damaged batch, as it may be intact
         the next time; one that was delivered before is rejected.
         """
-        source = _Source(locked, self._options)
-        for first, last, count in locked.ranges:
+        rest = given if isinstance(given, Rest) else Rest(given, 0, None)
+        locked, source = rest.locked, _Source(rest, self._options, self._most_bytes)
+        for first, last, count in rest.ranges:
             after = first
             source.begin_at(first)
             while (taken := source.take(first, last)) is not None:
@@ -177,6 +222,9 @@ class Unpacker:
                     yield from _given_back(locked, after, begin - 1, AcknowledgeType.GAP)
                     after = begin + len(part)
                     yield from self._deserialized(part, locked, count)
+                if len(taken) and source.is_enough:
+                    yield source.rest(after)
+                    return
             if after <= last and source.is_cut_short:
                 place, problem = (*locked.tp, after), "the last batch is cut short"
                 cut = CorruptRecordError.at(*place, problem, None)
@@ -242,6 +290,17 @@ def _batches_from(data: memoryview, offset: int) -> memoryview:
         if _HEADER.unpack_from(data, start)[0] >= offset:
             return data[start:]
     return data[:0]
+
+
+def _batches_around(data: memoryview, offset: int) -> tuple[int, memoryview]:
+    """Return an offset to read from, and the batches from the one on that may have an offset."""
+    begin, found = -1, 0
+    for start, _ in _batch_starts(data):
+        base, _ = _HEADER.unpack_from(data, start)
+        if not begin < base <= offset:  # the field may be damaged
+            break
+        begin, found = base, start
+    return (offset if begin < 0 else begin), data[found:]
 
 
 def _batches_end(data: memoryview) -> int:

@@ -200,3 +200,34 @@ def test_arguments_are_checked() -> None:
             consumer.acknowledge(pa.table({}), "done")  # type: ignore[arg-type]
         with pytest.raises(IllegalStateError, match="cannot be used with key_deserializer"):
             start(value_deserializer=bytes.decode).poll_arrow()
+
+
+def test_a_batch_of_several_deliveries_ends_before_what_cannot_be_decoded() -> None:
+    with sharing("several", brokers=1, count=0) as (simulation, start):
+        simulation.cluster.produce(TP, GOOD, GOOD, GOOD)
+        first = start()
+        for record in take(first, 3):
+            record.release()
+        assert first.commit() == {TP: None}
+        first.close()
+        simulation.cluster.produce(TP, GOOD, BAD, GOOD)
+        consumer = start()
+        batch = take_batch(consumer, value=Numbers())
+        assert rows(batch) == [(0, 2), (1, 2), (2, 2), (3, 1)]
+        with pytest.raises(RecordDeserializationError) as raised:
+            consumer.poll_arrow(1_000, value=Numbers())
+        assert raised.value.offset == 4
+        [[bad]] = consumer.poll(0, max_records=1).values()
+        bad.reject()
+        consumer.acknowledge(batch, "accept")
+        assert rows(take_batch(consumer, value=Numbers())) == [(5, 1)]
+
+
+def test_a_record_that_was_not_handed_out_cannot_be_acknowledged() -> None:
+    with sharing("not handed out", brokers=1) as (_, start):
+        consumer = start()
+        table = pa.Table.from_batches([take_batch(consumer, max_records=2)])
+        ahead = table.set_column(2, "offset", pa.array([0, 2], pa.int64()))
+        with pytest.raises(RecordLockLostError, match=r"1 of 2 records.* offset 2 of orders-0"):
+            consumer.acknowledge(ahead, "accept")
+        assert places(take(consumer, 1)) == [(2, 1)]

@@ -135,7 +135,8 @@ impl Cursor {
             if self.passed < piece.len() {
                 return Some((&piece.columns, piece.start + self.passed));
             }
-            *self = Cursor { piece: self.piece + 1, passed: 0 };
+            // More rows than these were passed if records of the next piece existed already.
+            *self = Cursor { piece: self.piece + 1, passed: self.passed - piece.len() };
         }
     }
 

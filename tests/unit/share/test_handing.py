@@ -43,10 +43,10 @@ DATA = (
 class World:
     """A reader, and six offsets that a broker has locked at the beginning."""
 
-    def __init__(self, *, implicit: bool = True) -> None:
+    def __init__(self, *, implicit: bool = True, most_bytes: int = 1 << 26) -> None:
         self.clock = SimClock()
         self.records = LockedRecords(self.clock)
-        config = Config()
+        config = Config(fetch_buffer_max_bytes=most_bytes)
         unpacker = Unpacker(config, Deserializers(config))
         self.handing = Handing(self.records, unpacker, implicit=implicit)
         self.locked = LockedPartition(TP, uuid.uuid4(), 1, DATA, ((0, 5, 1),), self.records)
@@ -80,11 +80,12 @@ class World:
 
 @pytest.mark.parametrize("most", [1, 2, 10])
 @pytest.mark.parametrize("calls_before", [0, 1, 2])
+@pytest.mark.parametrize("most_bytes", [1, 1 << 26])
 def test_an_interrupted_poll_neither_accepts_nor_strands_a_record(
-    most: int, calls_before: int
+    most: int, calls_before: int, most_bytes: int
 ) -> None:
     for at in count():
-        world = World()
+        world = World(most_bytes=most_bytes)
         for _ in range(calls_before):
             world.got(world.poll(most))
         interrupter = Interrupter(at)

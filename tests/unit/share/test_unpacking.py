@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from itertools import islice
+from typing import Any
 
 import pytest
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.errors import CorruptRecordError, KafkaError
-from tandem_kafka.share.unpacking import Chunk, Unpacker
+from tandem_kafka.share.unpacking import Chunk, Rest, Unpacker
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.locks import (
     AcknowledgeType,
@@ -18,7 +20,7 @@ from tandem_kafka.shared.locks import (
 )
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition
-from tests.unit.records.making import Rec, batch
+from tests.unit.records.making import ZSTD, Rec, batch
 
 FIRST, SECOND, THIRD = (batch([Rec() for _ in range(10)], base) for base in (0, 10, 20))
 RELEASE, REJECT = AcknowledgeType.RELEASE, AcknowledgeType.REJECT
@@ -40,16 +42,33 @@ def unpacked(data: bytes, *ranges: tuple[int, int, int]) -> tuple[Found, int]:
     """Return what becomes of each offset, and the number of errors."""
     records = LockedRecords(SimClock())
     locked = LockedPartition(TopicPartition("t", 0), uuid.uuid4(), 1, data, ranges, records)
-    config, found, errors = Config(), list[tuple[int, int, object]](), 0
-    for each in islice(Unpacker(config, Deserializers(config)).unpack(locked), 50):
-        if isinstance(each, KafkaError):
+    at_once = unpacked_by(locked, 1 << 26)
+    assert unpacked_by(locked, 1) == at_once
+    return at_once
+
+
+def unpacked_by(locked: LockedPartition, most_bytes: int) -> tuple[Found, int]:
+    """Unpack so many bytes at once."""
+    config, found, errors = Config(fetch_buffer_max_bytes=most_bytes), Found(), 0
+    unpacker, left = Unpacker(config, Deserializers(config)), deque[Any]([locked])
+    while left:
+        each = left.popleft()
+        if isinstance(each, LockedPartition | Rest):
+            assert not left
+            left.extend(islice(unpacker.unpack(each), 50))
+        elif isinstance(each, KafkaError):
             assert isinstance(each, CorruptRecordError)
             errors += 1
         elif isinstance(each, Chunk):
-            found.append((each.run.first, each.run.last, "got"))
+            begin = found.pop()[0] if found and found[-1][1:] == before(each) else each.run.first
+            found.append((begin, each.run.last, "got"))
         else:
             found.append((each.first, each.last, each.how))
     return found, errors
+
+
+def before(chunk: Chunk) -> tuple[int, object]:
+    return chunk.run.first - 1, "got"
 
 
 @pytest.mark.parametrize(("count", "how"), [(1, RELEASE), (2, REJECT)])
@@ -98,3 +117,30 @@ def test_offsets_that_are_missing_at_the_end_are_gaps() -> None:
     gap = AcknowledgeType.GAP
     assert unpacked(FIRST, (0, 12, 1)) == ([(0, 9, "got"), (10, 12, gap)], 0)
     assert unpacked(b"", (0, 2, 1)) == ([(0, 2, gap)], 0)
+
+
+def test_a_small_response_that_decompresses_to_much_is_not_unpacked_at_once() -> None:
+    """100 kB became 3 GiB for the first record. What is handed out is freed before the rest."""
+    size, count = 1 << 20, 20
+    data = b"".join(batch([Rec(value=bytes(size))], at, codec=ZSTD) for at in range(count))
+    assert len(data) < size // 100
+    records, tp = LockedRecords(SimClock()), TopicPartition("t", 0)
+    given: Any = LockedPartition(tp, uuid.uuid4(), 1, data, ((0, count - 1, 1),), records)
+    config, offsets = Config(fetch_buffer_max_bytes=4 * size), list[int]()
+    while given is not None:
+        chunks: list[Any] = [*Unpacker(config, Deserializers(config)).unpack(given)]
+        given = chunks.pop() if chunks and isinstance(chunks[-1], Rest) else None
+        found = [at for each in chunks for at in range(each.run.first, each.run.last + 1)]
+        assert len(found) <= 4
+        offsets += found
+    assert offsets == list(range(count))
+
+
+@pytest.mark.parametrize("last", [10, 14, 19, 22, 27])
+def test_a_range_behind_a_batch_with_a_damaged_offset_is_unpacked_in_parts_too(last: int) -> None:
+    """`unpacked` compares both."""
+    for base in (0, 7, 15, 25, 1_000):
+        elsewhere = base.to_bytes(8, "big") + SECOND[8:]
+        for damage in (elsewhere, without_an_end(SECOND), damaged(SECOND)):
+            found, _ = unpacked(FIRST + damage + THIRD, (0, last, 1), (last + 1, 29, 1))
+            assert {how for _, _, how in found} <= {"got", RELEASE, AcknowledgeType.GAP}
