@@ -233,7 +233,7 @@ def test_a_metadata_error_goes_to_the_call_that_waits_for_it() -> None:
     other = world.submit(events.ListTopics(deadline_ms=world.now_ms + 10_000))
     world.iterate()
     error = TopicAuthorizationFailedError({"orders"})
-    world.managers.metadata._error = error
+    world.managers.metadata._error = error, {"orders"}
     world.iterate()
     assert waits.future.error is error
     assert not other.future.done
@@ -243,9 +243,9 @@ def test_a_metadata_error_goes_to_the_call_that_waits_for_it() -> None:
 def test_a_metadata_error_without_a_waiting_call_is_raised_by_poll() -> None:
     world = Looped()
     error = TopicAuthorizationFailedError({"orders"})
-    world.managers.metadata._error = error
+    world.managers.metadata._error = error, {"orders"}
     world.iterate()
-    assert world.background.take() == ErrorEvent(error)
+    assert world.background.take() == ErrorEvent(error, topics=frozenset({"orders"}))
     world.iterate()
     assert world.background.take() is None
 
