@@ -14,8 +14,11 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     RecordLockLostError,
 )
+from tandem_kafka.share.columns import acknowledge_rows
+from tandem_kafka.shared.locks import AcknowledgeType, LockedPartition
 from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
 from tests.simulation.test_share_groups import LOCK_MS, TP, places, sharing, take
+from tests.unit.share.test_handing import DATA, World
 
 pa = pytest.importorskip("pyarrow")
 
@@ -231,3 +234,35 @@ def test_a_record_that_was_not_handed_out_cannot_be_acknowledged() -> None:
         with pytest.raises(RecordLockLostError, match=r"1 of 2 records.* offset 2 of orders-0"):
             consumer.acknowledge(ahead, "accept")
         assert places(take(consumer, 1)) == [(2, 1)]
+
+
+def test_rows_of_several_partitions_are_acknowledged_where_they_belong() -> None:
+    with sharing("partitions", brokers=1, partitions=2) as (_, start):
+        consumer = start()
+        batches = []
+        while sum(each.num_rows for each in batches) < 6:
+            batches.append(take_batch(consumer))
+        table = pa.Table.from_batches(batches)
+        left = pa.array([row["offset"] == row["partition"] for row in table.to_pylist()])
+        done = pa.array([not each.as_py() for each in left])
+        consumer.acknowledge(table.filter(left), "release")
+        consumer.acknowledge(table.filter(done), "accept")
+        consumer.close()
+        again = take(start(), 2)
+        found = [(each.partition, each.offset, each.delivery_count) for each in again]
+        assert sorted(found) == [(0, 0, 2), (1, 1, 2)]
+
+
+def test_rows_without_a_count_mean_the_newest_lock() -> None:
+    """A lock has ended at the broker before it has certainly ended here."""
+    world = World(implicit=False)
+    world.got(world.poll(6))
+    newest = LockedPartition(TP, *world.locked.place[:1], 1, DATA, ((0, 5, 2),), world.records)
+    newest.requested_ms = newest.received_ms = world.clock.now_ms()
+    newest.lock_ms = world.locked.lock_ms
+    world.records.add(newest)
+    world.got(world.poll(6))
+    table = pa.table({"topic": ["orders"], "partition": [0], "offset": [1]})
+    acknowledge_rows(world.records, table, AcknowledgeType.ACCEPT)
+    found = {each.how: each for each in world.records.take_acknowledgements()}
+    assert found[AcknowledgeType.ACCEPT].partition is newest
