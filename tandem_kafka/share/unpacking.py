@@ -167,7 +167,8 @@ class _Source:
         if len(data) == len(self._data):
             data = data[next((stop for _, stop in _batch_starts(data)), len(data)) :]
         # Invariant: up to the next batch. The end is in the header, which may be what is damaged.
-        self.behind = _HEADER.unpack_from(data)[0] if data else _UNKNOWN
+        whole = len(data) >= _HEADER.size  # else the last batch is cut short
+        self.behind = _HEADER.unpack_from(data)[0] if whole else _UNKNOWN
         self._open(self.behind, data)
         self._begin = _UNKNOWN if end is None else self.behind
 
@@ -210,7 +211,8 @@ class Unpacker:
         for first, last, count in rest.ranges:
             after = first
             source.begin_at(first)
-            while (taken := source.take(first, last)) is not None:
+            # Invariant: from `after` on. Damaged headers can lead back to batches that were read.
+            while (taken := source.take(after, last)) is not None:
                 if isinstance(taken, KafkaError):
                     behind = min(source.behind, last + 1)
                     if behind > after:  # else none of its records is locked

@@ -113,6 +113,24 @@ def test_a_batch_that_is_cut_short_is_no_gap() -> None:
     assert got == ([(0, 9, "got"), (10, 19, REJECT)], 1)
 
 
+@pytest.mark.parametrize("size", [1, 11, 12, 40])
+def test_a_batch_that_is_cut_short_behind_a_damaged_one(size: int) -> None:
+    """poll() raised `struct.error` for as long as the records were locked."""
+    negative = SECOND[:57] + b"\x80" + SECOND[58:]  # its number of records
+    found, _ = unpacked(negative + THIRD[:size], (5, 29, 1))
+    assert {how for _, _, how in found} == {RELEASE}
+    assert (found[0][0], found[-1][1]) == (5, 29)
+
+
+def test_a_damaged_header_does_not_lead_back_to_what_was_read() -> None:
+    """The records before it were handed out again, up to once per batch."""
+    old = bytes(8) + THIRD[8:16] + b"\0" + THIRD[17:]
+    found, errors = unpacked(FIRST + SECOND + old, (0, 29, 1))
+    assert found[0] == (0, 19, "got")
+    assert [how for _, _, how in found[1:]] == [RELEASE]
+    assert (found[-1][1], errors) == (29, 1)
+
+
 def test_offsets_that_are_missing_at_the_end_are_gaps() -> None:
     gap = AcknowledgeType.GAP
     assert unpacked(FIRST, (0, 12, 1)) == ([(0, 9, "got"), (10, 12, gap)], 0)
