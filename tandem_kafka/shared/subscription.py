@@ -74,10 +74,12 @@ class SubscriptionState:
 
     def topics_of_interest(self) -> frozenset[str]:
         """Return the topics whose metadata is needed."""
-        version, topics, found = self._topics_of_interest
-        if version != self.version or topics is not self.topics:
-            found = self.topics | {tp.topic for tp in self.assigned}
-            self._topics_of_interest = (self.version, self.topics, found)
+        # Invariant: read first. Either thread comes here, and what has changed is found next time.
+        version, topics = self.version, self.topics
+        known, names, found = self._topics_of_interest
+        if known != version or names is not topics:
+            found = topics | {tp.topic for tp in self.assigned}
+            self._topics_of_interest = (version, topics, found)
         return found
 
     def on_hold(self) -> tuple[AssignedPartition, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -11,6 +12,7 @@ from tandem_kafka.errors import IllegalStateError, NotAssignedError
 from tandem_kafka.shared.partition import Consumed, Position
 from tandem_kafka.shared.subscription import SubscriptionKind, SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.unit.interrupts import Interrupter
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -141,3 +143,21 @@ def test_topics_of_interest_follow_subscription_and_assignment() -> None:
     assert state.topics_of_interest() == {"payments"}
     state.set_assigned([A0])
     assert state.topics_of_interest() == {"payments", A0.topic}
+
+
+def test_topics_of_interest_are_right_although_they_change_while_the_application_looks() -> None:
+    """poll() looks when it raises an error. Otherwise, no metadata are requested for a new one."""
+    for at in count():
+        state = SubscriptionState()
+        state.subscribe_pattern(re.compile("."))
+
+        def change(state: SubscriptionState = state) -> None:
+            state.set_matched(["a", "b"])
+            state.set_assigned([A0])
+
+        interrupter = Interrupter(at, change)
+        interrupter.call(state.topics_of_interest)
+        if interrupter.frame is None:
+            break
+        assert state.topics_of_interest() == {"a", "b"}
+    assert at > 10
