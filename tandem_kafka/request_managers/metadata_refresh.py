@@ -131,6 +131,8 @@ class MetadataRefresher(RequestManager):
         self._response_topics: frozenset[str] | None = frozenset()
         self._transient: dict[str, int] = {}
         self._watched: frozenset[str] = frozenset()
+        #: The watched topics that only other members have subscribed to.
+        self._of_others: frozenset[str] = frozenset()
         #: Watched and transient topics together, and when the first of them expires.
         self._extra_topics: frozenset[str] = frozenset()
         self._extra_until_ms = FOREVER_MS * FOREVER_MS
@@ -160,6 +162,7 @@ class MetadataRefresher(RequestManager):
     def watch(self, topics: frozenset[str]) -> None:
         """Refresh these topics instead of those watched before."""
         self._watched = topics
+        self._of_others = topics - self._context.subscription.topics_of_interest()
         self._update_extra_topics()
 
     def _update_extra_topics(self) -> None:
@@ -369,10 +372,15 @@ class MetadataRefresher(RequestManager):
             created=self._context.config.allow_auto_create_topics,
         )
         if unauthorized:
-            self._error = TopicsDeniedError(unauthorized), unauthorized
+            self._note_error(TopicsDeniedError(unauthorized), unauthorized)
         elif invalid:
             msg = f"the cluster rejects the topic names {invalid}; correct the subscription"
-            self._error = InvalidTopicError(msg), invalid
+            self._note_error(InvalidTopicError(msg), invalid)
+
+    def _note_error(self, error: Exception, topics: Collection[str]) -> None:
+        # Invariant: raised whatever is subscribed if this member leads, and cannot assign topics of
+        # others. They get no partitions, and no error.
+        self._error = error, () if self._of_others.intersection(topics) else topics
 
     def _is_incomplete(self, answer: ClusterSnapshot) -> bool:
         """Tell whether a relevant topic or leader is missing, so that a retry may find it."""

@@ -226,6 +226,21 @@ def test_errors_for_the_user_are_kept_for_the_loop(
     assert world.managers.metadata.take_error() is None
 
 
+def test_an_error_about_a_topic_of_another_member_is_raised_whatever_is_subscribed() -> None:
+    """The leader assigned none of its partitions, and nobody was told."""
+    world = fresh(metadata_max_age_ms=1_000)
+    world.assign(TP)
+    refresher = world.managers.metadata
+    denied = errors.TopicAuthorizationFailedError
+    refresher.watch(frozenset({"orders", "theirs"}))
+    for topic, concerned in (("theirs", set()), ("orders", {"orders"})):
+        answer = described_topic(topic, error=denied)
+        world.respond(world.sent(refresher, after_ms=1_000), metadata_response(answer))
+        _, topics = refresher.take_error() or (None, None)
+        assert set(topics or ()) == concerned
+        assert topics is not None
+
+
 @pytest.mark.behaviour(175)
 @pytest.mark.parametrize("error", [AuthenticationError("no"), UnsupportedVersionError("old")])
 def test_a_rejected_connection_is_reported(error: Exception) -> None:
