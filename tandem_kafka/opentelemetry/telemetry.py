@@ -32,7 +32,8 @@ _LINKS: Final = 128
 #: propagators need grows with the square of the length: 64 kB kept poll() busy for 11 seconds.
 _HEADER_BYTES: Final = 512
 
-#: The poll() that this thread or task is in; None in iteration. Other callers have their own.
+#: The poll() that this thread or task is in; None in iteration. Other callers have their own. It
+#: may be that of another consumer, or have ended: a task keeps the one that it was created in.
 _POLL: Final[ContextVar[Stopwatch | None]] = ContextVar("poll", default=None)
 
 
@@ -62,6 +63,8 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_BOUNDARIES,
         )
         self._common: Attributes = {"messaging.system": "kafka"}
+        #: The calls of poll() of this consumer that have not ended.
+        self._polls: set[Stopwatch] = set()
 
     def belongs_to(self, names: ClientNames) -> None:
         """Add the names of the consumer to all spans and metrics."""
@@ -78,6 +81,7 @@ class Telemetry:
         before = _POLL.get()
         watch = Stopwatch()
         _POLL.set(watch)
+        self._polls.add(watch)
         try:
             yield
         except Exception as error:
@@ -85,6 +89,7 @@ class Telemetry:
             raise
         finally:
             _POLL.set(before)
+            self._polls.discard(watch)
 
     def on_consume(self, records: Mapping[TopicPartition, Sequence[Any]]) -> None:
         """Report records that are about to be returned; called as an interceptor."""
@@ -95,6 +100,8 @@ class Telemetry:
         for tp, batch in records.items():
             self._consumed.add(len(batch), self._operation("poll", "receive") | _place([tp]))
         poll = _POLL.get()
+        if poll not in self._polls:
+            poll = None
         if poll is not None:
             self._operations.record(poll.seconds, attributes)
         span = self._tracer.start_span(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import copy_context
 from typing import Any
 from unittest.mock import Mock
 
@@ -189,6 +190,24 @@ def test_iteration_counts_records(observed: Observed) -> None:
     assert sum(point.value for point in points) == 10
     assert len(observed.spans("process orders")) == 10
     assert observed.spans("poll orders")
+
+
+def test_iteration_is_not_timed_by_a_poll_that_has_ended_or_is_of_another_consumer() -> None:
+    """As in a task that a rebalance listener has created: its records had the age of that poll."""
+    observed = Exported()
+    first, second = (Telemetry(**observed.providers) for _ in range(2))
+    records = {TP: [Mock(headers=())]}
+    with first.poll():
+        second.on_consume(records)
+        of_task = copy_context()
+    of_task.run(first.on_consume, records)
+    assert not observed.points(messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION)
+    assert len(observed.spans("poll orders")) == 2
+    with first.poll():
+        of_task.run(first.on_consume, records)
+        first.on_consume(records)
+    [timed] = observed.points(messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION)
+    assert timed.count == 1
 
 
 def test_process_links_to_the_span_that_created_the_record(observed: Observed) -> None:
