@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
@@ -281,8 +281,14 @@ class Run:
             if offset >= self.given:  # nobody has released it: its leader has forgotten all locks
                 self.partition.lost = True
                 return
-            if offset not in self.done:
-                self.renewed[offset] = _ENDED
+            self.renewed[offset] = _ENDED
+
+    def renew_locks(self, first: int, last: int, times: tuple[int, int]) -> None:
+        """Note when the locks of some records end: what is locked again keeps its new lock."""
+        offsets = range(first, last + 1)
+        self.renewed.update(
+            {offset: times for offset in offsets if self.renewed.get(offset) is not _ENDED}
+        )
 
     def is_over(self, now_ms: int) -> bool:
         """Tell whether all locks have certainly ended."""
@@ -291,10 +297,19 @@ class Run:
         renewed = tuple(self.renewed.values())
         return self.partition.lost or all(now_ms >= ends_ms for _, ends_ms in renewed)
 
+    def renewable_ranges(self, first: int, stop: int) -> list[tuple[int, int]]:
+        """Return the `open_ranges` without what is locked again."""
+        again = {offset for offset, times in tuple(self.renewed.items()) if times is _ENDED}
+        return self._ranges_without({*tuple(self.done), *again}, first, stop)
+
     def open_ranges(self, first: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges between two offsets that the application has not acknowledged."""
+        return self._ranges_without(tuple(self.done), first, stop)  # it may grow meanwhile
+
+    @staticmethod
+    def _ranges_without(offsets: Iterable[int], first: int, stop: int) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        for offset in (*sorted(tuple(self.done)), stop):  # noqa: C414 - it may grow meanwhile
+        for offset in (*sorted(offsets), stop):
             if not first <= offset < stop:
                 continue
             if first < offset:
@@ -318,6 +333,19 @@ class Acknowledgement(NamedTuple):
     def size(self) -> int:
         """The number of offsets."""
         return self.last - self.first + 1
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Tell whether it has one of these offsets."""
+        return self.first <= last and first <= self.last
+
+    def within(self, first: int, last: int) -> Acknowledgement:
+        """Return the part of it with these offsets."""
+        return self._replace(first=max(self.first, first), last=min(self.last, last))
+
+    def without(self, first: int, last: int) -> list[Acknowledgement]:
+        """Return what is left of it without some offsets."""
+        parts = (self.first, min(self.last, first - 1)), (max(self.first, last + 1), self.last)
+        return [self._replace(first=begin, last=end) for begin, end in parts if begin <= end]
 
     @property
     def run_is_over(self) -> bool:

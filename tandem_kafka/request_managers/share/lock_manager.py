@@ -424,6 +424,7 @@ class LockManager(RequestManager):
         locked.lock_ms = self._limits.lock_ms
         handed = [run for run in self._records.handed() if run.partition.place == place]
         begun = {run.partition for run in handed}
+        self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
         for first, last, _ in ranges:
             for run in handed:
                 run.end_locks(first, last)
@@ -471,7 +472,7 @@ class LockManager(RequestManager):
                 if run in acknowledged.whole:
                     run.sure_until_ms, run.ends_ms = lock_times
                 else:
-                    run.renewed.update(dict.fromkeys(range(first, last + 1), lock_times))
+                    run.renew_locks(first, last, lock_times)
 
     # --- errors --------------------------------------------------------------------------------
 

@@ -95,11 +95,11 @@ class Acknowledged:
 
     @property
     def renewals(self) -> list[Range]:
-        """The ranges to renew: without records that are acknowledged by now."""
+        """The ranges to renew: without records that are acknowledged or locked again by now."""
         return [
             (*row, AcknowledgeType.RENEW)
             for run, first, last in self.renewed
-            for row in run.open_ranges(max(first, run.accepted), last + 1)
+            for row in run.renewable_ranges(max(first, run.accepted), last + 1)
         ]
 
 
@@ -201,6 +201,29 @@ class ShareSession:
                 each.made = sure
             if not each.made:
                 del self.waiting.by_partition[place]
+        return found
+
+    def drop_locked_again(
+        self, place: Place, ranges: Sequence[tuple[int, int, int]]
+    ) -> list[Acknowledgement]:
+        """Drop acknowledgements of what is locked again, as their locks have ended.
+
+        Args:
+            place: The partition.
+            ranges: Its new locks, in order.
+
+        Returns:
+            Those that were dropped.
+        """
+        waiting, found = self.waiting.by_partition.get(place), []
+        left = [] if waiting is None else waiting.made
+        end = ranges[-1][1]
+        if waiting is None or not any(each.overlaps(ranges[0][0], end) for each in left):
+            return []
+        for first, last, _ in ranges:
+            found += [each.within(first, last) for each in left if each.overlaps(first, last)]
+            left = [part for each in left for part in each.without(first, last)]
+        waiting.made = left
         return found
 
     @property

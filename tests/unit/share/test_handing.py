@@ -32,6 +32,7 @@ from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch
 TP = TopicPartition("orders", 0)
 LOCK_MS = 1_000
 ACCEPT, RELEASE, GAP = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.GAP
+RENEW = AcknowledgeType.RENEW
 #: Offsets 0 to 2 and 4 to 5 have records.
 DATA = (
     batch([Rec(), Rec(), Rec()], 0)
@@ -354,6 +355,41 @@ def test_the_numbers_of_requests_begin_again_and_none_is_left_out() -> None:
     assert numbers == [2**31 - 1, 1]
 
 
+def test_what_is_locked_again_is_not_acknowledged_by_what_waits() -> None:
+    """The broker took it for the new lock, whose record was handed out afterwards."""
+    world = World(implicit=False)
+    world.got(world.poll(6))
+    made = session(world)
+    for chunk, _, _ in world.handing.given:
+        for offset in range(chunk.run.first, chunk.run.last + 1):
+            world.records.acknowledge(chunk.run, offset, ACCEPT)
+    for each in world.records.take_acknowledgements():
+        made.acknowledge(each, 1)
+    assert made.drop_locked_again((world.locked.place[0], 1), [(0, 5, 2)]) == []
+    assert made.drop_locked_again(world.locked.place, [(6, 9, 2)]) == []
+    dropped = made.drop_locked_again(world.locked.place, [(1, 1, 2), (5, 6, 2)])
+    assert [(each.first, each.last) for each in dropped] == [(1, 1), (5, 5)]
+    ranges = made.waiting.by_partition[world.locked.place].ranges
+    assert ranges == [(0, 0, ACCEPT), (2, 2, ACCEPT), (4, 4, ACCEPT)]
+
+
+def test_what_is_locked_again_is_not_renewed_by_its_old_lock() -> None:
+    """The answer revived the old lock, and its acknowledgement went beside that of the new one."""
+    world = World(implicit=False)
+    world.got(world.poll(3))
+    [(chunk, _, _)] = world.handing.given
+    made, run = session(world), chunk.run
+    for offset in range(3):
+        world.records.acknowledge(run, offset, RENEW)
+    for each in world.records.take_acknowledgements():
+        made.acknowledge(each, 1)
+    run.end_locks(1, 1)
+    [renewals] = made.renewals.by_partition.values()
+    assert [(first, last) for first, last, _ in renewals.renewals] == [(0, 0), (2, 2)]
+    run.renew_locks(0, 2, (5_000, 5_000))
+    assert [run.lock_times(offset)[0] for offset in range(3)] == [5_000, -1, 5_000]
+
+
 def test_a_broker_cannot_make_a_list_of_any_length() -> None:
     """It had locked more offsets than there are records, and got a type for each."""
     ranges = [(0, 0, ACCEPT), (1, 2**40, GAP), (2**40 + 1, 2**40 + 1, RELEASE)]
@@ -369,7 +405,7 @@ def test_a_record_that_is_locked_again_is_not_accepted_by_its_old_lock() -> None
     world.records.acknowledge(chunk.run, 0, ACCEPT)
     world.acknowledged()
     chunk.run.end_locks(0, 1)
-    with pytest.raises(IllegalStateError):
+    with pytest.raises(RecordLockLostError):
         world.records.acknowledge(chunk.run, 0, ACCEPT)
     with pytest.raises(RecordLockLostError):
         world.records.acknowledge(chunk.run, 1, ACCEPT)
