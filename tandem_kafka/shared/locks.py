@@ -284,7 +284,7 @@ class Run:
             self.renewed[offset] = _ENDED
 
     def renew_locks(self, first: int, last: int, times: tuple[int, int]) -> None:
-        """Note when the locks of some records end: what is locked again keeps its new lock."""
+        """Note until when locks were renewed. Those of records that are locked again have ended."""
         offsets = range(first, last + 1)
         self.renewed.update(
             {offset: times for offset in offsets if self.renewed.get(offset) is not _ENDED}
