@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -13,6 +12,7 @@ from opentelemetry.trace import Span, TracerProvider
 
 from tandem_kafka.opentelemetry.telemetry import Outcomes, Telemetry
 from tandem_kafka.runtime import Stopwatch
+from tandem_kafka.runtime.callers import is_async
 from tandem_kafka.types import ConsumerRecord
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -47,8 +47,7 @@ class Traced:
 
         Use it for handlers of workers; those of asyncio take ``async def`` functions.
         """
-        call = getattr(handle, "__call__", handle)  # noqa: B004 - its method, to look at it
-        if inspect.iscoroutinefunction(handle) or inspect.iscoroutinefunction(call):
+        if is_async(handle):
 
             @wraps(handle)
             async def run_async(records: Any, *rest: Any) -> Any:

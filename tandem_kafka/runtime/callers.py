@@ -7,6 +7,7 @@ task, and its coroutine suspends (`tandem_kafka.aio`).
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -48,6 +49,12 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     call.close()
     msg = f"{call!r} suspended; only an event loop can run it"
     raise RuntimeError(msg)
+
+
+def is_async(call: object) -> bool:
+    """Tell whether a function, or an object that can be called, is ``async def``."""
+    method = getattr(call, "__call__", call)  # noqa: B004 - to look at it
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(method)
 
 
 def thread_names() -> dict[int | None, str]:

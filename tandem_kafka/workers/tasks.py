@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime.callers import is_async
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
 from tandem_kafka.workers.workload import Workload
@@ -175,8 +176,7 @@ def is_cancelled() -> bool:
 
 async def report(exhausted: Any, record: Any, error: Exception, attempts: int) -> None:
     """Call the function for what cannot be handled; one that is no coroutine may block a thread."""
-    call = getattr(exhausted, "__call__", exhausted)  # noqa: B004 - its method, to look at it
-    if inspect.iscoroutinefunction(exhausted) or inspect.iscoroutinefunction(call):
+    if is_async(exhausted):
         await exhausted(record, error, attempts)
         return
     result = await asyncio.to_thread(exhausted, record, error, attempts)
