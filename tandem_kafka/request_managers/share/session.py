@@ -215,15 +215,14 @@ class ShareSession:
         Returns:
             Those that were dropped.
         """
-        waiting, found = self.waiting.by_partition.get(place), []
-        left = [] if waiting is None else waiting.made
-        end = ranges[-1][1]
-        if waiting is None or not any(each.overlaps(ranges[0][0], end) for each in left):
+        waiting, begin, end = self.waiting.by_partition.get(place), ranges[0][0], ranges[-1][1]
+        if waiting is None or not any(each.overlaps(begin, end) for each in waiting.made):
             return []
+        found: list[Acknowledgement] = []
         for first, last, _ in ranges:
-            found += [each.within(first, last) for each in left if each.overlaps(first, last)]
-            left = [part for each in left for part in each.without(first, last)]
-        waiting.made = left
+            made = waiting.made
+            found += [each.within(first, last) for each in made if each.overlaps(first, last)]
+            waiting.made = [part for each in made for part in each.without(first, last)]
         return found
 
     @property
