@@ -39,7 +39,7 @@ class _TracedShare(Traced):
             with committing(self._telemetry, outcomes):
                 yield outcomes
         except BaseException:
-            # What raises while the commit is reported keeps its outcome from the application.
+            # An error in the report keeps the outcome from the application.
             self._methods.tell_again(outcomes)
             raise
 

@@ -92,7 +92,7 @@ class Rest(NamedTuple):
 
     @property
     def ranges(self) -> list[tuple[int, int, int]]:
-        """First offset, last offset and delivery count of each range."""
+        """The ranges that are left: first offset, last offset and delivery count."""
         begin = self.begin
         ranges = self.locked.ranges
         return [(max(first, begin), last, count) for first, last, count in ranges if last >= begin]
@@ -295,7 +295,7 @@ def _batches_from(data: memoryview, offset: int) -> memoryview:
 
 
 def _batches_around(data: memoryview, offset: int) -> tuple[int, memoryview]:
-    """Return an offset to read from, and the batches from the one on that may have an offset."""
+    """Return where to read from: an offset, and the batches beginning with the one that has it."""
     begin, found = -1, 0
     for start, _ in _batch_starts(data):
         base, _ = _HEADER.unpack_from(data, start)

@@ -83,7 +83,7 @@ def test_no_record_is_used_up_while_many_wait_for_another_attempt(
 def test_a_handler_that_fails_because_it_is_cancelled_has_not_failed(
     is_cancelled: bool, reports: bool
 ) -> None:
-    """Its clean-up raised an error at the end of the run, and nobody got its record again."""
+    """Its clean-up raised an error, and its record was rejected."""
     handled: list[int] = []
     reported: list[int] = []
 
@@ -182,7 +182,7 @@ def test_a_run_that_is_cancelled_while_it_drains_raises_no_other_error() -> None
 
 
 def test_a_run_that_was_stopped_keeps_nothing_and_the_next_one_works() -> None:
-    """The consumer stays open meanwhile."""
+    """Both runs use the same open consumer."""
     handled: list[tuple[int, int]] = []
 
     async def handle(record: Any) -> None:

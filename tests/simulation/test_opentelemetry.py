@@ -193,7 +193,7 @@ def test_iteration_counts_records(observed: Observed) -> None:
 
 
 def test_iteration_is_not_timed_by_a_poll_that_has_ended_or_is_of_another_consumer() -> None:
-    """As in a task that a rebalance listener has created: its records had the age of that poll."""
+    """A task keeps the context of the poll() in which a rebalance listener has created it."""
     observed = Exported()
     first, second = (Telemetry(**observed.providers) for _ in range(2))
     records = {TP: [Mock(headers=())]}

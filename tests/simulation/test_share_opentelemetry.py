@@ -216,7 +216,7 @@ def test_nothing_is_accepted_that_a_report_kept_from_the_application(
 def test_the_next_commit_tells_what_a_report_kept_from_the_application(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error was never told: neither by the commit with Ctrl-C nor by the next one."""
+    """The commit that Ctrl-C ended did not return the error, nor did the next one."""
     consumer = observed.consumer()
     for record in take(consumer, 6):
         record.accept()

@@ -48,7 +48,7 @@ def unpacked(data: bytes, *ranges: tuple[int, int, int]) -> tuple[Found, int]:
 
 
 def unpacked_by(locked: LockedPartition, most_bytes: int) -> tuple[Found, int]:
-    """Unpack so many bytes at once."""
+    """Unpack in parts of `most_bytes`; return the same as `unpacked`."""
     config, found, errors = Config(fetch_buffer_max_bytes=most_bytes), Found(), 0
     unpacker, left = Unpacker(config, Deserializers(config)), deque[Any]([locked])
     while left:
@@ -123,7 +123,7 @@ def test_a_batch_that_is_cut_short_behind_a_damaged_one(size: int) -> None:
 
 
 def test_a_damaged_header_does_not_lead_back_to_what_was_read() -> None:
-    """The records before it were handed out again, up to once per batch."""
+    """The records before the damaged batch were handed out again."""
     old = bytes(8) + THIRD[8:16] + b"\0" + THIRD[17:]
     found, errors = unpacked(FIRST + SECOND + old, (0, 29, 1))
     assert found[0] == (0, 19, "got")
