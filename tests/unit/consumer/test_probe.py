@@ -135,7 +135,7 @@ def test_a_failing_sample_does_not_end_the_probe(caplog: pytest.LogCaptureFixtur
     assert "no health" in caplog.text
 
 
-def test_a_client_that_leaves_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_leaves_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     consumer = simulated_consumer()
     with Probe(consumer, port=0, host="127.0.0.1") as probe:
         with socket.create_connection(("127.0.0.1", probe.port)) as client:
@@ -143,7 +143,7 @@ def test_a_client_that_leaves_is_no_error(capfd: pytest.CaptureFixture[str]) -> 
             client.sendall(b"GET /live HTTP/1.0\r\n")
         assert get(probe, "/live")[0] == 200
     consumer.close()
-    assert capfd.readouterr().err == ""
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
