@@ -188,6 +188,9 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         """Send all acknowledgements, and return the outcomes; as ``ShareConsumer.commit()``."""
         return await self._methods.commit(timeout_ms)
 
+    def _tell_again(self, outcome: dict[TopicPartition, KafkaError | None]) -> None:
+        self._methods.tell_again(outcome)  # as in ShareConsumer
+
     async def release_all(self) -> None:
         """Release all records that are not acknowledged; as ``ShareConsumer.release_all()``."""
         await self._methods.release_all()

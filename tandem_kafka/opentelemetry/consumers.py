@@ -37,7 +37,7 @@ class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
 
     def _start(self, *arguments: Any, **keywords: Any) -> None:
         super()._start(*arguments, **keywords)
-        self._telemetry.belongs_to(self._core.client)
+        self._telemetry.belongs_to(self.log_names)
 
     def poll(
         self,
@@ -78,7 +78,7 @@ class TracedAsyncKafkaConsumer(Traced, _Intercepting, AsyncKafkaConsumer[Any, An
     async def start(self) -> None:
         """Connect, as ``AsyncKafkaConsumer.start()``."""
         await super().start()
-        self._telemetry.belongs_to(self._core.client)
+        self._telemetry.belongs_to(self.log_names)
 
     async def poll(
         self, timeout_ms: float | None = None, max_records: int | None = None

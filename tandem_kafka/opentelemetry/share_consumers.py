@@ -6,21 +6,21 @@ lets the next call accept none that the application did not get.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka import ShareConsumer, ShareRecord, ShareRecords, TopicPartition
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.opentelemetry.telemetry import Outcomes
 from tandem_kafka.opentelemetry.traced import Traced, committing
-from tandem_kafka.share.methods import Outcome, ShareMethods
 
 
 class _TracedShare(Traced):
     """What both have in common."""
 
-    _methods: ShareMethods
+    _tell_again: Callable[[Outcomes], None]
 
     def _batch_of(self, given: Sequence[Any]) -> dict[TopicPartition, ShareRecords[Any, Any]]:
         batch = ShareConsumer._batch_of(given)  # noqa: SLF001 - of the class behind this one
@@ -33,14 +33,14 @@ class _TracedShare(Traced):
         return record
 
     @contextmanager
-    def _committing(self) -> Iterator[Outcome]:
-        outcomes: Outcome = {}
+    def _committing(self) -> Iterator[Outcomes]:
+        outcomes: Outcomes = {}
         try:
             with committing(self._telemetry, outcomes):
                 yield outcomes
         except BaseException:
             # An error in the report keeps the outcome from the application.
-            self._methods.tell_again(outcomes)
+            self._tell_again(outcomes)
             raise
 
 

@@ -266,6 +266,10 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         """
         return run(self._methods.commit(timeout_ms))
 
+    def _tell_again(self, outcome: dict[TopicPartition, KafkaError | None]) -> None:
+        """Let the next commit() also return an outcome that a subclass could not return."""
+        self._methods.tell_again(outcome)
+
     def release_all(self) -> None:
         """Release all records without an acknowledgement, for an application that pauses.
 
