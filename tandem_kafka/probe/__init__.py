@@ -19,6 +19,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.probe.history import INTERVAL_MS, SHARE, History
 from tandem_kafka.probe.page import View, page
 from tandem_kafka.runtime import Clock, Runtime
+from tandem_kafka.runtime.process import PROCESS
 
 __all__ = ["Probe"]
 
@@ -76,11 +77,13 @@ class Probe:
         runtime = Runtime.threaded()
         self._server = _Server((host, port), consumers, runtime.clock, public_page=public_page)
         self.port: int = self._server.server_address[1]
+        self._pid = PROCESS.pid
         runtime.driver.offload(self._server.serve_forever, lambda _: None)
 
     def close(self) -> None:
-        """Stop the server and close its socket."""
-        self._server.shutdown()
+        """Stop the server and close its socket; a fork of the process only has the socket."""
+        if self._pid == PROCESS.pid:
+            self._server.shutdown()
         self._server.server_close()
 
     def __enter__(self) -> Self:
@@ -175,6 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._respond_with_json(404, {"error": f"the paths are {', '.join(('/', *PATHS))}"})
 
+    do_HEAD = do_GET  # noqa: N815 - the name that the server looks for
+
     def _respond_with_page(self) -> None:
         # The host is checked as well: by a name that leads here, another site could read the page.
         local = _is_loopback(self.client_address[0]) and _is_local(self.headers.get("Host", ""))
@@ -197,7 +202,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Log nothing: probes come every few seconds."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
+import signal
 import socket
 import struct
 import threading
@@ -58,6 +61,36 @@ def test_the_status_follows_the_health() -> None:
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://127.0.0.1:{probe.port}/live", timeout=5)
     other.close()
+
+
+def test_head_has_the_status_and_no_body() -> None:
+    consumer = simulated_consumer()
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        with closing(http.client.HTTPConnection("127.0.0.1", probe.port, timeout=20)) as client:
+            client.request("HEAD", "/ready")
+            response = client.getresponse()
+            assert (response.status, response.read()) == (503, b"")
+            assert int(response.headers["Content-Length"]) > 0
+        with socket.create_connection(("127.0.0.1", probe.port), timeout=20) as plain:
+            plain.sendall(b"HEAD /live HTTP/1.0\r\n\r\n")
+            with plain.makefile("rb") as answer:
+                assert answer.read().endswith(b"\r\n\r\n")
+    consumer.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork()")
+def test_a_fork_closes_the_probe_at_once_and_the_parent_keeps_it() -> None:
+    consumer = simulated_consumer()
+    with Probe(consumer, port=0, host="127.0.0.1") as probe:
+        forked = os.fork()
+        if not forked:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            probe.close()
+            os._exit(0)
+        assert os.waitpid(forked, 0)[1] == 0
+        assert get(probe, "/live")[0] == 200
+    consumer.close()
 
 
 def test_the_page_has_what_people_look_for() -> None:
