@@ -422,15 +422,16 @@ class LockManager(RequestManager):
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._limits.lock_ms
-        handed = [run for run in self._records.handed() if run.partition.place == place]
-        begun = {run.partition for run in handed}
         self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
-        for first, last, _ in ranges:
-            for run in handed:
-                run.end_locks(first, last)
-            for each in session.locked:
-                if each.place == place and each not in begun and each.overlaps(first, last):
-                    each.lost = True
+        # Invariant: first what waits for the application, which may begin with it meanwhile.
+        for each in self._records.ahead():
+            again = any(each.can_claim(first, last) for first, last, _ in ranges)
+            if again and each.place == place:
+                each.lost = True  # nobody has released it: its leader has forgotten all locks
+        for run in self._records.handed():
+            if run.partition.place == place:
+                for first, last, _ in ranges:
+                    run.end_locks(first, last)
         session.locked.append(locked)
         if self._is_subscribed(tp):
             self._records.add(locked)
@@ -466,13 +467,12 @@ class LockManager(RequestManager):
         if error is None:
             sent_ms, now_ms = times
             lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
-            for run, first, last in acknowledged.renewed:
-                if run.forgotten:
-                    continue  # what it was given is acknowledged no more
-                if run in acknowledged.whole:
+            for run in acknowledged.whole:
+                if not run.forgotten:  # else what it was given is acknowledged no more
                     run.sure_until_ms, run.ends_ms = lock_times
-                else:
-                    run.renew_locks(first, last, lock_times)
+            for each in acknowledged.asked:
+                if each.run is not None and not each.run_is_over:
+                    each.run.renew_locks(each.first, each.last, lock_times)
 
     # --- errors --------------------------------------------------------------------------------
 
