@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import (
+    ConcurrentModificationError,
     CorruptRecordError,
     IllegalStateError,
     KafkaError,
@@ -297,6 +299,35 @@ def test_a_deserializer_cannot_poll() -> None:
         assert "inside of another poll()" in str(raised.value.__cause__)
         assert "; it is released and delivered again" in str(raised.value)
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_another_thread_cannot_poll_until_records_are_returned(
+    monkeypatch: pytest.MonkeyPatch, *, iterates: bool
+) -> None:
+    """It got the same ones."""
+    with sharing("other thread", brokers=1) as (_, start):
+        consumer, found = start("implicit"), list[Any]()
+        assert next(consumer).offset == 0
+        batch_of, record_of = consumer._batch_of, consumer._record_of
+
+        def poll() -> None:
+            try:
+                found.append(next(consumer) if iterates else consumer.poll(0))
+            except ConcurrentModificationError as error:
+                found.append(error)
+
+        def returning(given: Any) -> Any:
+            monkeypatch.undo()
+            thread = threading.Thread(target=poll)
+            thread.start()
+            thread.join()
+            return record_of(given) if iterates else batch_of(given)
+
+        monkeypatch.setattr(consumer, "_record_of" if iterates else "_batch_of", returning)
+        mine = [next(consumer)] if iterates else consumer.poll(0)[TP]
+        assert mine[0].offset == 1
+        assert isinstance(found.pop(), ConcurrentModificationError)
 
 
 def test_all_records_in_work_are_released() -> None:
