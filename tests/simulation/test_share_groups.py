@@ -192,6 +192,21 @@ def test_what_comes_again_after_its_release_ends_no_other_lock() -> None:
         assert consumer.commit() == {TP: None}
 
 
+def test_a_record_is_not_locked_once_its_connection_is_closed() -> None:
+    """It was said to be locked until the next request."""
+    with sharing("closed", brokers=1) as (simulation, start):
+        consumer = start()
+        record, *_ = take(consumer, 3)
+        consumer._methods.records.resting = True
+        simulation.sleep(2_000)  # until no fetch is in flight
+        assert record.is_locked
+        simulation.cluster.stop(1)
+        simulation.sleep(100)
+        assert not record.is_locked
+        with pytest.raises(RecordLockLostError):
+            record.accept()
+
+
 def test_a_broker_restarts() -> None:
     with sharing("restart", brokers=1) as (simulation, start):
         consumer = start()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tandem_kafka.errors import (
     IncompleteResponseError,
+    KafkaConnectionError,
     KafkaError,
     ShareSessionNotFoundError,
     TopicAuthorizationFailedError,
@@ -26,6 +27,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import COORDINATOR
 from tandem_kafka.metrics import FETCH as FETCHES
 from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.link import ConnectionKey
 from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
@@ -518,6 +520,13 @@ class LockManager(RequestManager):
         if isinstance(error, UnsupportedVersionError):
             self._context.raise_in_poll(error)
         self._metadata.request_update()
+
+    def connection_lost(self, key: ConnectionKey) -> None:
+        """End the session of a connection without a request, whose error would end it."""
+        node_id, purpose = key
+        session = self._sessions.get(node_id) if purpose is Purpose.FETCH_0 else None
+        if session is not None and session.is_open and not session.state.in_flight:
+            self._handle_error(session, KafkaConnectionError("the connection was lost"))
 
     def _end(self, session: ShareSession, error: KafkaError) -> None:
         self._outcomes.unanswered(session.take_sent().values(), error)
