@@ -30,7 +30,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
     except RuntimeError:
         msg = (
-            "AsyncKafkaConsumer needs a running asyncio event loop; use it inside a coroutine "
+            "the consumer needs a running asyncio event loop; use it inside a coroutine "
             "(uvloop and anyio on asyncio work, trio does not)"
         )
         raise IllegalStateError(msg) from None

@@ -22,7 +22,7 @@ from tandem_kafka.events.application import Event
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.runtime.callers import Callers, Held, OtherHolder
+from tandem_kafka.runtime.callers import Callers, Held, Inside, OtherHolder
 from tandem_kafka.runtime.process import PROCESS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,17 +193,28 @@ class Core:
             if self.closing:
                 self.raise_closed()
             if not visited and visits == self._visits:  # only a reader can hold it
-                kind = self.callers.kind
-                msg = (
-                    f"{kind} {self.callers.name()!r} called poll() while {held.name!r} is reading; "
-                    f"only one {kind} at a time may poll or iterate over a consumer: use one "
-                    f"consumer per {kind} (any {kind} may call the other methods)"
-                )
-                raise ConcurrentModificationError(msg)
+                raise self._concurrent(f"{held.name!r}")
             recheck_ms = self.clock.now_ms() + RECHECK_MS
             await self.callers.wait(lambda: not self._visitors, recheck_ms)
 
     @_entering
+    def check_no_other(self, inside: Inside) -> None:
+        """Raise if another thread is inside a function; tasks return without a wait.
+
+        Raises:
+            ConcurrentModificationError: Another thread is.
+        """
+        if not self.callers.cancellable and not self._owner.nobody_else(inside):
+            raise self._concurrent("another thread")
+
+    def _concurrent(self, other: str) -> ConcurrentModificationError:
+        kind = self.callers.kind
+        return ConcurrentModificationError(
+            f"{kind} {self.callers.name()!r} called poll() while {other} is reading; "
+            f"only one {kind} at a time may poll or iterate over a consumer: use one "
+            f"consumer per {kind} (any {kind} may call the other methods)"
+        )
+
     async def visit(self, deadline_ms: int) -> Visit | None:
         """Enter to change what is read; the reader gives way at its next opportunity.
 

@@ -19,7 +19,6 @@ from tandem_kafka.network.transport import Transport
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.managers import RequestManagers
-from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers
 from tandem_kafka.request_managers.user_code import UserCodeRunner
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
@@ -29,14 +28,14 @@ from tandem_kafka.shared.polls import Polls
 from tandem_kafka.shared.subscription import SubscriptionState
 
 #: Makes the request managers, and what processes the events of the application.
-Build = Callable[[ManagerContext, Offers], tuple[Managers, EventProcessor]]
+Build = Callable[[ManagerContext, NetworkClient], tuple[Managers, EventProcessor]]
 
 
 def managers_of_consumer(
-    context: ManagerContext, offers: Offers
+    context: ManagerContext, client: NetworkClient
 ) -> tuple[Managers, EventProcessor]:
     """Make the request managers of a `KafkaConsumer`."""
-    managers = RequestManagers.build(context, offers)
+    managers = RequestManagers.build(context, client.offers)
     return managers, ApplicationEventProcessor(context, managers)
 
 
@@ -92,7 +91,7 @@ def _assemble(
         config, transport, runtime.driver, runtime.random, metadata, context.metrics
     )
     _register_gauges(context, client, queue)
-    managers, processor = build(context, client.offers)
+    managers, processor = build(context, client)
     loop = NetworkLoop(context, managers, processor, client, transport, queue, runtime.driver)
     return EngineHandle(
         loop=loop,

@@ -7,9 +7,9 @@ from tandem_kafka.engine.event_processor import EventProcessor
 from tandem_kafka.engine.loop import Managers
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.events import application as events
+from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.share.managers import ShareManagers
-from tandem_kafka.request_managers.telemetry.telemetry_manager import Offers
 from tandem_kafka.shared.locked_records import LockedRecords
 
 
@@ -59,8 +59,9 @@ class ShareEventProcessor(EventProcessor):
 def share_managers(records: LockedRecords) -> Build:
     """Return what makes the request managers of a share consumer."""
 
-    def build(context: ManagerContext, offers: Offers) -> tuple[Managers, EventProcessor]:
-        managers = ShareManagers(context, offers, records)
+    def build(context: ManagerContext, client: NetworkClient) -> tuple[Managers, EventProcessor]:
+        managers = ShareManagers(context, client.offers, records)
+        client.lost = managers.locks.connection_lost
         return managers, ShareEventProcessor(context, managers)
 
     return build

@@ -8,7 +8,7 @@ requests or disconnect never interrupt the client in an inconsistent state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -70,6 +70,8 @@ class NetworkClient:
         self._pool = ConnectionPool(
             settings, transport, driver, random, self._fail_waiting, metrics
         )
+        #: Learns of each unplanned end of a connection. Writer: the assembly.
+        self.lost: Callable[[ConnectionKey], None] = lambda _: None
         #: Requests that are done, until `_deliver` completes their futures.
         self._outcomes = self._pool.outcomes
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
@@ -244,6 +246,7 @@ class NetworkClient:
 
     def _fail_waiting(self, loss: LinkLoss) -> None:
         """Fail the requests that waited for a connection."""
+        self.lost(loss.key)
         for key in list(self._queues):
             if key == loss.key or (loss.final and key[0] == loss.key[0]):
                 self._fail_queue(self._queues.pop(key), loss.error)

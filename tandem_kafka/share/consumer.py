@@ -16,7 +16,7 @@ from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.share.handing import Given
-from tandem_kafka.share.methods import ShareMethods
+from tandem_kafka.share.methods import RETURNING, ShareMethods
 from tandem_kafka.share.options import How, share_options
 from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
@@ -335,3 +335,9 @@ class ShareConsumer(Generic[KeyT, ValueT]):
     def __repr__(self) -> str:
         """Show the client id and the group."""
         return f"<ShareConsumer {self._config.client_id!r}, group {self._config.group_id!r}>"
+
+
+RETURNING.update(
+    method.__code__
+    for method in (ShareConsumer.poll, ShareConsumer.poll_arrow, ShareConsumer.__next__)
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.config import Config
@@ -73,6 +74,10 @@ log = client_logger(__name__)
 
 #: What `commit()` returns.
 Outcome = dict[TopicPartition, KafkaError | None]
+#: The code of the methods that return records: the next call finds them there, until they count as
+#: handed out.
+RETURNING: Final[set[CodeType]] = set()
+_NOBODY: Final[tuple[Hashable, int, object]] = (None, 0, None)
 #: How often a waiting call records that the application is alive.
 _ALIVE_MS: Final = 1_000
 
@@ -113,7 +118,7 @@ class ShareMethods(WithCore):
         self._untold: deque[Completion[Outcome]] = deque()
         #: The caller that got the last record, its process, and `Polls.attention` when it looked at
         #: everything.
-        self._last: tuple[Hashable, int, object] = (None, 0, None)
+        self._last = _NOBODY
         core.start_network_thread()
 
     @property
@@ -204,6 +209,10 @@ class ShareMethods(WithCore):
             raise IllegalStateError(msg)
         try:
             core.reader = core.callers.current()
+            if self._last[0] != core.reader:
+                # Invariant: first replaced, so that other threads go on with `poll`.
+                self._last = _NOBODY
+                core.check_no_other(self._returns)
             now_ms, polls = core.clock.now_ms(), core.engine.polls
             polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
             self._measured.poll_begins(now_ms)
@@ -273,10 +282,16 @@ class ShareMethods(WithCore):
         """Return the next record if it is at hand, and nothing else is to be done."""
         core = self._core
         polls = core.engine.polls
+        # Invariant: without a lock. A thread that polls has replaced this, or finds the caller.
         if self._last != (core.callers.current(), PROCESS.pid, polls.attention) or core.closing:
             return None
         now_ms = polls.polled_ms = core.clock.now_ms()
         return self.handing.following(now_ms)
+
+    def _returns(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame returns records to the application."""
+        owner = frame.f_locals.get("self") if frame.f_code in RETURNING else None
+        return getattr(owner, "_methods", None) is self
 
     async def _next(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:
         core, records = self._core, self.records

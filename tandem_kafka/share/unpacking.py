@@ -170,13 +170,13 @@ class _Source:
         whole = len(data) >= _HEADER.size  # else the last batch is cut short
         self.behind = _HEADER.unpack_from(data)[0] if whole else _UNKNOWN
         self._open(self.behind, data)
-        self._begin = _UNKNOWN if end is None else self.behind
+        # Invariant: a range before this may have records of that batch, and none behind it has.
+        self._begin = self.behind
 
     @property
     def is_enough(self) -> bool:
         """Whether the rest is to be left for later."""
-        # Invariant: not between an error and a range that may have records of that batch.
-        return self._taken_bytes >= self._most_bytes and self._begin != _UNKNOWN
+        return self._taken_bytes >= self._most_bytes
 
     def rest(self, offset: int) -> Rest:
         """Return what is left from an offset on."""

@@ -137,9 +137,9 @@ class LockedPartition:
         self.stop = min(stop, first)
         return self.ranges_between(first, stop)
 
-    def overlaps(self, first: int, last: int) -> bool:
-        """Tell whether a range has one of the offsets."""
-        return any(begin <= last and first <= end for begin, end, _ in self.ranges)
+    def can_claim(self, first: int, last: int) -> bool:
+        """Tell whether the application can still claim one of these offsets."""
+        return bool(self.ranges_between(max(first, self.given), min(last + 1, self.stop)))
 
     @property
     def usable_until_ms(self) -> int:
@@ -270,18 +270,13 @@ class Run:
         return of_run if alone is None else alone if alone is _ENDED else max(of_run, alone)
 
     def end_locks(self, first: int, last: int) -> None:
-        """Note that records are locked again, so these locks have ended.
+        """Note that what the application was given is locked again, so these locks have ended.
 
         Invariant: nothing is acknowledged by the old lock. The broker would take it for the new
         one, whose record the application has not been given, and is given afterwards.
         """
-        for offset in range(max(first, self.first), min(last, self.last) + 1):
-            if offset >= self.partition.stop:  # released meanwhile
-                return
-            if offset >= self.given:  # nobody has released it: its leader has forgotten all locks
-                self.partition.lost = True
-                return
-            self.renewed[offset] = _ENDED
+        offsets = range(max(first, self.first), min(last + 1, self.given))
+        self.renewed.update(dict.fromkeys(offsets, _ENDED))
 
     def renew_locks(self, first: int, last: int, times: tuple[int, int]) -> None:
         """Note until when locks were renewed. Those of records that are locked again have ended."""

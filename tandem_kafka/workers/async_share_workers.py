@@ -7,7 +7,7 @@ import inspect
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext, suppress
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from tandem_kafka import ShareRecord
 from tandem_kafka.aio import AsyncShareConsumer
@@ -27,6 +27,9 @@ from tandem_kafka.workers.share_attempts import (
 )
 from tandem_kafka.workers.tasks import cancelled_inside, is_cancelled, report
 
+#: How long handlers that are cancelled may acknowledge their records.
+_CLEAN_UP_S: Final = 1
+
 
 class AsyncShareWorkers(Generic[KeyT, ValueT]):
     """Awaits a handler for each record of a share group, in many tasks, in no order.
@@ -44,7 +47,8 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
             ``DeadLetters``, runs on a thread.
         max_processing_ms: As for ``ShareWorkers``.
         drain_timeout_ms: As for ``ShareWorkers``. Handlers that are still running then are
-            cancelled. ``run()`` also waits for one that goes on although it was cancelled.
+            cancelled. ``run()`` also waits for one that goes on although it was cancelled; after a
+            second, all records are released nevertheless.
 
     Raises:
         InvalidArgumentError, ArgumentTypeError: As for ``ShareWorkers``.
@@ -240,6 +244,10 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
                 if timeout_s:
                     self._attempts.warn_of(record)
                 task.cancel()
+            if running and (await asyncio.wait(running, timeout=_CLEAN_UP_S))[1]:
+                # Invariant: nothing stays locked for as long as one of them goes on.
+                with suppress(KafkaError):
+                    await self._consumer.release_all()
             await asyncio.gather(*running, return_exceptions=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +76,40 @@ def test_no_record_is_used_up_while_many_wait_for_another_attempt(
         assert len(calls) in (4, 5)
         assert {count for _, count in calls} == {1}
         assert len(take(start(), 12)) == 12
+
+
+def test_a_handler_that_goes_on_although_it_is_cancelled_keeps_nothing_locked() -> None:
+    """The locks of all records were renewed until it ended."""
+    calls: list[int] = []
+
+    async def use(simulation: Simulation, start: Any) -> None:
+        end = asyncio.Event()
+
+        async def handle(record: Any) -> None:
+            calls.append(record.offset)
+            if record.offset:
+                raise ValueError("to be tried again")
+            while not end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await end.wait()
+
+        consumer = await started(simulation)
+        try:
+            retry = Retry(2, (600_000, 600_000))
+            workers = AsyncShareWorkers(consumer, handle, retry=retry)
+            async with running(workers, lambda: len(calls) == 3) as task:
+                task.cancel()
+                await asyncio.sleep(2)
+                assert not task.done()
+                assert places(take(start(), 3)) == [(0, 2), (1, 2), (2, 2)]
+                end.set()
+            assert workers.done == 0
+        finally:
+            end.set()
+            await consumer.close()
+
+    with sharing("goes on", brokers=1) as (simulation, start):
+        simulation.run(use(simulation, start))
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import (
+    ConcurrentModificationError,
     CorruptRecordError,
     IllegalStateError,
     KafkaError,
@@ -154,6 +156,57 @@ def test_an_acknowledgement_that_waits_when_the_leader_moves_is_told_to_be_lost(
         assert isinstance(consumer.commit()[TP], RecordLockLostError)
 
 
+def test_a_leader_is_elected_again_while_a_part_of_its_records_waits() -> None:
+    """They were handed out with their ended locks, and the broker refused all acceptances."""
+    with sharing("elected again", brokers=1) as (simulation, start):
+        consumer = start()
+        for record in take(consumer, 3):
+            record.release()
+        consumer.commit()
+        produce(simulation, TP, 3)
+        while not (first := consumer.poll(100, max_records=3)):
+            pass
+        assert places(list(first[TP])) == [(0, 2), (1, 2), (2, 2)]
+        simulation.cluster.move_leader(TP, 1)
+        simulation.sleep(200)
+        again = take(consumer, 6)
+        assert [record.offset for record in again] == list(range(6))
+        for record in again:
+            record.accept()
+        assert consumer.commit() == {TP: None}
+        assert consumer.poll(2 * LOCK_MS) == {}
+
+
+def test_what_comes_again_after_its_release_ends_no_other_lock() -> None:
+    """The acceptances of a slow handler were dropped, and its records delivered again."""
+    with sharing("released apart", brokers=1, count=6) as (simulation, start):
+        consumer, records = start(), list[Any]()
+        while len(records) < 3:
+            for batch in consumer.poll(100, max_records=3 - len(records)).values():
+                records += batch
+        simulation.sleep(LOCK_MS // 2 + 100)  # the others are released
+        while not session_of(consumer).fetching:  # and come with the next answer
+            consumer.poll(1, max_records=1)
+        for record in records:
+            record.accept()
+        assert consumer.commit() == {TP: None}
+
+
+def test_a_record_is_not_locked_once_its_connection_is_closed() -> None:
+    """It was said to be locked until the next request."""
+    with sharing("closed", brokers=1) as (simulation, start):
+        consumer = start()
+        record, *_ = take(consumer, 3)
+        consumer._methods.records.resting = True
+        simulation.sleep(2_000)  # until no fetch is in flight
+        assert record.is_locked
+        simulation.cluster.stop(1)
+        simulation.sleep(100)
+        assert not record.is_locked
+        with pytest.raises(RecordLockLostError):
+            record.accept()
+
+
 def test_a_broker_restarts() -> None:
     with sharing("restart", brokers=1) as (simulation, start):
         consumer = start()
@@ -261,6 +314,35 @@ def test_a_deserializer_cannot_poll() -> None:
         assert "inside of another poll()" in str(raised.value.__cause__)
         assert "; it is released and delivered again" in str(raised.value)
         assert places(take(consumer, 3)) == [(0, 2), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_another_thread_cannot_poll_until_records_are_returned(
+    monkeypatch: pytest.MonkeyPatch, *, iterates: bool
+) -> None:
+    """It got the same ones."""
+    with sharing("other thread", brokers=1) as (_, start):
+        consumer, found = start("implicit"), list[Any]()
+        assert next(consumer).offset == 0
+        batch_of, record_of = consumer._batch_of, consumer._record_of
+
+        def poll() -> None:
+            try:
+                found.append(next(consumer) if iterates else consumer.poll(0))
+            except ConcurrentModificationError as error:
+                found.append(error)
+
+        def returning(given: Any) -> Any:
+            monkeypatch.undo()
+            thread = threading.Thread(target=poll)
+            thread.start()
+            thread.join()
+            return record_of(given) if iterates else batch_of(given)
+
+        monkeypatch.setattr(consumer, "_record_of" if iterates else "_batch_of", returning)
+        mine = [next(consumer)] if iterates else consumer.poll(0)[TP]
+        assert mine[0].offset == 1
+        assert isinstance(found.pop(), ConcurrentModificationError)
 
 
 def test_all_records_in_work_are_released() -> None:
@@ -405,6 +487,19 @@ def test_commit_tells_that_the_broker_does_not_know_the_lock_to_renew() -> None:
         simulation.cluster.brokers[1].share_sessions.clear()
         record.renew()
         assert isinstance(consumer.commit()[TP], KafkaError)
+
+
+def test_commit_tells_that_a_record_was_locked_again_before_it_was_renewed() -> None:
+    """It said nothing of it."""
+    with sharing("renewal waits", brokers=1) as (simulation, start):
+        consumer = start()
+        first, *_ = take(consumer, 3)
+        while not session_of(consumer).fetching:  # behind it, the renewal waits
+            consumer.poll(1)
+        first.renew()
+        simulation.cluster.move_leader(TP, 1)
+        assert isinstance(consumer.commit()[TP], RecordLockLostError)
+        assert places(take(consumer, 3)) == [(0, 1), (1, 1), (2, 1)]
 
 
 @pytest.mark.parametrize("stops", [True, False])

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tandem_kafka.errors import (
     IncompleteResponseError,
+    KafkaConnectionError,
     KafkaError,
     ShareSessionNotFoundError,
     TopicAuthorizationFailedError,
@@ -26,6 +27,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import COORDINATOR
 from tandem_kafka.metrics import FETCH as FETCHES
 from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.link import ConnectionKey
 from tandem_kafka.network.request import ClientResponse, Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
@@ -422,15 +424,16 @@ class LockManager(RequestManager):
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._limits.lock_ms
-        handed = [run for run in self._records.handed() if run.partition.place == place]
-        begun = {run.partition for run in handed}
         self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
-        for first, last, _ in ranges:
-            for run in handed:
-                run.end_locks(first, last)
-            for each in session.locked:
-                if each.place == place and each not in begun and each.overlaps(first, last):
-                    each.lost = True
+        # Invariant: first what waits for the application, which may begin with it meanwhile.
+        for each in self._records.ahead():
+            again = any(each.can_claim(first, last) for first, last, _ in ranges)
+            if again and each.place == place:
+                each.lost = True  # nobody has released it: its leader has forgotten all locks
+        for run in self._records.handed():
+            if run.partition.place == place:
+                for first, last, _ in ranges:
+                    run.end_locks(first, last)
         session.locked.append(locked)
         if self._is_subscribed(tp):
             self._records.add(locked)
@@ -466,13 +469,12 @@ class LockManager(RequestManager):
         if error is None:
             sent_ms, now_ms = times
             lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
-            for run, first, last in acknowledged.renewed:
-                if run.forgotten:
-                    continue  # what it was given is acknowledged no more
-                if run in acknowledged.whole:
+            for run in acknowledged.whole:
+                if not run.forgotten:  # else what it was given is acknowledged no more
                     run.sure_until_ms, run.ends_ms = lock_times
-                else:
-                    run.renew_locks(first, last, lock_times)
+            for each in acknowledged.asked:
+                if each.run is not None and not each.run_is_over:
+                    each.run.renew_locks(each.first, each.last, lock_times)
 
     # --- errors --------------------------------------------------------------------------------
 
@@ -518,6 +520,13 @@ class LockManager(RequestManager):
         if isinstance(error, UnsupportedVersionError):
             self._context.raise_in_poll(error)
         self._metadata.request_update()
+
+    def connection_lost(self, key: ConnectionKey) -> None:
+        """End the session of a connection without a request, whose error would end it."""
+        node_id, purpose = key
+        session = self._sessions.get(node_id) if purpose is Purpose.FETCH_0 else None
+        if session is not None and session.is_open and not session.state.in_flight:
+            self._handle_error(session, KafkaConnectionError("the connection was lost"))
 
     def _end(self, session: ShareSession, error: KafkaError) -> None:
         self._outcomes.unanswered(session.take_sent().values(), error)

@@ -86,7 +86,7 @@ class Outcomes:
         """Note what a broker says of acknowledgements."""
         if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
             error = RecordLockLostError(f"the leader of the partition has moved: {error}")
-        if acknowledged.renewed:
+        if acknowledged.asked or acknowledged.whole:
             self._renewal(acknowledged, error)
             return
         self._count_answered(acknowledged.made, error)
@@ -148,7 +148,8 @@ class Outcomes:
         """Note the outcome of renewals; that of automatic ones is not for commit()."""
         tp = renewed.tp
         if error is None:
-            count = sum(last - first + 1 for _, first, last in renewed.renewed)
+            count = sum(each.size for each in renewed.asked)
+            count += sum(last - first + 1 for first, last in renewed.whole.values())
             self._metrics.record("locks-renewed", count)
         else:
             log.warning(

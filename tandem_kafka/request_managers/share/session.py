@@ -72,16 +72,14 @@ class Acknowledged:
     Attributes:
         tp: The partition.
         made: What became of which offsets.
-        renewed: The run and the offsets of each lock that is renewed.
-        whole: The runs of which all records that the application was given are renewed.
-        asked: Whether the application has asked for a renewal.
+        asked: The renewals that the application has asked for.
+        whole: The runs that are renewed, and the offsets that the application was given.
     """
 
     tp: TopicPartition
     made: list[Acknowledgement] = field(default_factory=list)
-    renewed: list[tuple[Run, int, int]] = field(default_factory=list)
-    whole: set[Run] = field(default_factory=set)
-    asked: bool = False
+    asked: list[Acknowledgement] = field(default_factory=list)
+    whole: dict[Run, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def of_application(self) -> bool:
@@ -96,11 +94,20 @@ class Acknowledged:
     @property
     def renewals(self) -> list[Range]:
         """The ranges to renew: without records that are acknowledged or locked again by now."""
-        return [
-            (*row, AcknowledgeType.RENEW)
-            for run, first, last in self.renewed
+        wanted = [(run, *offsets) for run, offsets in self.whole.items()]
+        wanted += [(each.run, each.first, each.last) for each in self.asked if each.run is not None]
+        rows = [
+            row
+            for run, first, last in wanted
+            if not run.forgotten
             for row in run.renewable_ranges(max(first, run.accepted), last + 1)
         ]
+        found, end = list[Range](), -1
+        for first, last in sorted(rows):  # a broker refuses ranges that overlap
+            if last > end:
+                found.append((max(first, end + 1), last, AcknowledgeType.RENEW))
+                end = last
+        return found
 
 
 @dataclass(slots=True)
@@ -170,9 +177,7 @@ class ShareSession:
     def acknowledge(self, each: Acknowledgement, number: int) -> None:
         """Add an acknowledgement for the next request."""
         if each.how is AcknowledgeType.RENEW and each.run is not None:
-            renewals = self.renewals.of(each.partition, number)
-            renewals.renewed.append((each.run, each.first, each.last))
-            renewals.asked = True
+            self.renewals.of(each.partition, number).asked.append(each)
             return
         found = self.waiting.of(each.partition, number)
         found.made.append(each)
@@ -180,12 +185,10 @@ class ShareSession:
 
     def renew(self, run: Run, number: int) -> None:
         """Renew the locks of all records of a run that the application works on."""
-        renewals = self.renewals.of(run.partition, number)
-        renewals.renewed.append((run, run.accepted, run.given - 1))
-        renewals.whole.add(run)
+        self.renewals.of(run.partition, number).whole[run] = run.accepted, run.given - 1
 
     def drop_ended(self, now_ms: int) -> list[Acknowledgement]:
-        """Drop acknowledgements whose locks may have ended while they waited.
+        """Drop acknowledgements and renewals whose locks may have ended while they waited.
 
         Invariant: none is sent. This member may have the same record with another lock, which it
         has not handled yet; a broker cannot tell the two apart.
@@ -201,6 +204,9 @@ class ShareSession:
                 each.made = sure
             if not each.made:
                 del self.waiting.by_partition[place]
+        for each in self.renewals.by_partition.values():
+            found += [one for one in each.asked if not one.is_sure(now_ms)]
+            each.asked = [one for one in each.asked if one.is_sure(now_ms)]
         return found
 
     def drop_locked_again(

@@ -390,6 +390,34 @@ def test_what_is_locked_again_is_not_renewed_by_its_old_lock() -> None:
     assert [run.lock_times(offset)[0] for offset in range(3)] == [5_000, -1, 5_000]
 
 
+def test_renewals_of_the_same_records_do_not_overlap() -> None:
+    """A broker refused an automatic one together with one that the application had asked for."""
+    world = World(implicit=False)
+    world.got(world.poll(3))
+    [(chunk, _, _)] = world.handing.given
+    made = session(world)
+    made.renew(chunk.run, 1)
+    for offset in (1, 1, 2):
+        made.acknowledge(Acknowledgement(world.locked, offset, offset, RENEW, chunk.run), 1)
+    [renewals] = made.renewals.by_partition.values()
+    assert renewals.renewals == [(0, 2, RENEW)]
+    chunk.run.forgotten = True  # its records may be locked again
+    assert renewals.renewals == []
+
+
+def test_a_renewal_whose_lock_has_ended_is_not_sent() -> None:
+    """The broker renewed another lock of the same record, and commit() told of no error."""
+    world = World(implicit=False)
+    world.got(world.poll(3))
+    [(chunk, _, _)] = world.handing.given
+    made, renewal = session(world), Acknowledgement(world.locked, 0, 0, RENEW, chunk.run)
+    made.acknowledge(renewal, 1)
+    now_ms = world.clock.now_ms()
+    assert made.drop_ended(now_ms + LOCK_MS - 1) == []
+    assert made.drop_ended(now_ms + LOCK_MS) == [renewal]
+    assert made.renewal({}) is None
+
+
 def test_a_broker_cannot_make_a_list_of_any_length() -> None:
     """It had locked more offsets than there are records, and got a type for each."""
     ranges = [(0, 0, ACCEPT), (1, 2**40, GAP), (2**40 + 1, 2**40 + 1, RELEASE)]
