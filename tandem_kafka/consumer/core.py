@@ -50,10 +50,8 @@ def guarded(function: F) -> F:
     Raises:
         TypeError: The function has no such variable, so that its lock would not be found.
     """
-    code = function.__code__
-    if "core" not in (*code.co_varnames, *code.co_cellvars):
-        raise TypeError(f"{code.co_qualname} needs a local variable named core")
-    _GUARDED.add(code)
+    _require_local(function.__code__, "core")
+    _GUARDED.add(function.__code__)
     return function
 
 
@@ -62,9 +60,18 @@ def _entering(method: F) -> F:
 
     It has in its local variable `outside` whether its caller holds no lock and tries to get none
     at the moment. Only the threads that search its stack read it.
+
+    Raises:
+        TypeError: The method has no such variable.
     """
+    _require_local(method.__code__, "outside")
     _ENTERING.add(method.__code__)
     return method
+
+
+def _require_local(code: CodeType, name: str) -> None:
+    if name not in (*code.co_varnames, *code.co_cellvars):
+        raise TypeError(f"{code.co_qualname} needs a local variable named {name}")
 
 
 class Core:
@@ -197,7 +204,6 @@ class Core:
             recheck_ms = self.clock.now_ms() + RECHECK_MS
             await self.callers.wait(lambda: not self._visitors, recheck_ms)
 
-    @_entering
     def check_no_other(self, inside: Inside) -> None:
         """Raise if another thread is inside a function; tasks return without a wait.
 
@@ -215,6 +221,7 @@ class Core:
             f"consumer per {kind} (any {kind} may call the other methods)"
         )
 
+    @_entering
     async def visit(self, deadline_ms: int) -> Visit | None:
         """Enter to change what is read; the reader gives way at its next opportunity.
 

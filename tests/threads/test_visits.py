@@ -196,7 +196,10 @@ def test_those_who_wait_for_an_abandoned_lock_do_not_wait_for_each_other() -> No
     for seed in range(20):
         consumer = Abandoning(seed)
         consumer.lockstep.run(
-            reader=consumer.read, abandoning=consumer.abandon, visitor=consumer.steer
+            reader=consumer.read,
+            abandoning=consumer.abandon,
+            visitor=consumer.steer,
+            another=consumer.steer,
         )
         assert consumer.inside == []
 
