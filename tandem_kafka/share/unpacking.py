@@ -133,7 +133,7 @@ class _Source:
         # Invariant: otherwise it goes on. A reader that begins between two batches, where
         # compaction has removed others, takes them for damaged.
         if offset < self._begin:
-            self._open(offset, self._locked.data)
+            self._open(*_batches_around(self._locked.data, offset))
             self._begin = offset
 
     def _open(self, offset: int, data: memoryview) -> None:

@@ -96,6 +96,7 @@ def test_a_range_that_begins_where_batches_were_compacted_away_is_intact() -> No
     gap = AcknowledgeType.GAP
     got = unpacked(FIRST + THIRD, (0, 3, 1), (12, 29, 2))
     assert got == ([(0, 3, "got"), (12, 19, gap), (20, 29, "got")], 0)
+    assert unpacked(FIRST + THIRD, (12, 29, 2)) == ([(12, 19, gap), (20, 29, "got")], 0)
     got = unpacked(damaged(FIRST) + THIRD, (0, 3, 1), (12, 29, 2))
     assert got == ([(0, 3, RELEASE), (12, 19, REJECT), (20, 29, "got")], 2)
 
