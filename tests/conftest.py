@@ -103,3 +103,5 @@ def producer(kafka: RealKafka) -> Iterator[confluent_kafka.Producer]:
     client = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap(), "linger.ms": 0})
     yield client
     assert client.flush(30.0) == 0
+    # A cycle may keep it, and then it prints and reconnects while other tests run.
+    client.close()
