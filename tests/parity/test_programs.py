@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
 import re
 import warnings
 from collections.abc import Callable
@@ -59,11 +58,8 @@ def alike(result: Any, world: World) -> Any:
 @pytest.mark.filterwarnings("ignore:.*does not implement kafka.serializer:DeprecationWarning")
 @pytest.mark.timeout(_TRIALS * 2 * PATIENCE_S)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_program_gets_the_same_results(
-    program: Callable[[World], Any], kafka: RealKafka, caplog: pytest.LogCaptureFixture
-) -> None:
-    # pytest would keep the exceptions that are logged, and their frames would keep sockets.
-    caplog.set_level(logging.CRITICAL, "kafka")
+@pytest.mark.usefixtures("kafka_python_ends")
+def test_a_program_gets_the_same_results(program: Callable[[World], Any], kafka: RealKafka) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets open
         theirs = run_kafka_python(program, kafka)
