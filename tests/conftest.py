@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import platform
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import confluent_kafka
 import hypothesis
 import kafka as kafka_python
 import pytest
+from kafka.net.selector import NetworkSelector
 
 from tandem_kafka.testing.kafka import DownloadError, RealKafka
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
@@ -91,6 +95,33 @@ def network_threads() -> Callable[[], list[str]]:
 
 
 @pytest.fixture
+def kafka_python_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Iterator[None]:
+    """Ends what a constructor of kafka-python leaves behind that has failed.
+
+    Its thread would log and lose sockets while other tests run, whenever it refreshes metadata.
+    """
+    started: list[NetworkSelector] = []
+    start = NetworkSelector.start
+
+    def noted(net: NetworkSelector) -> None:
+        started.append(net)
+        start(net)
+
+    monkeypatch.setattr(NetworkSelector, "start", noted)
+    # pytest keeps the exceptions that are logged, and their frames keep sockets.
+    caplog.set_level(logging.CRITICAL, "kafka")
+    yield
+    for net in started:
+        net.close()
+    started.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture
 def topic(kafka: RealKafka, request: pytest.FixtureRequest) -> str:
     """A new topic; `@pytest.mark.partitions(n)` gives it n partitions."""
     marker = request.node.get_closest_marker("partitions")
@@ -103,3 +134,5 @@ def producer(kafka: RealKafka) -> Iterator[confluent_kafka.Producer]:
     client = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap(), "linger.ms": 0})
     yield client
     assert client.flush(30.0) == 0
+    # A cycle may keep it, and then it prints and reconnects while other tests run.
+    client.close()

@@ -144,7 +144,9 @@ class Batches(Iterator[pa.RecordBatch]):
         self._progress = progress
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._lock = new_lock()
-        self._failure: BaseException | None = None
+        #: A text: the frames of an exception may have the reader that pyarrow made of this object,
+        #: and the garbage collector does not see what pyarrow's reader refers to.
+        self._failure = ""
 
     def open(self, asked: Range, *, empty: bool) -> pa.Schema:
         """Fix the range, and read the first batch.
@@ -181,18 +183,19 @@ class Batches(Iterator[pa.RecordBatch]):
             IllegalStateError: The read has failed before.
         """
         with self._lock:
-            if self._failure is not None:
+            if self._failure:
                 # Without it, the rest of a range would look read.
-                failure = f"{type(self._failure).__name__}: {self._failure}"
-                msg = f"this read has failed, and cannot be continued; call read() again: {failure}"
-                raise IllegalStateError(msg) from self._failure
+                raise IllegalStateError(
+                    "this read has failed, and cannot be continued; call read() again: "
+                    f"{self._failure}"
+                )
             try:
                 return next(self._batches)
             except StopIteration:
                 self.close()
                 raise
             except BaseException as error:
-                self._failure = error
+                self._failure = f"{type(error).__name__}: {error}"
                 self.close()
                 raise
 

@@ -47,7 +47,7 @@ def simulated() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Cluster:
     """The real cluster of all tests, or the simulated one."""
-    simulated = getattr(request, "param", "real") == "simulated"
+    simulated = getattr(request, "param", None) == "simulated"
     cluster: Cluster = request.getfixturevalue("simulated" if simulated else "kafka")
     # Until a new cluster has coordinators: on a slow machine longer than a test may wait.
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap(), group_id="nobody") as consumer:

@@ -46,5 +46,7 @@ def choose_clusters(metafunc: pytest.Metafunc) -> None:
             name = metafunc.definition.nodeid
             raise pytest.UsageError(f"{name} is marked both_clusters and has no fixture kafka")
         alone = "real_cluster" in markers
-        where = ["real"] if alone else ["simulated", "real"]
+        # With a value, pytest would start another broker for the tests without a parameter.
+        real = pytest.param(None, id="real")
+        where = [real] if alone else ["simulated", real]
         metafunc.parametrize("kafka", where, indirect=True, scope="session")

@@ -343,6 +343,22 @@ def test_a_read_that_has_failed_does_not_look_complete(kafka: Cluster, topic: st
         reader.read_next_batch()
 
 
+def test_a_read_that_has_failed_is_freed(kafka: Cluster, topic: str) -> None:
+    """Its exception has frames that refer to it."""
+    kafka.admin.produce(topic, [b"{}", b"{"])
+
+    def fail() -> weakref.ref[pa.RecordBatchReader]:
+        servers = {"bootstrap_servers": kafka.bootstrap()}
+        reader = read(topic, value=Json(pa.schema([])), max_poll_records=1, **servers)
+        with pytest.raises(RecordDeserializationError, match="at offset 1"):
+            reader.read_all()
+        return weakref.ref(reader)
+
+    reader = fail()
+    gc.collect()
+    assert reader() is None
+
+
 @pytest.mark.partitions(3)
 def test_wrong_arguments(kafka: Cluster, topic: str) -> None:
     servers = {"bootstrap_servers": kafka.bootstrap()}

@@ -142,6 +142,7 @@ def test_an_unclosed_consumer_warns_and_its_thread_ends(
         warnings.simplefilter("always")
         del consumer
         gc.collect()
-    (warning,) = [each for each in caught if each.category is ResourceWarning]
+    (warning,) = [each for each in caught if "forgotten" in str(each.message)]
+    assert warning.category is ResourceWarning
     assert str(warning.message).startswith("unclosed consumer <ShareConsumer 'forgotten'")
     wait_until(lambda: network_threads() == [], "the end of the thread")

@@ -119,6 +119,7 @@ def test_each_library_logs_in(bootstrap: str, library: str, mechanism: str) -> N
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("library", LOGINS)
+@pytest.mark.usefixtures("kafka_python_ends")
 def test_a_wrong_password_is_rejected(bootstrap: str, library: str, mechanism: str) -> None:
     with pytest.raises((KafkaError, aiokafka.errors.KafkaError)):
         LOGINS[library](bootstrap, mechanism, f"{PASSWORD}?")

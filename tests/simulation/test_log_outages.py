@@ -119,7 +119,8 @@ def poll_for(simulation: Simulation, consumer: Any, duration_ms: int) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+    ours = [record for record in caplog.records if record.name.startswith("tandem_kafka")]
+    return [record.getMessage() for record in ours if record.levelno >= level]
 
 
 @PROTOCOLS

@@ -275,7 +275,8 @@ def descriptors() -> int:
     """Return the number of open file descriptors, or 0 where the system does not tell."""
     gc.collect()
     folder = Path("/dev/fd")
-    return len(list(folder.iterdir())) if folder.is_dir() else 0
+    # Those of clients that reconnect, of other tests, come and go.
+    return min(len(list(folder.iterdir())) for _ in range(100)) if folder.is_dir() else 0
 
 
 async def started() -> AsyncKafkaConsumer[Any, Any]:
