@@ -6,12 +6,13 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     KafkaError,
     KafkaException,
     Producer,
@@ -25,6 +26,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 _TIMEOUT_S = 90.0
 #: Kafka cannot create ten thousand partitions in one request.
 _AT_ONCE = 5_000
+#: What a broker answers until a group has a coordinator.
+_NO_COORDINATOR = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +140,22 @@ class ClusterAdmin:
 
     def committed(self, group: str, topic: str) -> int:
         """Return the sum of the offsets that a group has committed for a topic."""
+        # Invariant: not by the admin client, which crashes if a new cluster has no coordinator yet.
+        asking = {"bootstrap.servers": self._bootstrap, "group.id": group, "log_level": 0}
         give_up = time.monotonic() + _TIMEOUT_S
-        while True:
-            results = self.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-            try:
-                found = results[group].result(_TIMEOUT_S).topic_partitions
-                break
-            except KafkaException as error:
-                loading = error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
-                if not loading or time.monotonic() > give_up:
-                    raise
-                time.sleep(0.05)
-        return sum(each.offset for each in found if each.topic == topic and each.offset > 0)
+        with closing(Consumer(asking)) as consumer:
+            numbers = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+            partitions = [TopicPartition(topic, number) for number in numbers]
+            while partitions:
+                try:
+                    found = consumer.committed(partitions, timeout=_TIMEOUT_S)
+                    return sum(each.offset for each in found if each.offset > 0)
+                except KafkaException as error:
+                    starting = error.args[0].code() in _NO_COORDINATOR
+                    if not starting or time.monotonic() > give_up:
+                        raise
+                    time.sleep(0.05)
+        return 0
 
     def produce(
         self,
