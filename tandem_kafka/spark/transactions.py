@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     TopicPartition,
@@ -195,15 +194,20 @@ class _Transaction:
             return self._consumer.committed(partitions, timeout=min(timeout_s, _LOOKUP_S))
         except KafkaException as error:
             if error.args[0].code() == KafkaError._TIMED_OUT:  # noqa: SLF001
-                self._check_group(partitions)
+                self._check_group()
             raise
 
-    def _check_group(self, partitions: list[TopicPartition]) -> None:
-        """Raise the error with which the broker rejects lookups of offsets, if it does."""
-        group = ConsumerGroupTopicPartitions(self._write.transactional_id, partitions)
-        admin = AdminClient(self._connection)
-        (found,) = admin.list_consumer_group_offsets([group], request_timeout=_LOOKUP_S).values()
-        found.result()
+    def _check_group(self) -> None:
+        """Raise the error with which the broker rejects questions about the group, if it does."""
+        admin, group = AdminClient(self._connection), self._write.transactional_id
+        # Invariant: no question about its offsets. librdkafka's admin client, version 2.16, makes
+        # the process crash if the coordinator has moved.
+        (found,) = admin.describe_consumer_groups([group], request_timeout=_LOOKUP_S).values()
+        try:
+            found.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise
 
     def write(self, batches: Iterator[Any]) -> None:
         """Produce rows and marker, and commit them."""
