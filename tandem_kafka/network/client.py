@@ -70,10 +70,11 @@ class NetworkClient:
         self._pool = ConnectionPool(
             settings, transport, driver, random, self._fail_waiting, metrics
         )
-        #: Learns of each unplanned end of a connection. Writer: the assembly.
+        #: Learns of each end of a connection. Writer: the assembly.
         self.lost: Callable[[ConnectionKey], None] = lambda _: None
         #: Requests that are done, until `_deliver` completes their futures.
         self._outcomes = self._pool.outcomes
+        self._ended = self._pool.ended
         self._queues: dict[ConnectionKey, deque[UnsentRequest]] = {}
         self._any_node = AnyNodeRequests(settings, self._pool, random, nodes.rebootstrap)
         self._known_by_id: dict[int, Node] = {}
@@ -130,7 +131,7 @@ class NetworkClient:
         self._update_nodes()
         self._pool.maintain(now_ms)
         news = self._note_unreachable()
-        if self._queues or self._any_node or self._has_unused or self._outcomes:
+        if self._queues or self._any_node or self._has_unused or self._outcomes or self._ended:
             self._expire(now_ms)
             self._send_to_nodes(now_ms)
             changed = self._any_node.send(now_ms)
@@ -246,7 +247,6 @@ class NetworkClient:
 
     def _fail_waiting(self, loss: LinkLoss) -> None:
         """Fail the requests that waited for a connection."""
-        self.lost(loss.key)
         for key in list(self._queues):
             if key == loss.key or (loss.final and key[0] == loss.key[0]):
                 self._fail_queue(self._queues.pop(key), loss.error)
@@ -287,14 +287,18 @@ class NetworkClient:
         return late
 
     def _deliver(self) -> bool:
-        """Complete the futures; return whether there were any."""
+        """Complete the futures, and tell of ended connections; return whether any was completed."""
         some = False
-        while self._outcomes:
-            outcomes = self._outcomes.copy()
+        while self._outcomes or self._ended:
+            outcomes, ended = self._outcomes.copy(), self._ended.copy()
             self._outcomes.clear()
+            self._ended.clear()
             for outcome in outcomes:
                 some = some or not outcome.request.future.done
                 outcome.deliver()
+            # Invariant: behind the responses that came before the end of their connection.
+            for key in ended:
+                self.lost(key)
         return some
 
     # Waiting.

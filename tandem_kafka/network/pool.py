@@ -81,6 +81,7 @@ class ConnectionPool:
     Attributes:
         counters: Totals since the start.
         outcomes: Requests that are done, until the client completes their futures.
+        ended: Connections that have ended, until the client tells of them.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class ConnectionPool:
         self._states: dict[int, NodeState] = {}
         self._outages = Outages()
         self.outcomes: list[Delivery] = []
+        self.ended: list[ConnectionKey] = []
         self._on_loss = on_loss
         self._now_ms = 0
         #: When `maintain` must act next; 0 if it must be computed again after a change.
@@ -434,6 +436,7 @@ class ConnectionPool:
         link.closed = True
         self._next_action_ms = 0
         self._links.pop(link.key, None)
+        self.ended.append(link.key)
         self._forget_number(link)
 
     def _forget_number(self, link: Link) -> None:

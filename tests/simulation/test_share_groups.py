@@ -192,16 +192,21 @@ def test_what_comes_again_after_its_release_ends_no_other_lock() -> None:
         assert consumer.commit() == {TP: None}
 
 
-def test_a_record_is_not_locked_once_its_connection_is_closed() -> None:
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_record_is_not_locked_once_its_connection_is_closed(*, idle: bool) -> None:
     """It was said to be locked until the next request."""
+    times = {"connections_max_idle_ms": 5_000, "request_timeout_ms": 4_000} if idle else {}
     with sharing("closed", brokers=1) as (simulation, start):
-        consumer = start()
+        consumer = start(**times)
         record, *_ = take(consumer, 3)
         consumer._methods.records.resting = True
         simulation.sleep(2_000)  # until no fetch is in flight
         assert record.is_locked
-        simulation.cluster.stop(1)
-        simulation.sleep(100)
+        if idle:
+            simulation.sleep(5_000)
+        else:
+            simulation.cluster.stop(1)
+            simulation.sleep(100)
         assert not record.is_locked
         with pytest.raises(RecordLockLostError):
             record.accept()

@@ -12,7 +12,12 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
 )
 from tandem_kafka.network.request import KeepAlive, Purpose
-from tandem_kafka.network.transport import FrameReceived, KeepAliveResponse, ServerAddress
+from tandem_kafka.network.transport import (
+    ConnectionClosed,
+    FrameReceived,
+    KeepAliveResponse,
+    ServerAddress,
+)
 from tandem_kafka.types import Node
 from tandem_kafka.wire.messages import HeartbeatRequest
 from tests.unit.network.scripted import (
@@ -24,6 +29,7 @@ from tests.unit.network.scripted import (
     ScriptedTransport,
     api_versions,
     error_of,
+    frame_of,
     metadata_response,
 )
 
@@ -56,6 +62,21 @@ def test_losing_a_connection_fails_sent_and_queued_requests() -> None:
     network.cut(1)
     assert isinstance(error_of(sent), KafkaConnectionError)
     assert isinstance(error_of(queued), KafkaConnectionError)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_end_of_a_connection_is_told_behind_its_last_response(*, idle: bool) -> None:
+    """Who heard of it before the response, or never of an idle one, took it for open."""
+    network, told = Network(connections_max_idle_ms=1000), list[object]()
+    network.client.lost = lambda key: told.append((key, request.future.done))
+    request = network.request()
+    network.iterate()
+    (sent,) = network.make_ready(1)
+    last = FrameReceived(1, frame_of(sent, metadata_response()))
+    network.deliver(last, *[] if idle else [ConnectionClosed(1, KafkaConnectionError("cut"))])
+    network.iterate()
+    network.iterate(after_ms=1000)
+    assert told == [((1, Purpose.MAIN), True)]
 
 
 def test_silence_closes_the_connection() -> None:
