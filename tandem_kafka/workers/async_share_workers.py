@@ -244,11 +244,17 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
                 if timeout_s:
                     self._attempts.warn_of(record)
                 task.cancel()
-            if running and (await asyncio.wait(running, timeout=_CLEAN_UP_S))[1]:
-                # Invariant: nothing stays locked for as long as one of them goes on.
-                with suppress(KafkaError):
-                    await self._consumer.release_all()
-            await asyncio.gather(*running, return_exceptions=True)
+            ended = asyncio.gather(*running, return_exceptions=True)
+            try:
+                if (await asyncio.wait([ended], timeout=_CLEAN_UP_S))[1]:
+                    # Invariant: nothing stays locked for as long as one of them goes on.
+                    with suppress(KafkaError):
+                        await self._consumer.release_all()
+            except asyncio.CancelledError:
+                ended.cancel()  # once more, and waited for nevertheless
+                raise
+            finally:
+                await ended
 
 
 async def _awaited(result: Awaitable[object]) -> None:

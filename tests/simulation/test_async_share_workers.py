@@ -112,6 +112,38 @@ def test_a_handler_that_goes_on_although_it_is_cancelled_keeps_nothing_locked() 
         simulation.run(use(simulation, start))
 
 
+def test_a_run_that_is_cancelled_twice_waits_for_its_handlers() -> None:
+    """It returned while they cleaned up."""
+    ended: list[int] = []
+
+    async def use(simulation: Simulation, _: Any) -> None:
+        async def handle(record: Any) -> None:
+            try:
+                await asyncio.sleep(1_000)
+            finally:
+                try:
+                    await asyncio.sleep(0.5)
+                finally:
+                    ended.append(record.offset)
+
+        consumer = await started(simulation)
+        workers = AsyncShareWorkers(consumer, handle)
+        try:
+            async with running(workers, lambda: len(workers._running) == 3) as task:
+                task.cancel()
+                await asyncio.sleep(0.1)
+                assert not ended
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                assert sorted(ended) == [0, 1, 2]
+        finally:
+            await consumer.close()
+
+    with sharing("twice", brokers=1) as (simulation, start):
+        simulation.run(use(simulation, start))
+
+
 @pytest.mark.parametrize("is_cancelled", [False, True])
 @pytest.mark.parametrize("reports", [False, True])
 def test_a_handler_that_fails_because_it_is_cancelled_has_not_failed(
