@@ -141,7 +141,13 @@ class ClusterAdmin:
     def committed(self, group: str, topic: str) -> int:
         """Return the sum of the offsets that a group has committed for a topic."""
         # Invariant: not by the admin client, which crashes if a new cluster has no coordinator yet.
-        asking = {"bootstrap.servers": self._bootstrap, "group.id": group, "log_level": 0}
+        asking = {
+            "bootstrap.servers": self._bootstrap,
+            "group.id": group,
+            "log_level": 0,
+            # Otherwise it waits for the end of an open transaction of the group.
+            "isolation.level": "read_uncommitted",
+        }
         give_up = time.monotonic() + _TIMEOUT_S
         with closing(Consumer(asking)) as consumer:
             numbers = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
