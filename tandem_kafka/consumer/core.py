@@ -205,7 +205,9 @@ class Core:
             await self.callers.wait(lambda: not self._visitors, recheck_ms)
 
     def check_no_other(self, inside: Inside) -> None:
-        """Raise if another thread is inside a function; tasks return without a wait.
+        """Raise if another thread has a frame on its stack for which `inside` is true.
+
+        Tasks need no search: nothing is awaited in such a frame.
 
         Raises:
             ConcurrentModificationError: Another thread is.

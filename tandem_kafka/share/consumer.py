@@ -16,7 +16,7 @@ from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.share.handing import Given
-from tandem_kafka.share.methods import RETURNING, ShareMethods
+from tandem_kafka.share.methods import ShareMethods, returning
 from tandem_kafka.share.options import How, share_options
 from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
@@ -138,6 +138,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         """
         self._methods.renew_locks(max_processing_ms)
 
+    @returning
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, ShareRecords[KeyT, ValueT]]:
@@ -165,6 +166,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         self._methods.handing.given = given
         return batch
 
+    @returning
     def poll_arrow(
         self,
         timeout_ms: float = 0,
@@ -232,6 +234,7 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         """Return this consumer."""
         return self
 
+    @returning
     def __next__(self) -> ShareRecord[KeyT, ValueT]:
         """Return the next record; wait for it.
 
@@ -335,9 +338,3 @@ class ShareConsumer(Generic[KeyT, ValueT]):
     def __repr__(self) -> str:
         """Show the client id and the group."""
         return f"<ShareConsumer {self._config.client_id!r}, group {self._config.group_id!r}>"
-
-
-RETURNING.update(
-    method.__code__
-    for method in (ShareConsumer.poll, ShareConsumer.poll_arrow, ShareConsumer.__next__)
-)

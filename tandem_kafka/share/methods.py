@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arguments import (
@@ -70,16 +70,23 @@ from tandem_kafka.types import LeaveOperation, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 log = client_logger(__name__)
 
 #: What `commit()` returns.
 Outcome = dict[TopicPartition, KafkaError | None]
-#: The code of the methods that return records: the next call finds them there, until they count as
-#: handed out.
-RETURNING: Final[set[CodeType]] = set()
+#: The code of the methods that return records.
+_RETURNING: Final[set[CodeType]] = set()
 _NOBODY: Final[tuple[Hashable, int, object]] = (None, 0, None)
 #: How often a waiting call records that the application is alive.
 _ALIVE_MS: Final = 1_000
+
+
+def returning(method: F) -> F:
+    """Mark a method that returns records. While it is on a stack, no other thread gets any."""
+    _RETURNING.add(method.__code__)
+    return method
 
 
 class ShareMethods(WithCore):
@@ -210,7 +217,7 @@ class ShareMethods(WithCore):
         try:
             core.reader = core.callers.current()
             if self._last[0] != core.reader:
-                # Invariant: first replaced, so that other threads go on with `poll`.
+                # Invariant: replaced before the search, so that an iterating thread polls as well.
                 self._last = _NOBODY
                 core.check_no_other(self._returns)
             now_ms, polls = core.clock.now_ms(), core.engine.polls
@@ -290,7 +297,7 @@ class ShareMethods(WithCore):
 
     def _returns(self, frame: FrameType) -> bool:
         """Tell whether a stack frame returns records to the application."""
-        owner = frame.f_locals.get("self") if frame.f_code in RETURNING else None
+        owner = frame.f_locals.get("self") if frame.f_code in _RETURNING else None
         return getattr(owner, "_methods", None) is self
 
     async def _next(self, limit: int, deadline_ms: int, held: Held) -> list[Given]:

@@ -325,7 +325,7 @@ def test_a_deserializer_cannot_poll() -> None:
 def test_another_thread_cannot_poll_until_records_are_returned(
     monkeypatch: pytest.MonkeyPatch, *, iterates: bool
 ) -> None:
-    """It got the same ones."""
+    """It got the same records."""
     with sharing("other thread", brokers=1) as (_, start):
         consumer, found = start("implicit"), list[Any]()
         assert next(consumer).offset == 0

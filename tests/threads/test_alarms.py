@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from tandem_kafka.errors import KafkaTimeoutError, WakeupError
 from tandem_kafka.runtime import Clock, Driver, MonotonicClock, ThreadDriver
 from tandem_kafka.runtime import driver as threads
 from tandem_kafka.runtime.native import native_available
+from tests.open_files import open_files
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 
@@ -274,9 +274,7 @@ def test_a_loop_that_watches_no_descriptors_calls_instead() -> None:
 def descriptors() -> int:
     """Return the number of open file descriptors, or 0 where the system does not tell."""
     gc.collect()
-    folder = Path("/dev/fd")
-    # Those of clients that reconnect, of other tests, come and go.
-    return min(len(list(folder.iterdir())) for _ in range(100)) if folder.is_dir() else 0
+    return open_files()
 
 
 async def started() -> AsyncKafkaConsumer[Any, Any]:

@@ -427,8 +427,8 @@ class LockManager(RequestManager):
         self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
         # Invariant: first what waits for the application, which may begin with it meanwhile.
         for each in self._records.ahead():
-            again = any(each.can_claim(first, last) for first, last, _ in ranges)
-            if again and each.place == place:
+            same = each.place == place
+            if same and any(each.can_claim(first, last) for first, last, _ in ranges):
                 each.lost = True  # nobody has released it: its leader has forgotten all locks
         for run in self._records.handed():
             if run.partition.place == place:

@@ -331,7 +331,8 @@ def test_a_loop_that_is_closed_first_leaves_no_thread_behind(
         warnings.simplefilter("always")
         del consumer
         gc.collect()
-    assert any("unclosed consumer" in str(each.message) for each in found)
+    (warning,) = [each for each in found if "unclosed consumer" in str(each.message)]
+    assert warning.category is ResourceWarning
     for thread in threading.enumerate():
         if "tandem-kafka" in thread.name:
             thread.join(10)

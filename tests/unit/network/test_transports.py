@@ -10,7 +10,6 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,6 +25,7 @@ from tandem_kafka.network.transport import (
     ServerAddress,
 )
 from tandem_kafka.records import decode_fetch_response
+from tests.open_files import OPEN_FILES, open_files
 from tests.unit.network.peers import (
     AnyTransport,
     NewTransport,
@@ -40,8 +40,6 @@ from tests.unit.network.peers import (
 )
 from tests.unit.network.scripted import Settings
 from tests.unit.records.making import Rec, batch, uvarint
-
-_OPEN_FILES = Path("/dev/fd")
 
 
 @pytest.fixture
@@ -263,12 +261,7 @@ def test_closing_twice_and_waking_after_it(new_transport: NewTransport, peer: Pe
     transport.wakeup()
 
 
-def open_files() -> int:
-    """Return how many there are, without those of clients of other tests, which come and go."""
-    return min(len(list(_OPEN_FILES.iterdir())) for _ in range(100))
-
-
-@pytest.mark.skipif(not _OPEN_FILES.is_dir(), reason="needs a list of open files")
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="needs a list of open files")
 def test_a_closed_transport_keeps_no_file_open(new_transport: NewTransport, peer: Peer) -> None:
     gc.collect()  # of other tests
     gc.disable()
