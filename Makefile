@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
-.PHONY: help demo pipeline test unit native check lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
+.PHONY: help demo pipeline test test-all unit native check lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \
     spark-bench clean
 
 help:
@@ -16,7 +16,8 @@ help:
 	@echo "make unit   the tests of units and a sample of the simulation, without a broker (two minutes)"
 	@echo "make check  what must be clean before a commit: format, lint, types, import rules, prose"
 	@echo "make native  build the native extension into this checkout (needs Rust)"
-	@echo "make test   every test but Spark's, with a real Kafka broker that is downloaded once"
+	@echo "make test   the everyday tests, with a real Kafka broker that is downloaded once (under ten minutes)"
+	@echo "make test-all  every test but Spark's, with new random examples"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
 	@echo "make audit  look for published vulnerabilities in the dependencies (needs cargo-audit)"
@@ -38,12 +39,16 @@ pipeline: java $(VENV)/.pipeline
 # Four processes even on two cores, a file of tests in one of them: most of the tests with a broker
 # wait for something.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
+PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# The same hashes each time: the same tree gets the same verdict.
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@PYTHONHASHSEED=0 $(PYTEST) --second-run $(ARGS)
 
-# Without the tests that interrupt every bytecode.
+test-all: $(VENV)/.test
+	@$(PYTEST) --all $(ARGS)
+
 unit: $(VENV)/.test
-	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -m 'not slow' -k 'not interrupted' \
+	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -k 'not interrupted' \
 	    tests/unit tests/simulation/test_membership.py tests/simulation/test_groups.py $(ARGS)
 
 # The library replaces the one that pip has built, whatever its name.
@@ -75,7 +80,7 @@ spark-test: java $(VENV)/.spark-test
 
 spark-kills: java $(VENV)/.spark-test
 	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest -s -o faulthandler_timeout=0 \
-	    tests/spark/test_kills.py tests/spark/test_transactions.py -m slow $(ARGS)
+	    tests/spark/test_kills.py tests/spark/test_transactions.py --all -m full $(ARGS)
 
 spark-bench: java $(VENV)/.spark-test
 	@$(BIN)/python -m benchmarks.spark $(ARGS)

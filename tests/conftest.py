@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import platform
 import threading
 import warnings
@@ -19,19 +20,46 @@ from kafka.net.selector import NetworkSelector
 from tandem_kafka.testing.kafka import DownloadError, RealKafka
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.testing.pytest_plugin import why_no_kafka
+from tests.process_state import ProcessState
+from tests.second_run import SecondRun
+from tests.tier import ALL
 
 # No test asserts how fast a machine is.
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("all", deadline=None)
 
 _BROKER = "which coordinators run the scripts that are for both"
-_WITH_BROKER = tuple(Path(__file__).with_name(name) for name in ("integration", "parity", "spark"))
+_ALL = "also the tests that are marked `full`, and Hypothesis with new examples"
+_SECOND_RUN = "run tests in real time that fail once more, alone"
+
+
+def _folders(*names: str) -> tuple[Path, ...]:
+    return tuple(Path(__file__).with_name(name) for name in names)
+
+
+_WITH_BROKER = _folders("integration", "parity", "spark")
+_IN_REAL_TIME = (
+    *_WITH_BROKER,
+    *_folders("docs", "examples", "histories", "served", "verifiable_consumer"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--broker`: where the scripts run that a real and the simulated coordinator agree on."""
     choices = ["simulated", "real", "both"]
     parser.addoption("--broker", choices=choices, default="both", help=_BROKER)
+    parser.addoption("--all", action="store_true", help=_ALL)
+    parser.addoption("--second-run", action="store_true", help=_SECOND_RUN)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the examples of Hypothesis, and watch the process."""
+    if config.option.all:
+        os.environ[ALL] = "1"
+    hypothesis.settings.load_profile("all" if config.option.all else "everyday")
+    config.pluginmanager.register(ProcessState())
+    if config.option.second_run and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SecondRun(config))
 
 
 def pytest_report_header() -> str:
@@ -43,10 +71,23 @@ def pytest_report_header() -> str:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything that runs against a real broker; an old one has no KIP-848."""
+# Last, so that all marks are there.
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs a real broker or real time, and leave out what is not for every day."""
+    _mark(items)
+    if not config.option.all:
+        full = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=full)
+        items[:] = [item for item in items if item not in set(full)]
+
+
+def _mark(items: list[pytest.Item]) -> None:
+    """An old broker has no KIP-848."""
     old = release_of(chosen_version()) < (4, 0)
     for item in items:
+        if any(folder in item.path.parents for folder in _IN_REAL_TIME):
+            item.add_marker(pytest.mark.real_time)
         if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
             item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
         parameters = getattr(item, "callspec", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,10 @@ from tandem_kafka.testing.served import ServedKafka
 from tests.histories.anomalies import anomalies
 from tests.histories.operations import Assigned, Committed, Polled, Produced, to_lines
 from tests.histories.recorder import Workload
+from tests.tier import seeds
 
 #: More for a night: TANDEM_KAFKA_SEEDS=0-100.
-SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-1").split("-")))
+SEEDS = seeds(1, 1)
 PARTITIONS = 4
 DURATION_S = 3.0
 

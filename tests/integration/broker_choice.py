@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-__all__ = ["chosen_broker"]
+__all__ = ["BROKERS", "chosen_broker"]
+
+_COMPARES = "compares the simulation with a real broker"
+#: The parameters of such a fixture.
+BROKERS = ["simulated", pytest.param("real", marks=pytest.mark.full(_COMPARES))]
 
 
 def chosen_broker(request: pytest.FixtureRequest) -> str:

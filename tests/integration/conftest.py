@@ -16,7 +16,7 @@ from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.served import ServedKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
-from tests.integration.broker_choice import chosen_broker
+from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.group_members import stop_all
 from tests.integration.polling import Consume, wait_until
 from tests.integration.raw_worlds import (
@@ -131,7 +131,7 @@ def raw_topic(kafka: RealKafka) -> str:
     return kafka.admin.create_topic(f"raw-{uuid.uuid4().hex[:8]}", PARTITIONS)
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
     """A group of raw members, of a real coordinator and of the simulated one."""
     if chosen_broker(request) == "simulated":

@@ -1,7 +1,8 @@
 """A simulated cluster for tests that hold on a real one too.
 
-A test marked `both_clusters` runs on the simulated cluster, then on the real one. What only a real
-one has (processes that are paused, compaction) is marked `real_cluster` with the reason.
+A test marked `both_clusters` runs on the simulated cluster, then on the real one; with
+`everyday="simulated"`, on the real one with `--all` only. What only a real one has (processes that
+are paused, compaction) is marked `real_cluster` with the reason.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class SimulatedCluster:
 
 def choose_clusters(metafunc: pytest.Metafunc) -> None:
     """Let a test run on both clusters if it is marked so."""
-    markers = {marker.name for marker in metafunc.definition.iter_markers()}
+    markers = {marker.name: marker for marker in metafunc.definition.iter_markers()}
     if "both_clusters" in markers:
         if "kafka" not in metafunc.fixturenames:
             name = metafunc.definition.nodeid
             raise pytest.UsageError(f"{name} is marked both_clusters and has no fixture kafka")
         alone = "real_cluster" in markers
+        everyday = alone or "everyday" not in markers["both_clusters"].kwargs
+        more = () if everyday else pytest.mark.full("takes long on a real broker")
         # With a value, pytest would start another broker for the tests without a parameter.
-        real = pytest.param(None, id="real")
+        real = pytest.param(None, id="real", marks=more)
         where = [real] if alone else ["simulated", real]
         metafunc.parametrize("kafka", where, indirect=True, scope="session")

@@ -20,7 +20,7 @@ from tandem_kafka.errors import (
     UnreleasedInstanceIdError,
 )
 from tandem_kafka.testing import Simulation
-from tests.integration.broker_choice import chosen_broker
+from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, rebalance_calls
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Listener
@@ -29,7 +29,7 @@ from tests.integration.worlds import RealCluster, SimulatedCluster, World
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if chosen_broker(request) == "simulated":
         with Simulation() as simulation:
@@ -167,6 +167,7 @@ def test_an_empty_group_accepts_the_other_protocol(world: World, protocol: str) 
     assert [record.offset for record in world.read] == list(range(20))
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.design("all", "Change of the group protocol")
 def test_members_change_the_protocol_in_a_rolling_restart_and_back(
     world: World, protocol: str

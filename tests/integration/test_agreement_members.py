@@ -15,18 +15,19 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka.errors import CommitFailedError
 from tandem_kafka.wire.messages import JoinGroupRequest
+from tests.integration.broker_choice import BROKERS
 from tests.integration.group_members import SESSION_TIMEOUT_MS, rebalance_calls
 from tests.integration.group_scenes import Group, Scene, check_commits, scene_of, states_of
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.watching import Sent
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full("takes long on a real broker"), pytest.mark.timeout(400)]
 
 #: Without commits on the interval.
 BY_ITSELF = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     yield from scene_of(request, "kafka")
 

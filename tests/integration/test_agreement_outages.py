@@ -14,10 +14,11 @@ import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing.kafka import RealKafka
+from tests.integration.broker_choice import BROKERS
 from tests.integration.group_scenes import Group, Member, Scene, check_commits, scene_of, states_of
 from tests.integration.hosts import Host
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
 STATIC = {"group_instance_id": "second"}
 
@@ -29,7 +30,7 @@ def three() -> Iterator[RealKafka]:
         yield cluster
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     yield from scene_of(request, "three")
 

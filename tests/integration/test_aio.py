@@ -129,6 +129,7 @@ def test_two_members_in_one_loop_share_the_partitions(
     assert not network_threads()
 
 
+@pytest.mark.full("takes long on a real broker")
 @PROTOCOLS
 def test_timeouts_lose_and_repeat_nothing(kafka: RealKafka, topic: str, protocol: str) -> None:
     """A record arrives about as often as a timeout: both often happen at the same moment."""
@@ -203,7 +204,7 @@ def test_records_arrive_with_every_way_of_reading(
     assert kafka.admin.committed(f"group-of-{topic}", topic) == 1_000
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_a_blocked_loop_keeps_the_membership(kafka: RealKafka, topic: str) -> None:
     """The simulation has the same test for KIP-848, whose session timeout is too long for this."""
     group = f"group-of-{topic}"

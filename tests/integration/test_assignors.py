@@ -16,6 +16,8 @@ from tandem_kafka.assignors.sticky import assign_cooperative_sticky, assign_stic
 from tandem_kafka.types import TopicPartition
 from tests.kafka.assignors import assigned_by_kafka
 
+pytestmark = pytest.mark.full("takes long on a real broker")
+
 Group = tuple[list[Member], Topics]
 
 GROUPS = 1_500

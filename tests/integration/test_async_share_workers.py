@@ -24,7 +24,7 @@ from tests.integration.share_members import (
 )
 from tests.integration.simulated_cluster import Cluster
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 Workers = AsyncShareWorkers[Any, Any]
 Running = Callable[..., Awaitable[Workers]]

@@ -11,6 +11,8 @@ from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.testing.kafka.security import PASSWORD
 
+pytestmark = pytest.mark.full("starts brokers of its own")
+
 
 def read(config: dict[str, str], topic: str, partitions: int, count: int) -> list[bytes]:
     consumer = Consumer({"group.id": "broker-test", "enable.auto.commit": "false", **config})
@@ -100,7 +102,6 @@ def cluster() -> Iterator[RealKafka]:
         yield cluster
 
 
-@pytest.mark.slow
 def test_a_restarted_broker_keeps_its_ports_and_data(cluster: RealKafka) -> None:
     topic = cluster.admin.create_topic("comes-back", 3, replicas=3)
     cluster.admin.produce(topic, [Record(b"before", partition=part) for part in range(3)])
@@ -115,7 +116,6 @@ def test_a_restarted_broker_keeps_its_ports_and_data(cluster: RealKafka) -> None
     assert sorted(values) == [b"after"] * 3 + [b"before"] * 3
 
 
-@pytest.mark.slow
 def test_paused_brokers_do_not_respond(cluster: RealKafka) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "unused"})
     consumer.list_topics(timeout=20.0)

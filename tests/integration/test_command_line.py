@@ -199,6 +199,7 @@ def test_the_lag_is_watched_on_a_terminal(commands: Commands, group: KafkaConsum
     assert max(len(line) for line in re.split(r"[\r\n]+", plain)) <= 80
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_rebalances_are_watched(
     commands: Commands, orders: str, group: KafkaConsumer, consume: Consume
 ) -> None:
@@ -265,6 +266,7 @@ def test_offsets_are_reset(commands: Commands, orders: str, consume: Consume) ->
     assert f"did you mean {other!r}?" in missing.err
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.both_clusters
 def test_a_share_group_its_lag_and_its_offsets(
     commands: Commands, kafka: RealKafka, orders: str

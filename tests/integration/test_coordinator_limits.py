@@ -10,7 +10,7 @@ from kafka.errors import GroupMaxSizeReachedError
 
 from tandem_kafka import ShareConsumer
 from tandem_kafka.testing.kafka import RealKafka
-from tests.integration.broker_choice import chosen_broker
+from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import receive_joins
 from tests.integration.raw_worlds import (
@@ -19,6 +19,8 @@ from tests.integration.raw_worlds import (
     real_world,
     simulated_world,
 )
+
+pytestmark = pytest.mark.full("starts brokers of its own")
 
 DELAY_MS = 2_000
 DELAY_S = DELAY_MS / 1_000
@@ -40,7 +42,7 @@ def strict() -> Iterator[RealKafka]:
         yield cluster
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def raw(request: pytest.FixtureRequest) -> Iterator[RawWorld]:
     if chosen_broker(request) == "simulated":
         settings = {"classic_max_size": ROOM, "consumer_max_size": ROOM}

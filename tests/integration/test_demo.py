@@ -11,6 +11,8 @@ import pytest
 
 from tandem_kafka.demo.__main__ import LIMIT_S
 
+pytestmark = pytest.mark.full("takes long on a real broker")
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,7 +27,6 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_the_demo_succeeds() -> None:
     ran = run("-m", "tandem_kafka.demo")
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -39,7 +40,6 @@ def test_the_demo_succeeds() -> None:
         assert re.search(event, ran.stdout), ran.stdout
 
 
-@pytest.mark.slow
 def test_a_missing_record_makes_the_demo_fail() -> None:
     command = "import sys, tandem_kafka.demo.__main__ as demo; sys.exit(demo.main(sys.argv[1]))"
     ran = run("-c", command, "tests.integration.forgetful_member")

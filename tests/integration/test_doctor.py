@@ -130,6 +130,7 @@ def test_a_wrong_password(kafka: RealKafka, examine: Examine) -> None:
     assert "wrong" not in json.dumps(found)
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_an_address_that_cannot_be_reached(examine: Examine) -> None:
     with RealKafka(advertise=lambda _: {"SASL_PLAINTEXT": 1}) as cluster:
         found = examine(cluster.bootstrap("SASL_PLAINTEXT"), **login())
@@ -144,6 +145,7 @@ def test_a_mistyped_topic(kafka: RealKafka, topic: str, examine: Examine) -> Non
     assert f"did you mean {topic!r}?" in found[-1]["advice"]
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_missing_permissions(guarded: RealKafka, examine: Examine) -> None:
     topic, servers = "examined-by-doctor", guarded.bootstrap("SASL_PLAINTEXT")
     guarded.admin.create_topic(topic, 1)
@@ -204,6 +206,7 @@ def test_a_cluster_without_share_groups(examine: Examine) -> None:
     assert advice.startswith("they need Kafka 4.2, and the feature share.version=1")
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_missing_permissions_on_a_share_group(guarded: RealKafka, examine: Examine) -> None:
     servers, name = guarded.bootstrap("SASL_PLAINTEXT"), "shared-with-doctor"
     allow(guarded, ResourceType.GROUP, name, AclOperation.READ)

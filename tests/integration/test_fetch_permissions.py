@@ -23,6 +23,8 @@ from tests.integration.logins import allow
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.watching import Sent
 
+pytestmark = pytest.mark.full("starts a secured cluster")
+
 ALICE: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "SCRAM-SHA-256",

@@ -36,6 +36,7 @@ class Slow(Listener):
         super()._note(what, partitions)
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.real_cluster("it allows a session of a second")
 @pytest.mark.behaviour(74, 80, 88)
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -13,7 +13,7 @@ from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import Consume, assigned, partitions_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full("starts brokers of its own")
 
 
 @pytest.fixture(scope="module")

@@ -125,6 +125,7 @@ def silent() -> Iterator[RealKafka]:
         yield cluster
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.behaviour(106)
 @pytest.mark.parametrize("limit", ["timeout_ms", "request_timeout_ms"])
 def test_close_keeps_to_its_timeout_when_no_broker_answers(

@@ -28,6 +28,7 @@ from tests.integration.group_members import (
 from tests.integration.polling import Consume, Listener, poll_until, read_all
 
 pytestmark = [
+    pytest.mark.full("takes long on a real broker"),
     pytest.mark.skipif(not native_available, reason="only the native transport can do it"),
     pytest.mark.parametrize("protocol", PROTOCOLS),
     pytest.mark.partitions(2),

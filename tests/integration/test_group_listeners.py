@@ -150,6 +150,7 @@ def test_close_with_a_timeout_of_0_still_leaves(
     wait_until(lambda: kafka.admin.members(f"group-{topic}") == 0)
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.real_cluster("tests/simulation has no need to wait")
 @pytest.mark.behaviour(109)
 def test_remain_keeps_a_dynamic_member_until_its_session_ends(

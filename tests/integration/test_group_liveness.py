@@ -52,6 +52,7 @@ def _burn(seconds: float) -> None:
         re.findall(r"\d+", "1 2 3 4" * 50)
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize("work", [_sleep, _burn], ids=["sleeping", "computing"])
 def test_a_handler_of_three_session_timeouts_keeps_the_membership(
     kafka: RealKafka,

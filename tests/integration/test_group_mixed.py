@@ -236,6 +236,7 @@ def test_the_sticky_assignor_is_shared_with_kafka_python(
         assert member.error is None
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.behaviour(50)
 def test_a_regex_is_matched_by_the_coordinator(topic: str, consume: Consume) -> None:
     consumer = consume(group_id=f"group-{topic}", **options_of("consumer"))

@@ -20,7 +20,7 @@ from tests.integration.group_members import (
 )
 from tests.integration.polling import Consume, partitions_of, poll_until, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
 PARTITIONS = 6
 GROUP_MAX_SIZE = 3

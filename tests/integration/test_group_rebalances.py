@@ -177,6 +177,7 @@ def test_returned_records_are_committed_before_their_revocation(
     assert other.records == []
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_commits_during_a_rebalance_complete_after_it(
     kafka: RealKafka, topic: str, join: Join
 ) -> None:

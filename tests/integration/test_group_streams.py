@@ -63,6 +63,7 @@ def join(kafka: RealKafka, consume: Consume, topic: str, ledger: GroupLedger) ->
     return make
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.behaviour(74)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_join_and_leave_and_one_is_slow(
@@ -98,6 +99,7 @@ def test_members_join_and_leave_and_one_is_slow(
     ledger.close(stream.sent, once=True)
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.behaviour(96)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_static_member_restarts(
@@ -133,6 +135,7 @@ for record in consumer:
 """
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.behaviour(86, 89)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_member_is_killed_and_one_stops_polling(

@@ -23,6 +23,7 @@ def produce(kafka: RealKafka, topic: str, partitions: int, what: bytes) -> set[b
     return set(values)
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.behaviour(46, 58)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_group_follows_the_topics_of_its_pattern(

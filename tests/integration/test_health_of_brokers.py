@@ -19,7 +19,7 @@ from tandem_kafka.testing.kafka.proxy import Proxy
 from tandem_kafka.testing.kafka.settings import BrokerAddress
 from tests.integration.polling import Clock, Consume
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full("starts brokers of its own")
 
 LISTENER = "RELAYED"
 #: `tests/simulation` holds it to five seconds of its own time; a busy machine takes longer.

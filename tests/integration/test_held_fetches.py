@@ -105,6 +105,7 @@ def test_the_application_wakes_the_network_thread_when_it_has_made_room(reader: 
     assert reader.repeated - before > 4 * (reader.counters.requests_sent - sent)
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_nothing_is_overdue_and_nothing_spins_meanwhile(
     consume: Consume, tp: TopicPartition
 ) -> None:

@@ -13,6 +13,8 @@ from tandem_kafka.testing.kafka.broker import QUICK_START, RealKafka
 from tests.integration.polling import read_all
 from tests.kafka.kdc import SERVICE, Kdc
 
+pytestmark = pytest.mark.full("starts brokers of its own")
+
 pytest.importorskip("gssapi", reason="install gssapi", exc_type=ImportError)
 
 

@@ -38,7 +38,7 @@ pa = pytest.importorskip("pyarrow")
 from tandem_kafka.arrow import Avro, Json  # noqa: E402 - it imports pyarrow
 from tandem_kafka.landing import Landing  # noqa: E402
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 COLUMNS = ["topic", "partition", "offset", "value"]
 KILLS = int(os.environ.get("TANDEM_KAFKA_LANDING_KILLS", "10"))
@@ -155,6 +155,7 @@ class Noted:
         pass
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.partitions(4)
 @pytest.mark.parametrize("group_protocol", ["consumer", "classic"])
 def test_members_come_and_go(
@@ -454,7 +455,7 @@ def test_wrong_arguments(topic: str, consume: Consume, table: Table) -> None:
         Landing(consumer, sink, columns=[*COLUMNS, "nothing"]).run()
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.real_cluster("a simulated one proves no more about tables, and costs as much time")
 @pytest.mark.timeout(60 + 4 * KILLS)
 @pytest.mark.parametrize("kind", [*KINDS, "postgres"])

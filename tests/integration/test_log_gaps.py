@@ -88,7 +88,7 @@ SURVIVORS = [*range(195, 199), 200, 201]
 
 
 @pytest.mark.behaviour(162)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_compacted_gaps_are_skipped(compacted: str, consume: Consume) -> None:
     consumer = consume()
     sent = Sent(consumer)
@@ -105,7 +105,7 @@ def test_compacted_gaps_are_skipped(compacted: str, consume: Consume) -> None:
 
 
 @pytest.mark.behaviour(162)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_a_seek_into_a_gap_continues_after_it(compacted: str, consume: Consume) -> None:
     tp = TopicPartition(compacted, 0)
     consumer = consume(auto_offset_reset="none")
@@ -117,7 +117,7 @@ def test_a_seek_into_a_gap_continues_after_it(compacted: str, consume: Consume) 
 
 
 @pytest.mark.behaviour(162)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_the_position_passes_records_missing_at_the_end_of_a_batch(
     compacted: str, consume: Consume
 ) -> None:

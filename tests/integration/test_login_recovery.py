@@ -30,7 +30,10 @@ from tests.kafka.tokens import TokenIssuer
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-pytestmark = pytest.mark.usefixtures("implementation")
+pytestmark = [
+    pytest.mark.full("starts a secured cluster"),
+    pytest.mark.usefixtures("implementation"),
+]
 
 
 @pytest.fixture

@@ -30,7 +30,10 @@ from tests.integration.polling import Consume, poll_until, read_all
 from tests.kafka.listeners import SESSION_MS
 from tests.kafka.tokens import TokenIssuer
 
-pytestmark = pytest.mark.usefixtures("implementation")
+pytestmark = [
+    pytest.mark.full("starts a secured cluster"),
+    pytest.mark.usefixtures("implementation"),
+]
 
 #: RFC 5802 escapes both characters, and only them.
 AWKWARD_USER = "cn=reader,ou=2C,=3D"

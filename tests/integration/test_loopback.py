@@ -21,12 +21,13 @@ from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
 from tandem_kafka.testing.network import Conditions
 from tandem_kafka.testing.served import ServedKafka
+from tests.tier import seeds
 
 TOPIC = "orders"
 PARTITIONS = 3
 RECORDS = 40
 ROUNDS = 12
-SEEDS = range(4)
+SEEDS = seeds(2, 4)
 TIMEOUT_S = 60.0
 
 

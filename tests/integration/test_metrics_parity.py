@@ -12,6 +12,8 @@ from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import Consume, read_all
 from tests.integration.reference import in_kafka_python
 
+pytestmark = pytest.mark.full("takes long on a real broker")
+
 Values = dict[str, dict[str, float]]
 
 READ = """

@@ -16,7 +16,10 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.kafka import RealKafka
 
-pytestmark = pytest.mark.usefixtures("with_kafka_python")
+pytestmark = [
+    pytest.mark.full("takes long on a real broker"),
+    pytest.mark.usefixtures("with_kafka_python"),
+]
 
 #: Unusual forms of options. `at` converts addresses to servers.
 ODD: dict[str, Callable[[str], dict[str, Any]]] = {

@@ -25,7 +25,7 @@ from tests.integration.polling import (
     when_blocked,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full("starts brokers of its own")
 
 #: Tries again soon, so that tests are quick.
 QUICK = {"reconnect_backoff_max_ms": 200, "retry_backoff_max_ms": 200}

@@ -36,6 +36,8 @@ from tests.integration.polling import (
     wait_until,
 )
 
+pytestmark = pytest.mark.full("starts a secured cluster")
+
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, DESCRIBE = AclOperation.READ, AclOperation.DESCRIBE
 

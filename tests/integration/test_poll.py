@@ -46,7 +46,7 @@ def test_poll_0_in_a_loop_joins_and_reads(kafka: RealKafka, topic: str, consume:
 
 
 @pytest.mark.behaviour(22)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_an_idle_member_waits_without_work(topic: str, consume: Consume) -> None:
     consumer = consume(topic, group_id=f"group-of-{topic}")
     assigned(consumer, partitions_of(topic, 1))
@@ -57,7 +57,7 @@ def test_an_idle_member_waits_without_work(topic: str, consume: Consume) -> None
 
 
 @pytest.mark.behaviour(24)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize("group", ["with a group", None])
 def test_assigned_without_data_does_not_spin(
     topic: str, consume: Consume, group: str | None
@@ -69,7 +69,7 @@ def test_assigned_without_data_does_not_spin(
 
 
 @pytest.mark.behaviour(25)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize("missing", ["topic", "partition"])
 def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str) -> None:
     """It waits for a partition that does not exist, and looks it up repeatedly."""
@@ -81,7 +81,7 @@ def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str
 
 
 @pytest.mark.behaviour(26)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.partitions(2)
 def test_a_poll_with_all_partitions_paused_is_idle(
     kafka: RealKafka, topic: str, consume: Consume
@@ -101,7 +101,7 @@ def test_a_poll_with_all_partitions_paused_is_idle(
 
 
 @pytest.mark.behaviour(26)
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_a_paused_partition_with_buffered_records_is_idle(
     kafka: RealKafka, topic: str, consume: Consume
 ) -> None:

@@ -16,6 +16,8 @@ from tests.integration.logins import allow_all, sasl
 from tests.integration.polling import Consume, read_all
 from tests.unit.network.proxy_server import ProxyServer
 
+pytestmark = pytest.mark.full("takes long on a real broker")
+
 LOGIN = ("alice", "s3cret")
 #: Long enough for a refusal on a busy machine: the constructor repeats attempts until then.
 TIMEOUT_MS = 2_000

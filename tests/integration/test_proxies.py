@@ -18,7 +18,7 @@ from tandem_kafka.testing.kafka.security import PASSWORD
 from tandem_kafka.testing.kafka.settings import BrokerAddress
 from tests.integration.polling import Consume, poll_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(300)]
 
 LISTENER = "SASL_PLAINTEXT"
 PROTOCOLS = ("classic", "consumer", "auto")

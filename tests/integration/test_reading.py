@@ -75,7 +75,7 @@ def check_flood(consumer: KafkaConsumer, topic: str, pause_every: int = 0) -> No
     assert consumer.poll(timeout_ms=100) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize(
     "options",
     [
@@ -99,13 +99,13 @@ def test_four_partitions_are_read_completely_in_order(
     check_flood(consume(**options), flood)
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_a_slow_handler_misses_no_record(consume: Consume, flood: str) -> None:
     consumer = consume(fetch_buffer_max_bytes=300_000, max_partition_fetch_bytes=50_000)
     check_flood(consumer, flood, pause_every=10)
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long on a real broker")
 def test_iteration_returns_the_same_records(consume: Consume, flood: str) -> None:
     consumer = consume(consumer_timeout_ms=60_000)
     consumer.assign(partitions_of(flood, 4))

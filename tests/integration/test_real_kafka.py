@@ -19,6 +19,8 @@ from tandem_kafka.errors import TopicAuthorizationFailedError
 from tandem_kafka.testing.kafka import KAFKA_VERSION, RealKafka
 from tests.integration.polling import read_all, wait_until
 
+pytestmark = pytest.mark.full("starts brokers of its own")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 USER = """
@@ -62,7 +64,6 @@ def refused(address: str) -> bool:
     return False
 
 
-@pytest.mark.slow
 def test_no_broker_outlives_a_process_that_is_killed() -> None:
     with running("-c", USER) as process:
         bootstrap, folder = json.loads(line(process))
@@ -73,7 +74,6 @@ def test_no_broker_outlives_a_process_that_is_killed() -> None:
         wait_until(lambda: not os.path.exists(folder), "the removal of their data")  # noqa: PTH110
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("security", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
 def test_the_options_of_a_secured_kafka(security: str) -> None:
     with RealKafka(security=security, authorizer=True) as kafka:
@@ -95,7 +95,6 @@ def test_a_listener_that_is_unknown() -> None:
         RealKafka(security="TLS")
 
 
-@pytest.mark.slow
 def test_serve_kafka(kafka: RealKafka) -> None:
     del kafka  # it is in the cache then
     command = ("-m", "tandem_kafka.testing", "serve", "--kafka", "--records=20", "--per-second=50")

@@ -33,7 +33,10 @@ from tests.integration.logins import (
 from tests.integration.polling import Clock, Consume
 from tests.kafka.tokens import TokenIssuer
 
-pytestmark = pytest.mark.usefixtures("implementation")
+pytestmark = [
+    pytest.mark.full("starts a secured cluster"),
+    pytest.mark.usefixtures("implementation"),
+]
 
 #: How long a consumer polls although it is refused.
 POLLING_MS: Final = 400

@@ -18,7 +18,7 @@ from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent, partition_metrics
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

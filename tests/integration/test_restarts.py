@@ -27,7 +27,7 @@ from tests.integration.polling import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

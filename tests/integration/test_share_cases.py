@@ -27,7 +27,7 @@ from tests.integration.share_members import (
 from tests.integration.simulated_cluster import Cluster
 from tests.integration.test_transactions import Writer
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 _HOUR_MS = 3_600_000
 _PATIENCE_S = 60.0

@@ -204,6 +204,7 @@ def test_any_thread_acknowledges_once(kafka: Cluster, topic: str, share: Share) 
     assert quiet(share())
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.every_version
 def test_a_lock_that_has_ended_is_no_secret(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 1)
@@ -218,6 +219,7 @@ def test_a_lock_that_has_ended_is_no_secret(kafka: Cluster, topic: str, share: S
     assert consumer.commit() == {TopicPartition(topic, 0): None}
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_locks_are_renewed_while_a_handler_works(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 2)
     consumer, other = share(acknowledgement="explicit", renew="auto"), None
@@ -233,6 +235,7 @@ def test_locks_are_renewed_while_a_handler_works(kafka: Cluster, topic: str, sha
     assert quiet(other)
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_records_whose_locks_end_behind_a_slow_one_do_not_harm_it(
     kafka: Cluster, topic: str, share: Share
 ) -> None:
@@ -247,6 +250,7 @@ def test_records_whose_locks_end_behind_a_slow_one_do_not_harm_it(
     assert consumer.commit() == {TopicPartition(topic, 0): None}
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_a_record_is_not_renewed_for_ever(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 1)
     consumer = share(acknowledgement="explicit", renew="auto", max_processing_ms=1_000)

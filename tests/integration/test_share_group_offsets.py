@@ -18,6 +18,7 @@ from tandem_kafka.wire.messages import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
+from tests.integration.broker_choice import BROKERS
 from tests.integration.offsets import RawOffsets
 from tests.integration.share_worlds import ShareWorld, share_world
 from tests.integration.sharing import RawShareMember
@@ -121,7 +122,7 @@ class Administrator:
         return {each.topic_name: (each.error_code, each.error_message) for each in found.responses}
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
     """A new topic and a new share group, in a simulated cluster and in a real one."""
     with share_world(request) as world:
@@ -179,6 +180,7 @@ def test_another_kind_of_group(world: ShareWorld, administrator: Administrator) 
     assert administrator.delete(world.group, world.topic) == GROUP_ID_NOT_FOUND
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_the_lag_is_known_after_the_first_acknowledgement(
     world: ShareWorld, administrator: Administrator
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka.testing.kafka.jars import chosen_version, release_of
+from tests.integration.broker_choice import BROKERS
 from tests.integration.heartbeating import RawMember
 from tests.integration.offsets import RawOffsets
 from tests.integration.share_worlds import ShareWorld, share_world
@@ -31,7 +32,7 @@ INTERVAL_S = 1.2
 NOTHING = Fetched(0, {})
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=BROKERS)
 def world(request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
     """A new topic and a new share group, in a simulated cluster and in a real one."""
     with share_world(request) as world:

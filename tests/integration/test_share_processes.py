@@ -17,11 +17,12 @@ from tests.integration.share_members import Share, places, produce, take
 from tests.integration.simulated_cluster import Cluster
 from tests.integration.test_threads_and_processes import in_fork
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 ADVICE = "create a consumer in each process"
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_the_error_in_a_fork_advises_a_new_consumer(
     kafka: Cluster, topic: str, share: Share
 ) -> None:

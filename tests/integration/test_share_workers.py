@@ -27,7 +27,7 @@ from tests.integration.share_members import (
 )
 from tests.integration.simulated_cluster import Cluster
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 
 @pytest.fixture
@@ -109,6 +109,7 @@ def test_a_function_takes_what_cannot_be_handled(
     assert quiet(share())
 
 
+@pytest.mark.full("takes long on a real broker")
 def test_a_handler_may_take_longer_than_a_lock(
     kafka: Cluster, topic: str, consumer: ShareConsumer, share: Share
 ) -> None:

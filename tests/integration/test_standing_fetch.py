@@ -198,6 +198,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_under_faults_seeks_and_pauses_records_are_neither_lost_nor_repeated(

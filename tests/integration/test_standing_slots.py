@@ -9,7 +9,10 @@ from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import Clock, Consume, partitions_of, read_all
 
-pytestmark = pytest.mark.skipif(not native_available, reason="the native transport repeats them")
+pytestmark = [
+    pytest.mark.full("takes long on a real broker"),
+    pytest.mark.skipif(not native_available, reason="the native transport repeats them"),
+]
 
 PARTITIONS = 110
 BACKLOG = 1_500

@@ -13,6 +13,8 @@ from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
 from tests.kafka.metrics_receiver import compiled_receiver, received, receiver_settings, subscribe
 
+pytestmark = pytest.mark.full("starts brokers of its own")
+
 CONSUMED = "org.apache.kafka.consumer.fetch.manager.records.consumed.total"
 CONNECTIONS = "org.apache.kafka.consumer.connection.count"
 LAG = "org.apache.kafka.consumer.fetch.manager.records.lag{partition=0, topic=%s}"

@@ -13,6 +13,8 @@ from tandem_kafka.testing.kafka.security import PASSWORD
 from tests.examples.running import EXAMPLES, RunningExample
 from tests.integration.logins import allow_all
 
+pytestmark = pytest.mark.full("starts a secured cluster")
+
 
 @pytest.mark.parametrize(
     ("mechanism", "number"), [("SCRAM-SHA-512", signal.SIGTERM), ("PLAIN", signal.SIGINT)]

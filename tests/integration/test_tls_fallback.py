@@ -16,6 +16,8 @@ from tests.integration.polling import read_all
 from tests.integration.reference import in_kafka_python
 from tests.unit.network.certificates import issue
 
+pytestmark = pytest.mark.full("starts brokers of its own")
+
 CBC = {
     "ssl.enabled.protocols": "TLSv1.2",
     "ssl.cipher.suites": (

@@ -14,6 +14,8 @@ from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, poll_until, wait_until
 from tests.integration.transactional_loop import PRODUCERS, TransactionalLoop
 
+pytestmark = pytest.mark.full("takes long on a real broker")
+
 PARTITIONS = 4
 EACH = 25
 

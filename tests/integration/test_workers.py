@@ -100,6 +100,7 @@ def marked(consume: Consume, topic: str) -> set[Place]:
     return found
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_of_two_processes_is_killed(
@@ -118,6 +119,7 @@ def test_one_of_two_processes_is_killed(
     assert not repeated & before & set(victim.done), "a commit marked these as done"
 
 
+@pytest.mark.full("takes long on a real broker")
 @pytest.mark.partitions(PARTITIONS)
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])
 def test_what_is_done_behind_a_stuck_record_is_not_repeated_after_a_crash(

@@ -17,6 +17,7 @@ from tests.parity import (
     confluent_security,
 )
 from tests.parity.confluent_world import World
+from tests.tier import sample
 
 PROGRAMS = (
     *confluent_programs.PROGRAMS,
@@ -47,7 +48,7 @@ def alike(result: Any, names: dict[str, str]) -> Any:
     return result
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", sample(PROGRAMS, 12), ids=lambda program: program.__name__)
 def test_a_program_gets_the_same_results(program: Callable[[World], Any], kafka: RealKafka) -> None:
     theirs = run(program, confluent_kafka, kafka)
     ours = run(program, tandem_kafka.confluent, kafka)

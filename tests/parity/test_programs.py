@@ -16,6 +16,7 @@ from tandem_kafka import KafkaConsumer
 from tandem_kafka.testing.kafka import RealKafka
 from tests.parity import programs_of_reading, programs_of_threads
 from tests.parity.world import PATIENCE_S, World, agree
+from tests.tier import sample
 
 PROGRAMS = (*programs_of_reading.PROGRAMS, *programs_of_threads.PROGRAMS)
 _TRIALS = 3
@@ -57,7 +58,7 @@ def alike(result: Any, world: World) -> Any:
 # kafka-python warns of functions as deserializers.
 @pytest.mark.filterwarnings("ignore:.*does not implement kafka.serializer:DeprecationWarning")
 @pytest.mark.timeout(_TRIALS * 2 * PATIENCE_S)
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", sample(PROGRAMS, 8), ids=lambda program: program.__name__)
 @pytest.mark.usefixtures("kafka_python_ends")
 def test_a_program_gets_the_same_results(program: Callable[[World], Any], kafka: RealKafka) -> None:
     with warnings.catch_warnings():

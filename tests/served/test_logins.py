@@ -29,7 +29,14 @@ def with_logins() -> Iterator[str]:
         yield kafka.bootstrap
 
 
-@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.broker)])
+@pytest.fixture(
+    params=[
+        "simulated",
+        pytest.param(
+            "real", marks=[pytest.mark.broker, pytest.mark.full("takes long on a real broker")]
+        ),
+    ]
+)
 def bootstrap(request: pytest.FixtureRequest) -> str:
     if request.param == "simulated":
         return str(request.getfixturevalue("with_logins"))

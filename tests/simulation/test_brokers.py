@@ -12,6 +12,7 @@ from tandem_kafka.testing import Conditions, Simulation
 from tandem_kafka.testing.coordinator.members import MemberState
 from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.readers import Listener, Readers, filled
+from tests.tier import seeds
 
 TP = TopicPartition("orders", 0)
 BOTH = pytest.mark.parametrize("protocol", [{}, {"group_protocol": "consumer"}])
@@ -39,7 +40,7 @@ def trouble(simulation: Simulation, tps: list[TopicPartition]) -> None:
 
 
 @pytest.mark.behaviour(171)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(15, 60))
 def test_order_and_completeness_survive_broker_restarts(seed: int) -> None:
     with Simulation(f"brokers {seed}", brokers=3) as simulation:
         tps = topic(simulation, "orders", 3)

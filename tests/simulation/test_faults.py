@@ -7,8 +7,9 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.testing import Conditions, Simulation
 from tests.simulation.ledger import Ledger, produce, topic
+from tests.tier import seeds
 
-SEEDS = range(100)
+SEEDS = seeds(25, 100)
 
 
 def weather(simulation: Simulation) -> None:

@@ -11,9 +11,10 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing import Simulation
 from tests.simulation.garbling import garble_responses
 from tests.simulation.ledger import LATE_MS, produce, topic, value_of
+from tests.tier import seeds
 
 WAYS = ("assigned", "classic", "consumer")
-SEEDS = range(100)
+SEEDS = seeds(14, 100)
 RECORDS = 20
 _LIMIT_MS = 2_000
 

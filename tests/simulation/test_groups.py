@@ -11,6 +11,7 @@ from tandem_kafka.testing import CUT, Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
 from tests.simulation.ledger import produce
 from tests.simulation.readers import OPTIONS, Listener, Readers, filled
+from tests.tier import seeds
 
 
 @pytest.mark.behaviour(43)
@@ -172,7 +173,7 @@ def test_a_static_member_joins_although_its_first_join_got_no_response() -> None
         assert simulation.clock.now_ms() < 10_000, "and does not wait for its own session to end"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(10, 40))
 def test_members_come_and_go_under_faults_and_everything_is_read(seed: int) -> None:
     with Simulation(f"readers {seed}", brokers=2) as simulation:
         random, conditions = simulation.random, simulation.network.conditions

@@ -11,6 +11,7 @@ from tandem_kafka.runtime.native import native
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.repeating import RepeatingSimulation
+from tests.tier import seeds
 
 LAGGING = TopicPartition("orders", 0)
 RECORDS = 6_000
@@ -68,7 +69,7 @@ def longest_pause_ms(
 
 
 @each_transport
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 @pytest.mark.parametrize("trickle", [False, True])
 @pytest.mark.parametrize("caught_up", [2, 7, 120])
 @pytest.mark.parametrize("handler_ms", [0, 5, 20])
@@ -84,7 +85,7 @@ def test_a_lagging_partition_does_not_wait_for_an_empty_fetch(
 
 
 @each_transport
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_partition_that_is_resumed_is_fetched_at_once(
     simulated: type[Simulation], seed: int
 ) -> None:
@@ -98,7 +99,7 @@ def test_a_partition_that_is_resumed_is_fetched_at_once(
 
 
 @each_transport
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_partition_that_is_sought_is_fetched_at_once(
     simulated: type[Simulation], seed: int
 ) -> None:
@@ -131,7 +132,7 @@ def test_a_consumer_that_has_caught_up_does_not_fetch_more_often(
         assert asked <= 2 * 30 * 2 + 10, "two connections, twice a second"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_read_committed_parks_at_an_open_transaction(seed: int) -> None:
     """Records of an open transaction cannot be fetched, so the fetch is parked."""
     with Simulation(f"open {seed}", trace_lines=400) as simulation:
@@ -142,7 +143,7 @@ def test_read_committed_parks_at_an_open_transaction(seed: int) -> None:
 
 
 @each_transport
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_paused_partition_is_not_fetched_from_before_its_seek(
     simulated: type[Simulation], seed: int
 ) -> None:

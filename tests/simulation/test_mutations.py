@@ -33,7 +33,7 @@ from tests.scenarios.invariants import Invariants
 from tests.scenarios.runner import silence
 
 Patch = pytest.MonkeyPatch
-#: Seeds within which a defect must be found.
+#: Seeds within which a defect must be found. The one that stands beside it is tried first.
 SEEDS = 40
 
 
@@ -253,45 +253,52 @@ def commits_offsets_of_a_deleted_topic(patch: Patch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mutate", "scenario", "finding"),
+    ("mutate", "seed", "scenario", "finding"),
     [
-        (commits_the_read_ahead, "consumer", "committed"),
-        (commits_records_of_other_members, "consumer", "committed, "),
-        (starts_behind_records_of_the_previous_owner, "consumer", "starts at|committed, "),
-        (reads_uncommitted_records, "consumer-transactions", "was due|open transaction"),
-        (resets_to_the_end_when_out_of_range, "consumer-racks", "was due|committed, "),
-        (acknowledges_without_revoking, "consumer", "assigned to member|assigned twice"),
+        (commits_the_read_ahead, 2, "consumer", "committed"),
+        (commits_records_of_other_members, 5, "consumer", "committed, "),
+        (starts_behind_records_of_the_previous_owner, 1, "consumer", "starts at|committed, "),
+        (reads_uncommitted_records, 1, "consumer-transactions", "was due|open transaction"),
+        (resets_to_the_end_when_out_of_range, 0, "consumer-racks", "was due|committed, "),
+        (acknowledges_without_revoking, 0, "consumer", "assigned to member|assigned twice"),
         (
             heartbeats_with_a_stale_epoch,
+            4,
             "consumer",
             "does not settle|times| iterations in ",
         ),
-        (calls_no_listener_when_fenced, "consumer", "own"),
-        (calls_listeners_on_the_network_thread, "consumer", "on a network thread"),
-        (runs_commit_callbacks_on_the_network_thread, "classic", "on a network thread"),
-        (does_not_repeat_lost_heartbeats, "consumer-patient", "does not settle"),
-        (installs_its_first_assignment_again, "consumer-local", "does not settle|was handed to"),
-        (accepts_an_assignment_of_a_stale_epoch, "consumer-local", "target"),
-        (spins_while_there_is_no_coordinator, "classic", "FindCoordinatorRequest| iterations in "),
-        (hands_out_paused_partitions, "consumer-steered", "has paused"),
-        (forgets_pauses_of_kept_partitions, "cooperative-steered", "expected|has paused"),
-        (keeps_fetched_records_when_sought_back, "classic-steered", "was due|not settle"),
-        (runs_commit_callbacks_out_of_order, "consumer-steered", "the callback of commit"),
-        (does_not_commit_before_a_revocation, "classic-steered", "revoked at"),
+        (calls_no_listener_when_fenced, 0, "consumer", "own"),
+        (calls_listeners_on_the_network_thread, 0, "consumer", "on a network thread"),
+        (runs_commit_callbacks_on_the_network_thread, 2, "classic", "on a network thread"),
+        (does_not_repeat_lost_heartbeats, 11, "consumer-patient", "does not settle"),
+        (installs_its_first_assignment_again, 0, "consumer-local", "does not settle|was handed to"),
+        (accepts_an_assignment_of_a_stale_epoch, 1, "consumer-local", "target"),
+        (
+            spins_while_there_is_no_coordinator,
+            20,
+            "classic",
+            "FindCoordinatorRequest| iterations in ",
+        ),
+        (hands_out_paused_partitions, 0, "consumer-steered", "has paused"),
+        (forgets_pauses_of_kept_partitions, 0, "cooperative-steered", "expected|has paused"),
+        (keeps_fetched_records_when_sought_back, 10, "classic-steered", "was due|not settle"),
+        (runs_commit_callbacks_out_of_order, 0, "consumer-steered", "the callback of commit"),
+        (does_not_commit_before_a_revocation, 1, "classic-steered", "revoked at"),
         (
             keeps_its_position_in_a_recreated_topic,
+            1,
             "classic-recreated",
             "starts at|was due|committed, ",
         ),
-        (commits_offsets_of_a_deleted_topic, "consumer-recreated", "starts at|committed, "),
+        (commits_offsets_of_a_deleted_topic, 2, "consumer-recreated", "starts at|committed, "),
     ],
 )
 def test_a_defect_is_found_within_a_few_seeds(
-    mutate: Callable[[Patch], None], scenario: str, finding: str, monkeypatch: Patch
+    mutate: Callable[[Patch], None], seed: int, scenario: str, finding: str, monkeypatch: Patch
 ) -> None:
     mutate(monkeypatch)
     with silence():
-        outcomes = (run_seed(seed, scenario) for seed in range(SEEDS))
+        outcomes = (run_seed(each, scenario) for each in (seed, *range(SEEDS)))
         failed = next((outcome for outcome in outcomes if outcome.error), None)
         assert failed is not None, f"not found within {SEEDS} seeds"
         assert re.search(finding, failed.error)

@@ -20,6 +20,7 @@ from tandem_kafka.wire.messages import (
     OffsetFetchRequest,
 )
 from tests.simulation.ledger import LATE_MS, Ledger, produce, topic
+from tests.tier import seeds
 
 TP = TopicPartition("orders", 0)
 HOUR_MS = 3_600_000
@@ -157,7 +158,7 @@ def test_wakeup_ends_a_poll_that_waits() -> None:
 
 
 @pytest.mark.behaviour(31)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(8, 30))
 def test_wakeup_that_races_with_records_loses_none(seed: int) -> None:
     with Simulation(seed) as simulation:
         topic(simulation, "orders", 1)

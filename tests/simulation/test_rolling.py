@@ -13,8 +13,9 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce
 from tests.simulation.readers import Readers, filled
+from tests.tier import seeds
 
-SEEDS = range(12)
+SEEDS = seeds(3, 12)
 CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
 EAGER: dict[str, Any] = {"partition_assignment_strategy": [RangePartitionAssignor]}
 COOPERATIVE: dict[str, Any] = {"partition_assignment_strategy": [CooperativeStickyAssignor]}
@@ -153,7 +154,7 @@ def test_a_group_that_may_not_be_upgraded_rejects_the_new_member(
 
 @pytest.mark.design("all", "Change of the group protocol")
 @CLASSIC
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, 4))
 def test_static_members_change_their_protocol_one_by_one(
     seed: int, classic: dict[str, Any]
 ) -> None:

@@ -25,7 +25,7 @@ def test_nothing_is_skipped_or_marked_that_is_not_done(kind: str, seed: int) -> 
     assert outcome.events > 50
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long")
 def test_a_seed_gives_the_same_run_in_every_process() -> None:
     command = [sys.executable, "-m", "tests.scenarios", "replay", "5"]
     command += ["--scenario", "consumer-workers-transactions"]

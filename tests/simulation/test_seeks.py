@@ -7,6 +7,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import Ledger, produce, topic
+from tests.tier import seeds
 
 
 def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:
@@ -35,7 +36,7 @@ def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> No
 
 
 @pytest.mark.behaviour(158)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(15, 60))
 def test_records_of_an_old_position_are_never_handed_out(seed: int) -> None:
     with Simulation(f"seeks {seed}", brokers=2) as simulation:
         tps = topic(simulation, "orders", 3)

@@ -13,12 +13,15 @@ import pytest
 from tandem_kafka.testing.kafka import RealKafka
 
 ROOT = Path(__file__).parents[2]
+#: The fixtures that start it.
+_SPARK = {"cluster", "jobs", "spark", "tables"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give these tests more time: Spark alone takes seconds to start.
 
-    PySpark before 4.2 leaves some of its sockets open.
+    One job runs every day, marked so; the others that start Spark do not. PySpark before 4.2 leaves
+    some of its sockets open.
     """
     ours = [item for item in items if Path(__file__).parent in item.path.parents]
     if not ours:
@@ -27,6 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     for item in ours:
         item.add_marker(pytest.mark.timeout(300))
+        starts_spark = not _SPARK.isdisjoint(getattr(item, "fixturenames", ()))
+        if starts_spark and not item.get_closest_marker("everyday"):
+            item.add_marker(pytest.mark.full("starts Spark"))
         if SPARK < (4, 2):
             item.add_marker(pytest.mark.filterwarnings("ignore:.*unclosed <socket"))
             unraisable = "ignore:.*socket:pytest.PytestUnraisableExceptionWarning"

@@ -21,7 +21,7 @@ from tests.spark.session import Tables, since
 from tests.spark.standalone import StandaloneCluster
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full("takes long with Spark"),
     pytest.mark.timeout(600),
     pytest.mark.partitions(3),
     pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc"),

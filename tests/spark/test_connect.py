@@ -14,8 +14,12 @@ pytest.importorskip("grpc", reason="grpcio is not installed: make spark-test ins
 from tandem_kafka.testing.kafka import RealKafka
 from tests.spark.jobs import ROOT
 
+pytestmark = pytest.mark.full("starts Spark")
 
-@pytest.mark.parametrize("register", [(), pytest.param(("register",), marks=pytest.mark.slow)])
+
+@pytest.mark.parametrize(
+    "register", [(), pytest.param(("register",), marks=pytest.mark.full("takes long with Spark"))]
+)
 def test_a_client_reads_streams_and_writes(
     kafka: RealKafka, topic: str, tmp_path: Path, register: tuple[str, ...]
 ) -> None:

@@ -37,6 +37,7 @@ def test_imports_before_a_fork_start_no_threads_and_open_no_sockets() -> None:
     assert done.stdout.split() == ["1", "0"]
 
 
+@pytest.mark.full("starts Spark")
 def test_a_job_reads_with_the_daemon(kafka: RealKafka) -> None:
     kafka.admin.create_topic("daemon", 3)
     kafka.admin.produce("daemon", [Record(b"value", partition=n % 3) for n in range(90)])

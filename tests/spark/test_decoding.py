@@ -48,7 +48,7 @@ def decoded(tables: Tables, topic: str, column: Any) -> list[Any]:
     return [row.found for row in by_offset(tables.read(topic).withColumn("found", column))]
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(400)
 @since(4, 1, "functions on Arrow columns")
 def test_avro_of_two_versions(
@@ -87,7 +87,7 @@ def _local(at: dt.datetime) -> dt.datetime:
     return at.astimezone().replace(tzinfo=None)
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(400)
 @since(4, 1, "functions on Arrow columns")
 def test_protobuf(

@@ -14,7 +14,7 @@ from tests.spark.session import Tables, since
 from tests.spark.standalone import HOME
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(360)
 @pytest.mark.partitions(4)
 @since(4, 2, "rate limits")

@@ -67,7 +67,7 @@ def kill_a_worker(job: Job, folder: Path, chance: random.Random) -> str:
     return "a worker"
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")

@@ -12,6 +12,8 @@ from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
 from tests.spark.session import since  # skips all of this without pyspark
 
+pytestmark = pytest.mark.full("starts Spark")
+
 #: This page also registers the source, which Spark 4.0 rejects because it has found it.
 _REFERENCE = "docs/reference/spark.md"
 _PAGES = [

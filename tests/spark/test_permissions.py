@@ -19,6 +19,8 @@ from tandem_kafka.spark.options import SinkOptions  # isort: skip
 from tandem_kafka.spark.producing import DeliveryError  # isort: skip
 from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
 
+pytestmark = pytest.mark.full("starts Spark")
+
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
 #: Far less than the sink waits for a broker (`tandem.flushTimeoutMs`, two minutes).
 AT_ONCE_S = 30.0

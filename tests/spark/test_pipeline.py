@@ -21,7 +21,7 @@ _IMPLEMENTATION = "native" if tandem_kafka.native_available else "pure Python"
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize("form", ["json", "avro"])
 @since(4, 2, "rate limits")

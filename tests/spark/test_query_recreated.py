@@ -7,7 +7,6 @@ new topic passes as one of the old.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,11 +26,12 @@ from tests.spark.simulated import simulated
 
 from tandem_kafka.spark.cluster import DataLossError, UnknownTopicError  # isort: skip
 from tandem_kafka.spark.offsets import StreamOffset  # isort: skip
+from tests.tier import seeds
 
 pytestmark = since(4, 2, "offsets of the batch start")
 
 #: More for a night: TANDEM_KAFKA_SEEDS=0-1000.
-SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-6").split("-")))
+SEEDS = seeds(2, 6)
 NAMES = ("a", "a-1", "b.1")
 
 

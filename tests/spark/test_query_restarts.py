@@ -7,7 +7,6 @@ query runs, and where it crashes. What a batch must contain is taken from the lo
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +22,7 @@ from tandem_kafka.types import TopicPartition
 from tests.spark.query import Crash, Query
 from tests.spark.session import since
 from tests.spark.simulated import Stored, append, simulated
+from tests.tier import seeds
 
 pytestmark = since(4, 2, "offsets of the batch start")
 
@@ -30,7 +30,7 @@ pytestmark = since(4, 2, "offsets of the batch start")
 Written = dict[TopicPartition, dict[int, tuple[bytes, bool]]]
 
 #: More for a night: TANDEM_KAFKA_SEEDS=0-1000.
-SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-4").split("-")))
+SEEDS = seeds(2, 4)
 STARTS = ["earliest", "latest", "timestamp", "timestamps", "offsets"]
 
 

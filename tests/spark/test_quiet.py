@@ -22,7 +22,7 @@ SPARKS = re.compile(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.partitions(2)
 @since(4, 2, "rate limits")
 def test_a_stream_of_twenty_batches(kafka: RealKafka, topic: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.spark.jobs import ROOT
 from tests.spark.mistakes import first_line, without
 from tests.spark.standalone import HOME, QUICK_START, StandaloneCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full("takes long with Spark"), pytest.mark.timeout(400)]
 
 #: A Python without the packages of this environment.
 BARE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"

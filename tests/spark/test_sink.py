@@ -92,6 +92,7 @@ def test_equal_connection_errors_are_logged_once_however_long_they_took(
     assert producer.last_error_suffix() == " (last error: 127.0.0.1:1/bootstrap: timed out)"
 
 
+@pytest.mark.everyday
 def test_a_stream_from_topic_to_topic(kafka: RealKafka, topic: str, tables: Tables) -> None:
     target = kafka.admin.create_topic(f"{topic}-copy")
     for _ in range(2):

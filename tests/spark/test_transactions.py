@@ -202,8 +202,7 @@ def copying(kafka: RealKafka, topic: str, tables: Tables, jobs: list[Job]) -> Co
     return Copying(kafka, topic, tables, jobs)
 
 
-@pytest.mark.every_run
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @since(4, 2, "rate limits")
@@ -215,7 +214,7 @@ def test_a_killed_stream_writes_every_row_once(copying: Copying) -> None:
     print(f"{KILLS} kills: {aborted} rows of {total} in aborted transactions")
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(300 + 150 * KILLS)
 @pytest.mark.partitions(3)
 @since(4, 2, "rate limits")

@@ -230,7 +230,7 @@ def test_a_package_that_is_not_installed_is_left_out() -> None:
     assert warm_package("tandem_kafka_has_no_such_package") is None
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 def test_pyspark_starts_from_bytecode(tmp_path: Path) -> None:
     lib = tmp_path / "python" / "lib"
     lib.mkdir(parents=True)

@@ -163,7 +163,7 @@ def test_imports_start_nothing() -> None:
     assert ran.stdout.strip() == "nothing", ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.partitions(2)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @since(4, 2, "rate limits")
@@ -197,7 +197,7 @@ def test_batches_share_consumers(kafka: RealKafka, topic: str, tables: Tables) -
     assert len(seen) <= len(before) + 4
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long with Spark")
 @pytest.mark.timeout(600)
 @pytest.mark.partitions(2)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from tandem_kafka.runtime import MonotonicClock, ThreadDriver
 from tandem_kafka.runtime import driver as threads
 from tandem_kafka.runtime.native import native_available
+from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 
 Handler = Callable[[int, FrameType | None], None]
@@ -47,7 +47,7 @@ def test_a_handler_at_any_bytecode_ends_the_wait(
     """Also between the look and the wait; without the second look that is only a safety net."""
     monkeypatch.setattr(threads, "_RECHECK_S", 60.0)
     driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
-    for at in count():
+    for at in bytecodes():
         news: list[str] = []
 
         def notify(source: str, news: list[str] = news) -> None:
@@ -69,7 +69,7 @@ def test_a_handler_at_any_bytecode_ends_the_wait(
 @both
 def test_an_interrupt_at_any_bytecode_ends_the_wait_and_leaves_no_lock(native_waits: bool) -> None:
     driver = ThreadDriver(MonotonicClock(), native_waits=native_waits)
-    for at in count():
+    for at in bytecodes():
         interrupter = Interrupter(at)
         news: list[int] = []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from itertools import count
 from math import isfinite
 
 import pytest
@@ -17,6 +16,7 @@ from tandem_kafka.metrics import statistics as ours
 from tandem_kafka.metrics.statistics import Batch
 from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.request import Purpose
+from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 
 MEASURED = [3.0, 11.0, 4.0, 0.5]
@@ -115,7 +115,7 @@ def test_a_metric_object_held_by_a_reporter_is_at_most_a_moment_old() -> None:
 
 
 def test_metrics_of_a_topic_survive_an_interrupt_while_they_are_made() -> None:
-    for at in count():
+    for at in bytecodes():
         metrics = ConsumerMetrics(Config(), Time())
         interrupter = Interrupter(at)
         with suppress(KeyboardInterrupt):

@@ -21,6 +21,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from tandem_kafka.arrow import Json, Text  # noqa: E402 - it imports pyarrow
+from tests.tier import examples  # noqa: E402
 
 UTC = dt.UTC
 
@@ -420,7 +421,7 @@ def typed() -> Any:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_it_returns_what_json_loads_returns(data: st.DataObject) -> None:
     data_type, values = data.draw(typed())
@@ -443,7 +444,7 @@ _PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(_PIECES) | st.binary(max_size=3)).map(b"".join)))
 def test_garbage_is_null_with_a_reason(documents: list[bytes]) -> None:
     rows, failures = decoded(FUZZED, *documents)

@@ -133,7 +133,7 @@ def test_twice_the_size_is_twice_the_work(assign, kind, event):
     assert measured(200, 20) <= 3 * small, "members"
 
 
-@pytest.mark.slow
+@pytest.mark.full("takes long")
 @pytest.mark.parametrize("assign", ALL, ids=lambda each: each.__name__)
 def test_ten_thousand_partitions_among_a_hundred_members(assign):
     members, topics = in_racks(10_000, 101)

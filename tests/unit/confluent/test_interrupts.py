@@ -8,7 +8,6 @@ after the call: CPython runs no signal handler between that store and the return
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +21,7 @@ from tandem_kafka.consumer import consumer, iteration
 from tandem_kafka.consumer.iteration import PythonLoop
 from tandem_kafka.testing import Simulation
 from tests.implementations import require_implementation
+from tests.tier import bytecodes
 from tests.unit.confluent.simulated import simulated
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
 from tests.unit.records.making import using
@@ -88,7 +88,7 @@ def elsewhere(frame: FrameType) -> bool:
 
 def interrupters() -> Iterator[Interrupter]:
     """One interrupter for each bytecode; the last one comes after the call."""
-    for at in count():
+    for at in bytecodes():
         interrupter = Interrupter(at, skip=elsewhere)
         yield interrupter
         if interrupter.frame is None:

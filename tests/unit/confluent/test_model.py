@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tandem_kafka.testing import Simulation
+from tests.tier import seeds
 from tests.unit.confluent.model import _MODES, Model
 
-SEEDS = range(*map(int, os.environ.get("TANDEM_KAFKA_SEEDS", "0-40").split("-")))
+SEEDS = seeds(10, 40)
 
 
 @pytest.mark.parametrize("mode", _MODES)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dis
 import threading
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,6 +20,7 @@ from tandem_kafka import confluent
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.errors import ConcurrentModificationError
 from tandem_kafka.testing import Simulation
+from tests.tier import bytecodes
 from tests.unit.confluent.simulated import offsets, polled
 from tests.unit.confluent.test_reading import A, fill, reading, simulation
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
@@ -106,7 +106,7 @@ def test_each_message_comes_to_one_caller(
     simulation: Simulation, first: Call, second: Call
 ) -> None:
     consumer, begin = reading(simulation, A, enable__auto__commit=False), 0
-    for at in count():
+    for at in bytecodes():
         fill(simulation, 4)
         simulation.sleep(30)
         beside = Beside(consumer, second)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -28,6 +27,7 @@ from tandem_kafka.shared.partition import Position
 from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tests.implementations import require_implementation
+from tests.tier import bytecodes
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch, open_reader, using
 
@@ -145,7 +145,7 @@ class Interrupted:
 
 def interrupters(step: int = 1, **options: Any) -> Iterator[Interrupter]:
     """One interrupter for each bytecode; the last one comes after the call."""
-    for at in count(step=step):
+    for at in bytecodes(step):
         interrupter = Interrupter(at, **options)
         yield interrupter
         if interrupter.frame is None:
@@ -245,6 +245,7 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
     with Interrupted.reading("native") as reader:
         consumer = reader.consumer
         raised: list[int] = []
+        tried: list[int] = []
 
         def poll(call: Callable[..., Any]) -> None:
             try:
@@ -252,14 +253,15 @@ def test_a_wakeup_from_a_signal_handler_ends_one_poll_and_loses_nothing(fetched:
             except WakeupError:
                 raised.append(interrupter.at)
 
-        for at in count():
+        for at in bytecodes():
             interrupter = Interrupter(at, consumer.wakeup)
+            tried.append(at)
             reader.fetch(FETCHED if fetched else {})
             poll(interrupter.call)
             if interrupter.frame is None:
                 break
             poll(lambda method, *arguments: method(*arguments))
-            assert raised == list(range(at + 1)), "each wakeup() ends exactly one poll()"
+            assert raised == tried, "each wakeup() ends exactly one poll()"
             if fetched:
                 reader.finish(lambda: reader.take(consumer.poll()))
         assert at > 200
@@ -326,8 +328,8 @@ def test_an_interrupted_poll_calls_the_listener_once() -> None:
             add(event)
 
         queue.add = noticing  # type: ignore[method-assign]
-        for interrupter in interrupters(skip=is_listener):
-            number = reader.engine.group.callback = interrupter.at + 1
+        for number, interrupter in enumerate(interrupters(skip=is_listener), start=1):
+            reader.engine.group.callback = number
             calls.released_partitions = frozenset()
             reader.engine.background.add(PartitionsLost(frozenset({A}), number))
             with suppress(KeyboardInterrupt):

@@ -30,6 +30,7 @@ from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decode_message, encode_message, response_class
 from tandem_kafka.wire.nulls import reject_nulls
+from tests.tier import examples
 from tests.unit.network.scripted import (
     NODE_1,
     RecordedConnection,
@@ -255,7 +256,7 @@ def test_truncated_bodies_are_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60, derandomize=True, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(60), derandomize=True, deadline=timedelta(seconds=2))
 @given(data=st.data())
 def test_mutated_bodies_are_errors_of_their_requests(name: str, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions_of(name)))
@@ -334,7 +335,7 @@ def test_a_connection_is_set_up_by_valid_responses() -> None:
 
 
 @pytest.mark.parametrize("step", range(len(SETUP)))
-@settings(max_examples=150, derandomize=True, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(150), derandomize=True, deadline=timedelta(seconds=2))
 @given(wanted=changes)
 def test_a_connection_is_set_up_or_fails(step: int, wanted: list[Change]) -> None:
     connection, header, body = next(islice(responses(), step, None))

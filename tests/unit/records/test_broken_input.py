@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem_kafka.errors import CorruptRecordError, KafkaProtocolError, UnsupportedCodecError
+from tests.tier import examples
 from tests.unit.records.making import (
     GZIP,
     LZ4,
@@ -84,14 +85,14 @@ def read_all(data: bytes, *, read_committed: bool) -> None:
 
 @pytest.mark.parametrize("read_committed", [False, True])
 @pytest.mark.parametrize("sample", range(len(SAMPLES)))
-@settings(max_examples=150, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(150), deadline=timedelta(seconds=2))
 @given(changes=mutations)
 def test_mutated_batches(sample, read_committed, changes):
     read_all(mutate(SAMPLES[sample], changes), read_committed=read_committed)
 
 
 @pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
-@settings(max_examples=150, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(150), deadline=timedelta(seconds=2))
 @given(changes=mutations)
 def test_mutated_records_in_a_valid_batch(codec, changes):
     plain = compress(0, batch(RECORDS, 10)[61:])
@@ -135,7 +136,7 @@ def small_response(version: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-@settings(max_examples=200, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(200), deadline=timedelta(seconds=2))
 @given(changes=mutations)
 def test_mutated_fetch_responses(version, changes):
     data = mutate(small_response(version), changes)

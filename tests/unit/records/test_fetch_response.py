@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tandem_kafka.errors import KafkaProtocolError
 from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import FetchResponse
+from tests.tier import examples
 from tests.unit.records.making import decode_fetch_response, using
 
 VERSIONS = range(4, 19)
@@ -85,7 +86,7 @@ def build(content, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(content=responses)
 def test_a_response_is_decoded_as_it_was_encoded(version, content):
     throttle, error, session, found, endpoints = content

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem_kafka.records import ReaderOptions
+from tests.tier import sample
 from tests.unit.records.making import (
     LOG_APPEND_TIME,
     ZSTD,
@@ -185,7 +186,7 @@ KEEPERS = [
 
 @needs_proc
 @pytest.mark.parametrize("codec", [0, ZSTD])
-@pytest.mark.parametrize("keep", KEEPERS)
+@pytest.mark.parametrize("keep", sample(KEEPERS, 2))
 def test_a_small_record_does_not_keep_its_response(keep: Callable[[Any], Any], codec: int) -> None:
     data = small_and_large(codec)
     before = resident_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from itertools import count
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from tandem_kafka.shared.locks import (
 )
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import Node, TopicPartition
+from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch
 
@@ -85,7 +85,7 @@ class World:
 def test_an_interrupted_poll_neither_accepts_nor_strands_a_record(
     most: int, calls_before: int, most_bytes: int
 ) -> None:
-    for at in count():
+    for at in bytecodes():
         world = World(most_bytes=most_bytes)
         for _ in range(calls_before):
             world.got(world.poll(most))
@@ -113,7 +113,7 @@ def test_an_interrupted_poll_neither_accepts_nor_strands_a_record(
 
 @pytest.mark.parametrize("how", [ACCEPT, RELEASE])
 def test_an_interrupted_acknowledgement_is_made_once(how: AcknowledgeType) -> None:
-    for at in count():
+    for at in bytecodes():
         world = World(implicit=False)
         world.got(world.poll(1))
         [(chunk, _, _)] = world.handing.given
@@ -144,7 +144,7 @@ def test_what_has_waited_too_long_is_not_handed_out() -> None:
 @pytest.mark.parametrize("calls_before", [0, 1, 2])
 def test_each_record_is_handed_out_or_withdrawn(most: int, calls_before: int) -> None:
     """The network thread withdraws before each bytecode of poll()."""
-    for at in count():
+    for at in bytecodes():
         world, withdrawn = World(), []
 
         def withdraw(world: World = world, withdrawn: list[int] = withdrawn) -> None:
@@ -170,7 +170,7 @@ def test_each_record_is_handed_out_or_withdrawn(most: int, calls_before: int) ->
 
 @pytest.mark.parametrize("kept", [0, 1])
 def test_an_interrupted_release_of_all_accepts_nothing_that_was_not_handed_out(kept: int) -> None:
-    for at in count():
+    for at in bytecodes():
         world = World()
         world.got(world.poll(2))
         if kept:  # by Ctrl-C

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import count
 
 import pytest
 
@@ -12,6 +11,7 @@ from tandem_kafka.errors import IllegalStateError, NotAssignedError
 from tandem_kafka.shared.partition import Consumed, Position
 from tandem_kafka.shared.subscription import SubscriptionKind, SubscriptionState
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -147,7 +147,7 @@ def test_topics_of_interest_follow_subscription_and_assignment() -> None:
 
 def test_topics_of_interest_are_right_although_they_change_while_the_application_looks() -> None:
     """poll() looks when it raises an error. Otherwise, no metadata are requested for a new one."""
-    for at in count():
+    for at in bytecodes():
         state = SubscriptionState()
         state.subscribe_pattern(re.compile("."))
 

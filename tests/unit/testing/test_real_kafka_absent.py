@@ -40,7 +40,7 @@ FILES = ("tests/integration/test_broker.py", "tests/integration/test_log_gaps.py
 
 
 def test_all_are_skipped_in_one_visible_line(tmp_path: Path) -> None:
-    done = without_a_network(tmp_path, *FILES)
+    done = without_a_network(tmp_path, "--all", *FILES)
     lines = [each for each in done.stdout.splitlines() if each.startswith("SKIPPED")]
     assert len(lines) == 1
     assert "no test against a real broker was: Kafka" in lines[0]
@@ -56,7 +56,7 @@ def test_another_wish_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_they_fail_where_a_broker_is_required(tmp_path: Path) -> None:
-    done = without_a_network(tmp_path, *FILES, TANDEM_KAFKA_TEST_KAFKA="require")
+    done = without_a_network(tmp_path, "--all", *FILES, TANDEM_KAFKA_TEST_KAFKA="require")
     assert done.returncode not in {0, 5}
     assert "cannot be downloaded" in done.stdout + done.stderr
     assert "skipped" not in done.stdout

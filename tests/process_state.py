@@ -1,0 +1,126 @@
+"""What a file of tests must leave in its process as it was: the next file runs in the same one."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+__all__ = ["ProcessState"]
+
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+#: Logs of a test are caught by handlers of pytest, which come and go.
+_OF_PYTEST: Final = "_pytest."
+
+
+class ProcessState:
+    """A pytest plugin: a file that leaves something behind fails at once, and is named."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, Any] | None = None
+
+    # Around all other plugins, which change some of this for one test.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Iterator[None]:
+        """Look before the first test of a file and after its last one."""
+        if self._before is None:
+            self._before = _state(item)
+        result = yield
+        if nextitem is None or nextitem.path != item.path:
+            before, self._before = self._before, None
+            if changed := _changes(before, item):
+                _report(item, changed)
+        return result
+
+
+def _changes(before: dict[str, Any], item: pytest.Item) -> list[str]:
+    after = _state(item)
+    if after != before:
+        gc.collect()  # what only a circle of references keeps is no longer used
+        after = _state(item)
+    return [
+        f"{name}: {before.get(name)!r} before, {after.get(name)!r} after"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _report(item: pytest.Item, changed: list[str]) -> None:
+    path = item.nodeid.partition("::")[0]
+    report = pytest.TestReport(
+        nodeid=item.nodeid,  # pytest-xdist accepts no other
+        location=item.location,
+        keywords={},
+        outcome="failed",
+        longrepr="\n".join([f"{path} leaves in its process:", *changed]),
+        when="teardown",
+    )
+    item.ihook.pytest_runtest_logreport(report=report)
+
+
+def _state(item: pytest.Item) -> dict[str, Any]:
+    found = {
+        "folder": os.getcwd(),  # noqa: PTH109
+        "warnings": list(warnings.filters),
+        "importers": list(sys.meta_path),
+        "excepthook": sys.excepthook,
+        "threads' excepthook": threading.excepthook,
+        "switch interval": sys.getswitchinterval(),
+        "recursion limit": sys.getrecursionlimit(),
+        "tracing": sys.gettrace(),
+        "garbage collection": gc.isenabled(),
+        "time limit of sockets": socket.getdefaulttimeout(),
+        "event loop policy": type(asyncio.get_event_loop_policy()),
+        "logging below": logging.root.manager.disable,
+    }
+    found |= {f"signal {each.name}": signal.getsignal(each) for each in _SIGNALS}
+    found |= {f"${name}": value for name, value in os.environ.items() if "PYTEST" not in name}
+    found |= _loggers()
+    real_time = item.get_closest_marker("real_time") is not None
+    names = [each.name for each in threading.enumerate()]
+    # A broker of the session lives on, with its files and threads.
+    found["threads"] = [name for name in names if not real_time or name.startswith("tandem-kafka")]
+    if not real_time and _DESCRIPTORS.is_dir():
+        found |= {f"file {number}": target for number, target in _descriptors()}
+    return found
+
+
+_SIGNALS: Final = [
+    each for each in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGALRM", None)) if each
+]
+
+
+def _loggers() -> Iterator[tuple[str, Any]]:
+    loggers = [("root", logging.root), *logging.root.manager.loggerDict.items()]
+    for name, logger in loggers:
+        if isinstance(logger, logging.Logger):
+            handlers = [
+                each
+                for each in logger.handlers
+                if not type(each).__module__.startswith(_OF_PYTEST)
+                and not isinstance(each, logging.NullHandler)
+            ]
+            state = (logger.level if logger is not logging.root else 0, handlers, logger.disabled)
+            if state != (0, [], False):
+                yield f"logger {name}", state
+
+
+def _descriptors() -> Iterator[tuple[str, str]]:
+    for each in _DESCRIPTORS.iterdir():
+        try:
+            yield each.name, str(each.readlink())
+        except OSError:  # that of this very look
+            continue
