@@ -111,7 +111,7 @@ def same(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_it_returns_what_fastavro_returns(data: st.DataObject) -> None:
     schema, values = data.draw(typed())
@@ -138,7 +138,7 @@ _GARBAGE = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(_GARBAGE, max_size=5))
 def test_garbage_is_null_with_a_reason(values: list[bytes]) -> None:
     good = encoded(FUZZED, {"a": [{"x": 1, "y": "y"}], "b": {}, "c": "x", "d": [{}]})

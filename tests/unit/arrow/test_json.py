@@ -421,7 +421,7 @@ def typed() -> Any:
     )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_it_returns_what_json_loads_returns(data: st.DataObject) -> None:
     data_type, values = data.draw(typed())
@@ -444,7 +444,7 @@ _PIECES = [
 ]
 
 
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(500))
 @given(st.lists(st.lists(st.sampled_from(_PIECES) | st.binary(max_size=3)).map(b"".join)))
 def test_garbage_is_null_with_a_reason(documents: list[bytes]) -> None:
     rows, failures = decoded(FUZZED, *documents)

@@ -575,7 +575,7 @@ PARTS = st.lists(st.sampled_from(sorted(TOP)), max_size=6, unique=True).flatmap(
 MESSAGES = st.lists(PARTS.map(lambda part: Three(**part).SerializeToString()), max_size=4)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(MESSAGES.map(b"".join), max_size=4))
 def test_it_returns_what_google_returns(values: list[bytes]) -> None:
     check(Three, *values)
@@ -608,7 +608,7 @@ def _sets_entries_aside(message: Any) -> bool:
     )
 
 
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(500))
 @given(st.lists(_GARBAGE, max_size=4), st.data())
 def test_garbage_is_a_value_of_google_or_null(values: list[bytes], data: st.DataObject) -> None:
     values = [value[: data.draw(st.integers(0, len(value)))] for value in values] + values

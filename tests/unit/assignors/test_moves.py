@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from tandem_kafka.assignors.group import Member
 from tandem_kafka.assignors.moves import Moves
@@ -55,7 +55,6 @@ def test_two_partitions_return_instead_of_an_indirect_exchange():
     assert moves.to(A0, "x", "y") == [(A0, "y")], "nothing has moved"
 
 
-@settings(deadline=None)
 @given(group=groups(racks=False), other=groups(racks=False))
 def test_no_two_partitions_of_a_topic_are_exchanged(group, other):
     """The owners from a group with other subscriptions and topics; each partition has one."""

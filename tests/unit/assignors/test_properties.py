@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem_kafka.assignors import CooperativeStickyAssignor
@@ -52,7 +52,6 @@ def first(pair):
 
 
 @pytest.mark.parametrize("assign", ALL[:3])
-@settings(deadline=None)
 @given(group=groups())
 def test_every_partition_goes_to_one_subscriber(assign, group):
     members, topics = group
@@ -64,7 +63,6 @@ def test_every_partition_goes_to_one_subscriber(assign, group):
 
 
 @pytest.mark.parametrize("assign", ALL)
-@settings(deadline=None)
 @given(group=groups(), data=st.data())
 def test_the_order_of_members_and_topics_does_not_matter(assign, group, data):
     members, topics = group
@@ -74,14 +72,12 @@ def test_the_order_of_members_and_topics_does_not_matter(assign, group, data):
 
 
 @pytest.mark.parametrize("assign", BALANCED)
-@settings(deadline=None)
 @given(group=groups(alike=True))
 def test_members_with_equal_subscriptions_have_equal_shares(assign, group):
     counts = [len(each) for each in assign(*group).values()]
     assert max(counts) - min(counts) <= 1
 
 
-@settings(deadline=None)
 @given(group=groups(alike=True))
 def test_range_divides_each_topic_equally(group):
     members, topics = group
@@ -91,7 +87,6 @@ def test_range_divides_each_topic_equally(group):
         assert max(counts) - min(counts) <= 1
 
 
-@settings(deadline=None)
 @given(group=groups(alike=True))
 def test_range_keeps_topics_of_one_size_together(group):
     members, topics = group
@@ -104,7 +99,6 @@ def test_range_keeps_topics_of_one_size_together(group):
                 }
 
 
-@settings(deadline=None)
 @given(group=groups())
 def test_sticky_shares_are_as_equal_as_subscriptions_allow(group):
     members, topics = group
@@ -118,7 +112,6 @@ def test_sticky_shares_are_as_equal_as_subscriptions_allow(group):
                     )
 
 
-@settings(deadline=None)
 @given(group=groups(alike=True, racks=False))
 def test_members_with_equal_subscriptions_lose_only_surplus_partitions(group):
     """A member that loses partitions has at most its share, and no new ones."""
@@ -134,7 +127,6 @@ def test_members_with_equal_subscriptions_lose_only_surplus_partitions(group):
             assert len(has) >= share
 
 
-@settings(deadline=None)
 @given(group=groups(racks=False))
 def test_a_balanced_group_keeps_everything(group):
     members, topics = group
@@ -144,7 +136,6 @@ def test_a_balanced_group_keeps_everything(group):
         assert as_sets(assign(settled, topics)) == expected
 
 
-@settings(deadline=None)
 @given(group=groups(alike=True))
 def test_members_with_equal_subscriptions_keep_everything_despite_racks(group):
     members, topics = group
@@ -156,7 +147,6 @@ def test_members_with_equal_subscriptions_keep_everything_despite_racks(group):
         assert near <= set(assign_sticky(twice, topics)[each.member_id])
 
 
-@settings(deadline=None)
 @given(group=groups(racks=False, owned=False))
 def test_only_the_partitions_of_a_leaving_member_move(group):
     members, topics = group
@@ -180,7 +170,6 @@ def sizes(members):
 # --- two rounds (KIP-429) ------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(group=groups())
 def test_no_member_gets_a_partition_that_another_still_owns(group):
     members, topics = group
@@ -192,7 +181,6 @@ def test_no_member_gets_a_partition_that_another_still_owns(group):
             assert rightful or not claimed.get(tp), f"{member_id} gets {tp}"
 
 
-@settings(deadline=None)
 @given(group=groups())
 def test_two_rounds_give_the_whole_assignment(group):
     members, topics = group
@@ -204,7 +192,6 @@ def test_two_rounds_give_the_whole_assignment(group):
             assert {each.member_id: set(each.owned) for each in members} == as_sets(target)
 
 
-@settings(deadline=None)
 @given(group=groups(owned=False))
 def test_a_group_without_owners_needs_one_round(group):
     members, topics = group
@@ -215,7 +202,6 @@ def test_a_group_without_owners_needs_one_round(group):
 
 
 @pytest.mark.parametrize("assign", ALL)
-@settings(deadline=None)
 @given(group=groups())
 def test_racks_without_members_or_replicas_change_nothing(assign, group):
     members, topics = group
@@ -229,7 +215,6 @@ def test_racks_without_members_or_replicas_change_nothing(assign, group):
 
 
 @pytest.mark.parametrize("assign", [assign_range, assign_sticky])
-@settings(deadline=None)
 @given(st.data())
 def test_all_members_get_partitions_of_their_racks_if_balanced(assign, data):
     """As many partitions in each rack as its members must get."""
@@ -247,7 +232,6 @@ def test_all_members_get_partitions_of_their_racks_if_balanced(assign, data):
         assert nearby == [frozenset({member.rack})] * share
 
 
-@settings(deadline=None)
 @given(group=groups(owned=False))
 def test_generations_without_partitions_do_not_matter(group):
     members, topics = group

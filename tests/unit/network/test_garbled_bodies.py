@@ -9,7 +9,6 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cache
 from itertools import islice, product
 from pathlib import Path
@@ -256,7 +255,7 @@ def test_truncated_bodies_are_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=examples(60), derandomize=True, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_mutated_bodies_are_errors_of_their_requests(name: str, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions_of(name)))
@@ -335,7 +334,7 @@ def test_a_connection_is_set_up_by_valid_responses() -> None:
 
 
 @pytest.mark.parametrize("step", range(len(SETUP)))
-@settings(max_examples=examples(150), derandomize=True, deadline=timedelta(seconds=2))
+@settings(max_examples=examples(150))
 @given(wanted=changes)
 def test_a_connection_is_set_up_or_fails(step: int, wanted: list[Change]) -> None:
     connection, header, body = next(islice(responses(), step, None))
