@@ -53,7 +53,7 @@ class Endpoint:
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.thread.join(5)
+        self.thread.join(30)
 
 
 Serve = Callable[..., Endpoint]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,9 +183,7 @@ def test_a_silent_broker_blocks_nothing(transport: AnyTransport, peer: Peer) -> 
     number = transport.connect(peer.address)
     peer.accept()
     assert transport.poll(50) == []
-    started = time.monotonic()
-    assert spins(transport) <= 2
-    assert time.monotonic() - started < 1
+    assert spins(transport) <= 2  # and a handshake that blocks would never end
     transport.disconnect(number)
     assert transport.poll(10) == []
 
@@ -262,16 +259,18 @@ def test_the_client_abandons_a_silent_broker(
     transport = new_transport(options)
     node = Node(1, "127.0.0.1", peer.address.port)
     client = NetworkClient(options, transport, runtime.driver, runtime.random, KnownNodes([node]))
-    started_ms = runtime.clock.now_ms()
+    now_ms = started_ms = runtime.clock.now_ms()
     unsent = UnsentRequest(MetadataRequest(), ToNode(node), started_ms + 30_000, 30_000)
     client.add(unsent, started_ms)
     turns = 0
     while not unsent.future.done:
-        events = transport.poll(client.prepare(runtime.clock.now_ms()))
-        client.complete(events, runtime.clock.now_ms())
+        wait_ms = client.prepare(now_ms)
+        events = transport.poll(min(wait_ms, 20))
+        now_ms += wait_ms  # as if the whole time had passed
+        client.complete(events, now_ms)
         turns += 1
         assert turns < 20
     assert isinstance(unsent.future.error, KafkaConnectionError)
     assert "was not ready within" in str(unsent.future.error)
-    assert runtime.clock.now_ms() - started_ms < 2000
+    assert now_ms - started_ms < 2000
     client.close()

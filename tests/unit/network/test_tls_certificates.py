@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from tandem_kafka.errors import TlsAuthenticationError
 from tandem_kafka.network.transport import ConnectionOpened, FrameReceived
 from tests.unit.network.certificates import DAY, LOCALHOST, NOW, Issued, issue
-from tests.unit.network.peers import NewTransport, Peer, closed, events_of, frame
+from tests.unit.network.peers import PATIENCE_S, NewTransport, Peer, closed, events_of, frame
 from tests.unit.network.tls_server import Server, settings
 
 
@@ -257,6 +257,6 @@ def test_named_ciphers(new_transport: NewTransport, peer: Peer, write: Write) ->
     names = "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES256-GCM-SHA384"
     server = Server(peer, ca, maximum=ssl.TLSVersion.TLSv1_2)
     accepted(new_transport, peer, ssl_cafile=ca_file, ssl_ciphers=names)
-    server.thread.join(5)
+    server.thread.join(PATIENCE_S)
     assert server.cipher is not None
     assert "AES256-GCM-SHA384" in server.cipher

@@ -19,7 +19,7 @@ from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, S
 from tandem_kafka.runtime import MonotonicClock
 from tests.unit.network import tls_cases
 from tests.unit.network.certificate_chains import Case, Made, Verdict
-from tests.unit.network.peers import AnyTransport, events_of, needs_extension
+from tests.unit.network.peers import PATIENCE_S, AnyTransport, events_of, needs_extension
 from tests.unit.network.random_chains import ChainMaker
 from tests.unit.network.scripted import Settings
 from tests.unit.network.tls_server import settings
@@ -45,7 +45,7 @@ class Broker:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
-                client.settimeout(5)
+                client.settimeout(PATIENCE_S)
                 with contextlib.suppress(OSError), self.context.wrap_socket(client, True) as sock:
                     sock.recv(1)
 
@@ -53,7 +53,7 @@ class Broker:
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.thread.join(5)
+        self.thread.join(PATIENCE_S)
 
 
 def options(case: Case, directory: Path) -> Settings:

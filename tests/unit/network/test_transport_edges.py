@@ -15,6 +15,7 @@ from tandem_kafka.errors import InvalidReceiveError, KafkaConnectionError
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, FrameReceived
 from tests.unit.network.peers import (
+    PATIENCE_S,
     AnyTransport,
     NewTransport,
     Peer,
@@ -50,7 +51,7 @@ def test_a_huge_frame_in_slow_parts_is_one_event(transport: AnyTransport, peer: 
     sender = threading.Thread(target=send)
     sender.start()
     (event,) = events_of(transport)
-    sender.join(5)
+    sender.join()
     assert isinstance(event, FrameReceived)
     assert event.frame == data[4:]
 
@@ -63,7 +64,7 @@ def test_parts_of_a_frame_do_not_end_a_poll(transport: AnyTransport, peer: Peer)
     sender = threading.Thread(target=broker.sendall, args=(data[1000:],))
     sender.start()
     (event,) = transport.poll(5000)
-    sender.join(5)
+    sender.join()
     assert isinstance(event, FrameReceived)
     assert event.frame == data[4:]
 
@@ -190,14 +191,14 @@ def test_a_busy_connection_does_not_block_others(transport: AnyTransport, peer: 
     flooder = threading.Thread(target=flood)
     flooder.start()
     quiet.sendall(frame(b"me too"))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     seen: set[int] = set()
     while quiet_number not in seen:
         assert time.monotonic() < deadline
         seen |= {event.connection for event in transport.poll(100)}
     stop.set()
     transport.close()
-    flooder.join(10)
+    flooder.join()
     assert not flooder.is_alive()
 
 
