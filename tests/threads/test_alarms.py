@@ -24,8 +24,8 @@ from tests.open_files import open_files
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 
-#: A longer wait was not ended by its notification.
-LOST_S = 2.0
+#: Longer than a test may take: a wait that its notification does not end never ends.
+ENDLESS_MS = 3_600_000
 
 watched = pytest.mark.skipif(
     not native_available or not hasattr(os, "fork"), reason="needs a bell that a loop can watch"
@@ -169,9 +169,10 @@ def test_no_task_misses_a_notification_of_a_thread(native_waits: bool) -> None:
         async def wait(each: int) -> None:
             for wanted in range(1, 400):
                 asked[each] = wanted
-                began = time.monotonic()
-                assert await callers.wait(lambda: given[each] >= wanted, clock.now_ms() + 60_000)  # noqa: B023
-                assert time.monotonic() - began < LOST_S
+                assert await callers.wait(
+                    lambda: given[each] >= wanted,  # noqa: B023
+                    clock.now_ms() + ENDLESS_MS,
+                )
 
         thread = threading.Thread(target=network)
         thread.start()
@@ -193,18 +194,17 @@ def test_deadlines_and_cancellations_end_only_their_own_waits(native_waits: bool
         began_ms = clock.now_ms()
         waits = [
             asyncio.create_task(callers.wait(lambda: bool(news), began_ms + left_ms))
-            for left_ms in (60_000, 30, 10, 60_000)
+            for left_ms in (ENDLESS_MS, 30, 10, ENDLESS_MS)
         ]
         await asyncio.sleep(0)
         waits[3].cancel()
-        async with asyncio.timeout(LOST_S):
-            assert [await waits[2], await waits[1]] == [False, False]
+        assert [await waits[2], await waits[1]] == [False, False]
         assert clock.now_ms() - began_ms >= 30
         assert waits[3].cancelled()
         assert not waits[0].done()
         news.append(1)
         driver.notify()
-        assert await asyncio.wait_for(waits[0], LOST_S)
+        assert await waits[0]
         callers.close()
 
     asyncio.run(run())
@@ -231,13 +231,14 @@ def test_a_task_that_still_sleeps_is_woken_after_the_close() -> None:
         before = descriptors()
         callers, driver, clock = made(native_waits=True)
         news: list[int] = []
-        waits = [asyncio.create_task(callers.wait(lambda: bool(news), clock.now_ms() + 60_000))]
+        never_ms = clock.now_ms() + ENDLESS_MS
+        waits = [asyncio.create_task(callers.wait(lambda: bool(news), never_ms))]
         await asyncio.sleep(0)
         callers.close()
-        waits.append(asyncio.create_task(callers.wait(lambda: bool(news), clock.now_ms() + 60_000)))
+        waits.append(asyncio.create_task(callers.wait(lambda: bool(news), never_ms)))
         await asyncio.sleep(0.01)
         threading.Timer(0.01, lambda: (news.append(1), driver.notify())).start()
-        assert await asyncio.wait_for(asyncio.gather(*waits), LOST_S) == [True, True]
+        assert await asyncio.gather(*waits) == [True, True]
         assert descriptors() == before
 
     asyncio.run(run())
@@ -258,9 +259,7 @@ def test_a_loop_that_watches_no_descriptors_calls_instead() -> None:
         assert driver.bell is None
         news: list[int] = []
         threading.Timer(0.01, lambda: (news.append(1), driver.notify())).start()
-        began = time.monotonic()
-        assert await callers.wait(lambda: bool(news), clock.now_ms() + 60_000)
-        assert time.monotonic() - began < LOST_S
+        assert await callers.wait(lambda: bool(news), clock.now_ms() + ENDLESS_MS)
 
     before = descriptors()
     with asyncio.Runner(loop_factory=WithoutReaders) as runner:
@@ -369,11 +368,9 @@ def test_a_fork_that_drops_the_consumer_takes_no_wakeup_away() -> None:
             finally:
                 os._exit(0)
         assert os.waitpid(child, 0)[1] == 0  # noqa: ASYNC222 - it ends at once
-        began = time.monotonic()
         threading.Timer(0.01, consumer.wakeup).start()
         with pytest.raises(WakeupError):
             await polling
-        assert time.monotonic() - began < LOST_S
         await consumer.close()
 
     asyncio.run(run())

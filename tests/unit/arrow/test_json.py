@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tandem_kafka.errors import InvalidArgumentError
 from tests.implementations import require_implementation
+from tests.machine import slowness
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -312,20 +313,30 @@ def test_the_deepest_schema_is_inferred() -> None:
     assert column.type == nested(63)
 
 
-def test_many_names_take_no_longer_each() -> None:
+def many_names() -> float:
+    """Decode documents with many names, once with a schema of them; return the CPU time."""
     names = [f"f{number}" for number in range(5_000)]
     backwards = json.dumps(dict.fromkeys(reversed(names), 1)).encode()
     unknown = json.dumps({f"g{name}": 1 for name in names}).encode()
     schema = pa.schema([(name, pa.int8()) for name in names])
     documents = pa.array([backwards, unknown] * 10)
-    begun = time.process_time()
-    column, failures = Json(schema).decode(documents)
-    assert time.process_time() - begun < 0.5, "a second with a search for each name"
-    assert (column.field("f0")[:2].to_pylist(), failures) == ([1, None], [])
     others = pa.array([json.dumps({f"{n}{name}": 1 for name in names[:250]}) for n in range(40)])
     begun = time.process_time()
-    assert Json.infer().decode(others)[0].type.num_fields == 10_000
-    assert time.process_time() - begun < 1, "longer with a search for each name"
+    column, failures = Json(schema).decode(documents)
+    inferred, _ = Json.infer().decode(others)
+    used_s = time.process_time() - begun
+    assert (column.field("f0")[:2].to_pylist(), failures) == ([1, None], [])
+    assert inferred.type.num_fields == 10_000
+    return used_s
+
+
+def test_many_names() -> None:
+    many_names()
+
+
+@pytest.mark.full("it measures CPU time")
+def test_many_names_take_no_longer_each() -> None:
+    assert many_names() < 0.5 * slowness(), "seconds with a search for each name"
 
 
 def test_an_array_is_imported_once() -> None:

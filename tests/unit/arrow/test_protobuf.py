@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -631,14 +630,14 @@ def test_garbage_is_a_value_of_google_or_null(values: list[bytes], data: st.Data
 
 def test_claims_are_not_believed() -> None:
     claim = b"\xff\xff\xff\xff\x07"
+    # To believe each of them would take hours, or all memory.
     values = [b"\x4a" + claim, b"\xca\1" + claim, b"\xa2\4" + claim, b"\x82\4" * 9 + claim] * 2_000
-    started = time.monotonic()
     rows, failures = decoded(Protobuf(Three), *values)
     assert len(failures) == len(rows)
-    assert time.monotonic() - started < 5
 
 
 def test_a_value_may_have_a_million_items() -> None:
+    """A step for every item and every earlier one would take longer than a test may."""
     million = 10**6
     values = [
         b"\xca\1\xc0\x84\x3d" + b"\1" * million,  # packed
@@ -648,12 +647,10 @@ def test_a_value_may_have_a_million_items() -> None:
         b"\x28\1" * million,  # a scalar
         b"\xba\4\0\xc2\4\0" * million,  # a oneof
     ]
-    started = time.monotonic()
     rows, failures = decoded(Protobuf(Three), *values)
     assert not failures
     assert (len(rows[0]["r_int32"]), len(rows[1]["r_int32"]), len(rows[2]["m1"])) == (
         million, million, 1)  # fmt: skip
-    assert time.monotonic() - started < 30
 
 
 def test_empty_messages_may_not_take_all_memory() -> None:
