@@ -13,8 +13,11 @@ from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.runtime import Driver
+from tests.machine import slowness
 
 __all__ = [
+    "ENDLESS_MS",
+    "ENDLESS_REQUESTS",
     "Clock",
     "Consume",
     "Listener",
@@ -29,6 +32,10 @@ __all__ = [
     "when_blocked",
 ]
 
+#: Longer than a test may take: what must end such a wait is no timeout.
+ENDLESS_MS = 3_600_000
+#: Options of a consumer for whose requests no timeout counts.
+ENDLESS_REQUESTS = {"request_timeout_ms": ENDLESS_MS, "connections_max_idle_ms": 2 * ENDLESS_MS}
 #: Long enough for a slow machine; a passing test never waits that long.
 _TIMEOUT_S = 120.0
 
@@ -74,6 +81,11 @@ class Clock:
     def seconds(self) -> float:
         """The time since the start."""
         return time.monotonic() - self._start
+
+    def within(self, seconds: float) -> bool:
+        """Whether less time has passed; on a slow machine, all takes longer."""
+        passed_s = self.seconds
+        return passed_s < seconds * slowness()
 
 
 def partitions_of(topic: str, count: int) -> list[TopicPartition]:
@@ -129,7 +141,7 @@ def metric(consumer: KafkaConsumer, group: str, name: str) -> float:
 
 
 def cpu_share(action: Callable[[], object]) -> float:
-    """Run an action and return the share of one core that it used.
+    """Run an action and return the share of one core that it used, of one as fast as most.
 
     The garbage of earlier tests is not collected meanwhile.
     """
@@ -137,7 +149,7 @@ def cpu_share(action: Callable[[], object]) -> float:
     try:
         clock, before = Clock(), time.process_time()
         action()
-        return (time.process_time() - before) / clock.seconds
+        return (time.process_time() - before) / clock.seconds / slowness()
     finally:
         gc.enable()
 

@@ -470,7 +470,7 @@ def test_a_program_ends_while_polars_takes_another_frame(kafka: Cluster, topic: 
         frame = scan({topic!r}, bootstrap_servers={kafka.bootstrap()!r}, progress=slowly,
                      max_partition_fetch_bytes=1)
         print(len(frame.filter(pl.col("offset") >= 0).head(5).collect()))
-        print(taking.wait(10))
+        print(taking.wait(60))
         """
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],

@@ -167,7 +167,7 @@ def test_a_topic_recreated_between_two_polls_is_read(
     kafka.admin.produce(topic, [b"old"] * 10)
     read_all(consumer, 10)
     kafka.admin.delete_topic(topic)
-    wait_until(lambda: topic not in kafka.admin.client.list_topics(timeout=10.0).topics)
+    wait_until(lambda: topic not in kafka.admin.client.list_topics(timeout=30.0).topics)
     kafka.admin.create_topic(topic)
     kafka.admin.produce(topic, [b"new"] * 3)
     assert [record.value for record in read_all(consumer, 3)] == [b"new"] * 3

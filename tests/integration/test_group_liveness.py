@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import FencedInstanceIdError, UnreleasedInstanceIdError
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
@@ -157,10 +159,14 @@ def test_a_restarted_static_member_gets_its_partitions_without_a_rebalance(
     first.stop(leave_group="leave")
 
 
-@pytest.mark.behaviour(93, 94)
-def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
+@contextmanager
+def rejected(
     topic: str, consume: Consume, protocol: str
-) -> None:
+) -> Iterator[tuple[KafkaConsumer, type[Exception]]]:
+    """Start two members with the same instance ID; yields that of them that fails, and its error.
+
+    While it raises it, the other one goes on.
+    """
     options = {**options_of(protocol), "group_instance_id": "one"}
     first = Member(consume(group_id=f"group-{topic}", **options), [topic])
     wait_until(lambda: len(owned(first)) == 2)
@@ -169,17 +175,30 @@ def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
     loser, error = (first, FencedInstanceIdError), (second, UnreleasedInstanceIdError)
     member, expected = error if protocol == "consumer" else loser
     assert isinstance(member.error, expected)
-    for _ in range(3):  # the error is permanent
-        with pytest.raises(expected):
-            member.consumer.poll(timeout_ms=1_000)
-
-    def loop() -> None:
-        """An application that logs the error and polls again."""
-        for _ in range(20):
-            with pytest.raises(expected):
-                member.consumer.poll(timeout_ms=1_000)
-            time.sleep(0.1)
-
-    assert cpu_share(loop) < 0.3
+    yield member.consumer, expected
     for each in (first, second):
         each.stop(autocommit=False, leave_group="leave")
+
+
+@pytest.mark.behaviour(93, 94)
+def test_one_of_two_live_members_with_the_same_instance_id_is_rejected(
+    topic: str, consume: Consume, protocol: str
+) -> None:
+    with rejected(topic, consume, protocol) as (consumer, expected):
+        for _ in range(3):  # the error is permanent
+            with pytest.raises(expected):
+                consumer.poll(timeout_ms=1_000)
+
+
+@pytest.mark.full("it measures CPU time")
+def test_a_rejected_member_does_not_spin(topic: str, consume: Consume, protocol: str) -> None:
+    with rejected(topic, consume, protocol) as (consumer, expected):
+
+        def loop() -> None:
+            """An application that logs the error and polls again."""
+            for _ in range(20):
+                with pytest.raises(expected):
+                    consumer.poll(timeout_ms=1_000)
+                time.sleep(0.1)
+
+        assert cpu_share(loop) < 0.3

@@ -103,7 +103,7 @@ def until(consumer: KafkaConsumer, told: Callable[[], object], limit_s: float = 
     clock = Clock()
     while not told():
         consumer.poll(50)
-        assert clock.seconds < limit_s, consumer.diagnose()
+        assert clock.within(limit_s), consumer.diagnose()
 
 
 def asked(probe: Probe, path: str) -> tuple[int, Any]:

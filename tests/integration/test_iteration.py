@@ -57,7 +57,7 @@ def test_a_loop_ends_after_the_timeout_and_can_continue(
     assert len(list(ten)) == 10
     clock = Clock()
     assert list(ten) == []
-    assert 0.9 < clock.seconds < 10
+    assert clock.seconds > 0.9  # and nothing else would end it
     before = ten._core.engine.buffer.added
     kafka.admin.produce(tp.topic, [b"more"])
     wait_for_data(ten, before + 1)

@@ -101,7 +101,8 @@ def test_a_call_without_a_response_ends_at_its_timeout(
     else:
         with pytest.raises(KafkaTimeoutError, match=words):
             (BLOCKING | NOT_INTERRUPTIBLE)[call](consumer, tp, 300)
-    assert 0.28 < clock.seconds < 15
+    assert clock.seconds > 0.28
+    assert clock.within(15)
     assert consumer._core.engine.loop._reaper.watched() == ()
 
 
@@ -118,7 +119,7 @@ def test_wakeup_ends_a_call_that_blocks(
     with when_blocked(consumer, consumer.wakeup) as clock:
         with pytest.raises(WakeupError):
             BLOCKING[call](consumer, tp, 30_000)
-        assert clock.seconds < 15
+        assert clock.within(15)
     cluster.resume()
     BLOCKING[call](consumer, tp, 30_000)
 
@@ -143,7 +144,7 @@ def test_ctrl_c_ends_a_call_that_blocks(
                 "position": lambda: consumer.position(tp),
                 "end_offsets": lambda: consumer.end_offsets([tp]),
             }[call]()
-        assert clock.seconds < 15
+        assert clock.within(15)
     cluster.resume()
     consumer.commit({tp: offset(6)})
     assert consumer.committed(tp) == 6
@@ -266,7 +267,8 @@ def test_the_constructor_names_the_servers_that_do_not_respond(cluster: RealKafk
     clock = Clock()
     with pytest.raises(KafkaTimeoutError, match=f"300 ms.*{nowhere}"):
         KafkaConsumer(bootstrap_servers=nowhere, bootstrap_timeout_ms=300)
-    assert 0.28 < clock.seconds < 15
+    assert clock.seconds > 0.28
+    assert clock.within(15)
     with KafkaConsumer(bootstrap_servers=[nowhere, cluster.bootstrap()]) as consumer:
         assert consumer.bootstrap_connected()
 
@@ -294,7 +296,7 @@ def test_health_and_log_tell_the_truth(
         clock = Clock()
         while consumer.health().ready is not ready:
             consumer.poll(100)
-            assert clock.seconds < 30, consumer.diagnose()
+            assert clock.within(30), consumer.diagnose()
 
     until(ready=True)
     cluster.pause()

@@ -12,6 +12,7 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.polling import (
+    ENDLESS_MS,
     Clock,
     Consume,
     Listener,
@@ -45,6 +46,7 @@ def test_poll_0_in_a_loop_joins_and_reads(kafka: RealKafka, topic: str, consume:
     assert values == [b"%d" % number for number in range(10)]
 
 
+@pytest.mark.full("it measures CPU time")
 @pytest.mark.behaviour(22)
 @pytest.mark.full("takes long on a real broker")
 def test_an_idle_member_waits_without_work(topic: str, consume: Consume) -> None:
@@ -56,6 +58,7 @@ def test_an_idle_member_waits_without_work(topic: str, consume: Consume) -> None
     assert share < 0.02
 
 
+@pytest.mark.full("it measures CPU time")
 @pytest.mark.behaviour(24)
 @pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize("group", ["with a group", None])
@@ -68,6 +71,7 @@ def test_assigned_without_data_does_not_spin(
     assert cpu_share(lambda: consumer.poll(2_000)) < 0.02
 
 
+@pytest.mark.full("it measures CPU time")
 @pytest.mark.behaviour(25)
 @pytest.mark.full("takes long on a real broker")
 @pytest.mark.parametrize("missing", ["topic", "partition"])
@@ -80,6 +84,7 @@ def test_a_backoff_of_0_does_not_spin(topic: str, consume: Consume, missing: str
     assert cpu_share(lambda: consumer.poll(2_000)) < 0.05
 
 
+@pytest.mark.full("it measures CPU time")
 @pytest.mark.behaviour(26)
 @pytest.mark.full("takes long on a real broker")
 @pytest.mark.partitions(2)
@@ -100,6 +105,7 @@ def test_a_poll_with_all_partitions_paused_is_idle(
     read_all(consumer, 5)
 
 
+@pytest.mark.full("it measures CPU time")
 @pytest.mark.behaviour(26)
 @pytest.mark.full("takes long on a real broker")
 def test_a_paused_partition_with_buffered_records_is_idle(
@@ -131,9 +137,8 @@ def test_an_empty_fetch_does_not_delay_later_records(
             producer.produce(topic, value)
             producer.flush(20)
 
-        with when_blocked(consumer, produce_one) as clock:
-            records = consumer.poll(20_000)
-            assert clock.seconds < 10
+        with when_blocked(consumer, produce_one):
+            records = consumer.poll(ENDLESS_MS)
         assert [record.value for record in records[TopicPartition(topic, 0)]] == [b"%d" % number]
 
 
@@ -180,24 +185,26 @@ def test_max_records_of_one_poll_overrides_the_option(
 
 @pytest.mark.behaviour(34)
 def test_position_of_a_partition_that_does_not_exist(topic: str, consume: Consume) -> None:
-    consumer = consume(allow_auto_create_topics=False)
+    endless = {"default_api_timeout_ms": ENDLESS_MS}
+    consumer = consume(allow_auto_create_topics=False, **endless)
     consumer.assign([TopicPartition(topic, 9), TopicPartition(f"not-{topic}", 0)])
     for tp in consumer.assignment():
         clock = Clock()
         assert consumer.position(tp, timeout_ms=500) is None
-        assert 0.45 < clock.seconds < 10
+        assert clock.seconds > 0.45
 
 
 @pytest.mark.behaviour(35, 36)
 def test_offsets_of_partitions_that_do_not_exist_time_out(topic: str, consume: Consume) -> None:
-    consumer = consume(allow_auto_create_topics=False)
+    endless = {"default_api_timeout_ms": ENDLESS_MS}
+    consumer = consume(allow_auto_create_topics=False, **endless)
     nowhere = TopicPartition(topic, 9)
     for lookup in (consumer.beginning_offsets, consumer.end_offsets):
         assert lookup([nowhere], 0) == {}
         clock = Clock()
         with pytest.raises(KafkaTimeoutError, match=f"500 ms for .*{topic}-9"):
             lookup([TopicPartition(topic, 0), nowhere], 500)
-        assert 0.45 < clock.seconds < 10
+        assert clock.seconds > 0.45
     assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
 
 
@@ -227,9 +234,7 @@ def test_poll_returns_empty_when_only_the_position_moved(
         producer.produce(topic, b"never", partition=0)
     producer.flush(30)
     producer.abort_transaction(30)
-    clock = Clock()
-    batch = consumer.poll(30_000)
-    assert clock.seconds < 15
+    batch = consumer.poll(ENDLESS_MS)
     assert batch == {}
     assert consumer.position(tp) == 6
     assert batch.next_offsets[tp].offset == 6

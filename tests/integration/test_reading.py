@@ -22,6 +22,7 @@ from tests.integration.polling import (
     wait_until,
 )
 from tests.integration.watching import Sent
+from tests.machine import slowness
 
 pytestmark = pytest.mark.both_clusters
 
@@ -116,6 +117,7 @@ def test_iteration_returns_the_same_records(consume: Consume, flood: str) -> Non
     assert [consumer.position(tp) for tp in partitions_of(flood, 4)] == next_offsets
 
 
+@pytest.mark.full("it measures how long a poll takes")
 @pytest.mark.behaviour(21)
 def test_polls_with_a_timeout_of_0_make_progress(
     kafka: RealKafka, topic: str, consume: Consume
@@ -125,14 +127,14 @@ def test_polls_with_a_timeout_of_0_make_progress(
     clock, longest = Clock(), 0.0
     values: list[bytes] = []
     while len(values) < 100:
-        assert clock.seconds < 90, f"{len(values)} records came"
+        assert clock.within(90), f"{len(values)} records came"
         one = Clock()
         for records in consumer.poll(timeout_ms=0).values():
             values += [record.value for record in records]
         longest = max(longest, one.seconds)
         time.sleep(0.001)  # the application does something else in between
     assert values == [b"%d" % number for number in range(100)]
-    assert longest < 10
+    assert longest < 10 * slowness()
 
 
 @pytest.mark.behaviour(28)
@@ -267,7 +269,7 @@ def test_empty_polls_change_nothing(topic: str, consume: Consume) -> None:
         assert batch == {}
         assert batch.count == 0
         assert batch.next_offsets == {}
-        assert 0.09 <= clock.seconds < 10
+        assert clock.seconds >= 0.09  # and nothing else would end it
     assert [consumer.position(tp) for tp in partitions] == [0, 0]
 
 
@@ -278,7 +280,7 @@ def test_a_topic_is_read_once_it_exists(kafka: RealKafka, consume: Consume) -> N
     assert consumer.partitions_for_topic(name) == set()
     clock = Clock()
     assert consumer.poll(timeout_ms=300) == {}
-    assert 0.29 <= clock.seconds < 10
+    assert clock.seconds >= 0.29  # and nothing else would end it
     kafka.admin.create_topic(name)
     kafka.admin.produce(name, [b"first", b"second"])
     assert [record.value for record in read_all(consumer, 2)] == [b"first", b"second"]

@@ -90,11 +90,13 @@ def test_an_outage_of_the_broker_neither_hangs_nor_spins(
     cluster.kill()
     clock = Clock()
     assert cpu_share(lambda: consumer.poll(timeout_ms=2_000)) < 0.2
-    assert 1.99 <= clock.seconds < 10
+    assert clock.seconds >= 1.99
+    assert clock.within(10)
     consumer.seek_to_end(tp)
     clock.start()
     assert consumer.position(tp, timeout_ms=300) is None
-    assert 0.29 <= clock.seconds < 10
+    assert clock.seconds >= 0.29
+    assert clock.within(10)
     consumer.seek(tp, 40)
     assert consumer.poll(timeout_ms=100) == {}
     assert consumer.position(tp) == 40
@@ -161,7 +163,7 @@ def test_all_known_brokers_are_replaced_behind_the_bootstrap_address(
     doorway.lead_to(kafka.bootstrap())
     clock = Clock()
     assert [int(record.value) for record in read_all(consumer, 10)] == list(range(10, 20))
-    assert clock.seconds < 60
+    assert clock.within(60)
     assert consumer._core.engine.metadata.rebootstraps >= 1
 
 

@@ -18,6 +18,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
 from tandem_kafka.testing.kafka import RealKafka
 from tests.integration.polling import (
+    ENDLESS_MS,
     Consume,
     partitions_of,
     poll_until,
@@ -312,7 +313,6 @@ def test_the_interpreter_ends_with_an_unclosed_consumer(
 def test_a_close_at_the_very_end_does_not_wait(kafka: RealKafka, topic: str) -> None:
     """Objects of modules are destroyed when the network thread does not run any more."""
     program = f"""
-import time
 from tandem_kafka import KafkaConsumer
 
 class Owner:
@@ -320,16 +320,15 @@ class Owner:
         self.consumer = KafkaConsumer({topic!r}, bootstrap_servers={kafka.bootstrap()!r})
         self.consumer.poll(100)
     def __del__(self):
-        begin = time.monotonic()
-        self.consumer.close()
-        print("closed", time.monotonic() - begin < 1, flush=True)
+        self.consumer.close(timeout_ms={ENDLESS_MS})
+        print("closed", flush=True)
 
 owner = Owner()
 """
     ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=150, check=False
     )
-    assert ran.stdout == "closed True\n", ran.stderr
+    assert ran.stdout == "closed\n", ran.stderr
     assert "close() comes after the end of the interpreter" in ran.stderr
 
 
