@@ -288,7 +288,7 @@ async def started() -> AsyncKafkaConsumer[Any, Any]:
 def joined() -> None:
     for thread in threading.enumerate():
         if "tandem-kafka" in thread.name:
-            thread.join(10)
+            thread.join(60)
 
 
 async def opened_and_closed() -> None:

@@ -75,7 +75,7 @@ def test_two_threads_meet_a_new_topic(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(registry, "remove_metric", meet)
     metrics.record_all("fetch-size", sizes, "orders")
-    other.join(10)
+    other.join()
     assert met == []
     values = metrics.values() or {}
     assert values["consumer-fetch-manager-metrics.topic-orders"]["fetch-size-avg"] == 15

@@ -297,7 +297,7 @@ def test_an_unclosed_consumer_warns_and_its_thread_ends(
         asyncio.run(run())
     for thread in threading.enumerate():
         if "tandem-kafka" in thread.name:
-            thread.join(10)
+            thread.join(60)
     assert not network_threads()
 
 
@@ -335,7 +335,7 @@ def test_a_loop_that_is_closed_first_leaves_no_thread_behind(
     assert warning.category is ResourceWarning
     for thread in threading.enumerate():
         if "tandem-kafka" in thread.name:
-            thread.join(10)
+            thread.join(60)
     assert not network_threads()
 
 

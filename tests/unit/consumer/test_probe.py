@@ -186,7 +186,7 @@ def test_a_probe_can_listen_on_ipv6() -> None:
         probe = Probe(consumer, port=0, host="::1")
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
-    with probe, urllib.request.urlopen(f"http://[::1]:{probe.port}/live", timeout=5) as response:
+    with probe, urllib.request.urlopen(f"http://[::1]:{probe.port}/live", timeout=20) as response:
         assert response.status == 200
     consumer.close()
 

@@ -143,7 +143,7 @@ def test_records_can_be_passed_to_another_thread() -> None:
     records = list(reader(DATA, 7).take(1_000))
     thread = threading.Thread(target=lambda: found.extend(map(tuple, records)))
     thread.start()
-    thread.join(10)
+    thread.join()
     assert found == everything()
 
 

@@ -112,7 +112,7 @@ def test_an_interrupt_while_a_broker_is_launched(
     with pytest.raises(KeyboardInterrupt):
         broker.launch()
     broker.kill()
-    assert [each.wait(10) is not None for each in started] == [True, True]
+    assert [each.wait(60) is not None for each in started] == [True, True]
 
 
 def test_a_forked_process_cannot_close_the_cluster() -> None:

@@ -56,7 +56,7 @@ def begin() -> Iterator[Begin]:
 
     yield make
     for crew in crews:
-        run(crew.end(runtime.clock.now_ms() + 5_000))
+        run(crew.end(runtime.clock.now_ms() + 60_000))
         assert crew._alive == 0
 
 
