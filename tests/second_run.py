@@ -67,7 +67,7 @@ class SecondRun:
     @property
     def _reporter(self) -> pytest.TerminalReporter:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        assert reporter is not None
+        assert isinstance(reporter, pytest.TerminalReporter)
         return reporter
 
     def pytest_terminal_summary(self) -> None:

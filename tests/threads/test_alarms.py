@@ -24,6 +24,8 @@ from tests.open_files import open_files
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
 
+pytestmark = pytest.mark.real_time
+
 #: Longer than a test may take: a wait that its notification does not end never ends.
 ENDLESS_MS = 3_600_000
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.real_time
+
 PROGRAM = """
 import os, signal, threading, time
 import tandem_kafka

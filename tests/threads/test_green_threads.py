@@ -13,6 +13,8 @@ import pytest
 from tandem_kafka.runtime.native import native_available
 from tandem_kafka.testing.served import ServedKafka
 
+pytestmark = pytest.mark.real_time
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("green_program.py")
 

@@ -19,6 +19,8 @@ from tandem_kafka.runtime.native import native_available
 from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 
+pytestmark = pytest.mark.real_time
+
 Handler = Callable[[int, FrameType | None], None]
 
 #: When somebody else ends a wait that the handler should have ended. A slow machine may be late, so

@@ -26,6 +26,8 @@ from tests.unit.arrow.avro_values import (  # noqa: E402
     status,
 )
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture(autouse=True)
 def _native() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from tandem_kafka.cli.commands import serve
 from tandem_kafka.cli.failures import CommandError
+
+pytestmark = pytest.mark.real_time
 
 
 def failure(*arguments: str) -> CommandError:

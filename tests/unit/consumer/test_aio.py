@@ -26,6 +26,8 @@ from tandem_kafka.errors import (
     WakeupError,
 )
 
+pytestmark = pytest.mark.real_time
+
 Consumer = AsyncKafkaConsumer[Any, Any]
 TP = TopicPartition("orders", 0)
 

@@ -20,6 +20,8 @@ from tests.implementations import require_implementation
 from tests.integration.polling import wait_until
 from tests.unit.records.making import Rec, batch, reader, using
 
+pytestmark = pytest.mark.real_time
+
 OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
 
 

@@ -12,6 +12,8 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.errors import ConsumerClosedError, NetworkThreadError
 
+pytestmark = pytest.mark.real_time
+
 TP = TopicPartition("orders", 0)
 #: No server listens on the discard port; these tests need no broker.
 OPTIONS: dict[str, Any] = {

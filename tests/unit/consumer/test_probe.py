@@ -25,6 +25,8 @@ from tandem_kafka.probe.page import View, page
 from tandem_kafka.testing import Simulation, simulated_consumer
 from tandem_kafka.types import TopicPartition
 
+pytestmark = pytest.mark.real_time
+
 A = TopicPartition("orders", 0)
 
 

@@ -31,7 +31,10 @@ MEASURE = """<!doctype html><title></title><body style="margin: 0">
 <script>onload = () => {{ document.title =
   document.querySelector("iframe").contentDocument.documentElement.scrollWidth; }}</script>"""
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the PATH")
+pytestmark = [
+    pytest.mark.real_time,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the PATH"),
+]
 
 
 class Troubled:

@@ -21,6 +21,8 @@ from tests.unit.network.peers import needs_extension
 from tests.unit.network.scripted import Settings
 from tests.unit.network.tls_server import settings
 
+pytestmark = pytest.mark.real_time
+
 
 def opened(chosen: Settings) -> Transport:
     transport = open_transport(chosen, MonotonicClock(), ReaderOptions())

@@ -21,7 +21,7 @@ from tandem_kafka.wire.messages import (
 from tests.unit.network.peers import PATIENCE_S, Peer, connected, events_of, needs_extension
 from tests.unit.network.scripted import Settings
 
-pytestmark = needs_extension
+pytestmark = [pytest.mark.real_time, needs_extension]
 
 PERIOD_MS = 100
 LONG_MS = 60_000

@@ -25,6 +25,8 @@ from tests.kafka.token_server import CLIENT, SECRET, TokenServer
 from tests.kafka.tokens import TokenIssuer
 from tests.unit.network.scripted import Settings
 
+pytestmark = pytest.mark.real_time
+
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 PASSPHRASE = "of the private key"
 

@@ -19,6 +19,8 @@ from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.testing.clock import SimClock
 from tests.unit.network.scripted import Settings
 
+pytestmark = pytest.mark.real_time
+
 CLIENT: Final = "reader: 1"
 SECRET: Final = "s3cr3t/with+signs= and spaces"
 OK: Final = b"HTTP/1.1 200 OK\r\n"

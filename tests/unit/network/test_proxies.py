@@ -28,6 +28,8 @@ from tests.unit.network.proxy_server import ProxyServer
 from tests.unit.network.scripted import Settings
 from tests.unit.network.tls_server import Server, settings
 
+pytestmark = pytest.mark.real_time
+
 LOGIN = ("alice", "s3cr:et@")
 SCHEMES = ["socks5", "socks5h", "http"]
 

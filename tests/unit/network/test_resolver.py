@@ -11,6 +11,8 @@ from tandem_kafka.network.resolver import Resolver
 from tandem_kafka.network.transport import ServerAddress
 from tests.unit.network.scripted import ScriptedDriver
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture
 def driver() -> ScriptedDriver:

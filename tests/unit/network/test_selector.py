@@ -11,6 +11,8 @@ from tandem_kafka.network.transport import FrameReceived
 from tests.unit.network.peers import Peer, connected, events_of, frame
 from tests.unit.network.scripted import Settings
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture
 def transport() -> Iterator[SelectorTransport]:

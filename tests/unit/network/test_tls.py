@@ -33,6 +33,8 @@ from tests.unit.network.peers import (
 from tests.unit.network.scripted import KnownNodes, Settings
 from tests.unit.network.tls_server import Server, settings
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture(scope="module")
 def ca() -> trustme.CA:

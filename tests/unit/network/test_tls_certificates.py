@@ -20,6 +20,8 @@ from tests.unit.network.certificates import DAY, LOCALHOST, NOW, Issued, issue
 from tests.unit.network.peers import PATIENCE_S, NewTransport, Peer, closed, events_of, frame
 from tests.unit.network.tls_server import Server, settings
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture(scope="module")
 def authority() -> Issued:

@@ -32,7 +32,7 @@ from tests.unit.network.certificates import DAY, LOCALHOST, Issued, issue
 from tests.unit.network.peers import Peer, closed, events_of, frame, needs_extension, spins
 from tests.unit.network.tls_server import Server, settings
 
-pytestmark = needs_extension
+pytestmark = [pytest.mark.real_time, needs_extension]
 
 Serve = Callable[..., Server]
 Open = Callable[..., TlsTransport]

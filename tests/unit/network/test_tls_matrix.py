@@ -24,7 +24,7 @@ from tests.unit.network.random_chains import ChainMaker
 from tests.unit.network.scripted import Settings
 from tests.unit.network.tls_server import settings
 
-pytestmark = needs_extension
+pytestmark = [pytest.mark.real_time, needs_extension]
 
 
 class Broker:

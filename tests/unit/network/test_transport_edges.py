@@ -29,6 +29,8 @@ from tests.unit.network.peers import (
 )
 from tests.unit.network.scripted import Settings
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture
 def transport(new_transport: NewTransport) -> Iterator[AnyTransport]:

@@ -42,6 +42,8 @@ from tests.unit.network.peers import (
 from tests.unit.network.scripted import Settings
 from tests.unit.records.making import Rec, batch, uvarint
 
+pytestmark = pytest.mark.real_time
+
 
 @pytest.fixture
 def transport(new_transport: NewTransport) -> Iterator[AnyTransport]:

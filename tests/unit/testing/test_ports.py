@@ -7,7 +7,11 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tandem_kafka.testing.kafka.ports import free_ports
+
+pytestmark = pytest.mark.real_time
 
 #: Each process keeps its ports until it is told to end.
 PROGRAM = """

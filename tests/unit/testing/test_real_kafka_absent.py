@@ -11,6 +11,8 @@ import pytest
 
 from tandem_kafka.testing.pytest_plugin import why_no_kafka
 
+pytestmark = pytest.mark.real_time
+
 pytest.importorskip("jgo")
 
 ROOT = Path(__file__).resolve().parents[3]

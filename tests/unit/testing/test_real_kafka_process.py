@@ -20,6 +20,8 @@ pytest.importorskip("trustme")
 from tandem_kafka.testing.kafka import RealKafka, process
 from tandem_kafka.testing.kafka.process import BrokerProcess
 
+pytestmark = pytest.mark.real_time
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 
 #: Starts a broker that is no Kafka: it ignores SIGTERM, and writes to a pipe that it keeps open.

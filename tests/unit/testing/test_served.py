@@ -17,6 +17,8 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.testing.served import ServedKafka
 from tests.open_files import OPEN_FILES, open_files
 
+pytestmark = pytest.mark.real_time
+
 
 def test_a_closed_cluster_no_longer_accepts_connections() -> None:
     with ServedKafka() as kafka:

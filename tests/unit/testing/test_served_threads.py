@@ -14,6 +14,8 @@ from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
 from tandem_kafka.testing.served import ServedKafka
 
+pytestmark = pytest.mark.real_time
+
 
 def eventually(done: Callable[[], bool], seconds: float = 60.0) -> bool:
     until = time.monotonic() + seconds

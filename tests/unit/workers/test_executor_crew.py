@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -19,6 +20,8 @@ from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.executors import ExecutorCrew
 from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
+
+pytestmark = pytest.mark.real_time
 
 TP = TopicPartition("orders", 0)
 WORKERS = 2

@@ -19,6 +19,8 @@ from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
 
+pytestmark = pytest.mark.real_time
+
 TP = TopicPartition("orders", 0)
 
 Begin = Callable[..., tuple[Workload, ThreadCrew]]
