@@ -476,7 +476,7 @@ def test_a_program_ends_while_polars_takes_another_frame(kafka: Cluster, topic: 
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("5\nTrue\n", "", 0)

@@ -48,11 +48,12 @@ def test_a_loop_accepts_each_record_when_it_asks_for_the_next(
     kafka: Cluster, topic: str, share: Share
 ) -> None:
     produce(kafka, topic, 5)
+    began_ms = time.time() * 1_000 - 10  # the lock is counted on another clock
     with share() as consumer:
         seen = []
         for record in consumer:
             assert record.delivery_count == 1
-            assert 0 < record.lock_deadline_ms - time.time() * 1_000 <= LOCK_MS
+            assert began_ms < record.lock_deadline_ms - LOCK_MS <= time.time() * 1_000
             seen.append(record.value)
             if len(seen) == 5:
                 break
@@ -255,7 +256,7 @@ def test_a_record_is_not_renewed_for_ever(kafka: Cluster, topic: str, share: Sha
     produce(kafka, topic, 1)
     consumer = share(acknowledgement="explicit", renew="auto", max_processing_ms=1_000)
     [record] = take(consumer, 1)
-    assert places(take(share(), 1, timeout_s=LOCK_MS / 1_000 + 15)) == [(0, 2)]
+    assert places(take(share(), 1, timeout_s=60)) == [(0, 2)]
     with pytest.raises(RecordLockLostError):
         record.accept()
 
