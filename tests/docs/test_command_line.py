@@ -179,6 +179,7 @@ def unchanging(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
+@pytest.mark.full("starts brokers and members")
 @pytest.mark.broker
 @pytest.mark.parametrize(
     ("page", "world"), [(PAGE, "shop"), (RUNBOOK, "billing"), (QUEUES, "jpegs")]
