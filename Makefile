@@ -36,10 +36,10 @@ demo: $(VENV)/.demo
 pipeline: java $(VENV)/.pipeline
 	@$(BIN)/python -m pipeline $(ARGS)
 
-# Four processes even on two cores, a file of tests in one of them: most of the tests with a broker
-# wait for something.
+# Six processes even on two cores, a file of tests in one of them: the tests with a broker wait most
+# of the time.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
-PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
 # The same hashes each time: the same tree gets the same verdict.
 test: $(VENV)/.test
 	@PYTHONHASHSEED=0 $(PYTEST) --second-run $(ARGS)

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -54,8 +55,15 @@ def _changes(before: dict[str, Any], item: pytest.Item) -> list[str]:
     return [
         f"{name}: {before.get(name)!r} before, {after.get(name)!r} after"
         for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
+        if _is_left(before.get(name), after.get(name))
     ]
+
+
+def _is_left(before: Any, after: Any) -> bool:
+    """Tell what is new from what an earlier file has left, and this one only saw end."""
+    if isinstance(after, Counter):
+        return not after <= (before or Counter())
+    return bool(before != after)
 
 
 def _report(item: pytest.Item, changed: list[str]) -> None:
@@ -90,11 +98,18 @@ def _state(item: pytest.Item) -> dict[str, Any]:
     found |= {f"${name}": value for name, value in os.environ.items() if "PYTEST" not in name}
     found |= _loggers()
     real_time = item.get_closest_marker("real_time") is not None
-    names = [each.name for each in threading.enumerate()]
+    # Those of native libraries have no end that Python could see.
+    threads = [
+        each for each in threading.enumerate() if not isinstance(each, threading._DummyThread)
+    ]
+    names = [each.name for each in threads]
     # A broker of the session lives on, with its files and threads.
-    found["threads"] = [name for name in names if not real_time or name.startswith("tandem-kafka")]
-    if not real_time and _DESCRIPTORS.is_dir():
-        found |= {f"file {number}": target for number, target in _descriptors()}
+    found["threads"] = Counter(
+        name for name in names if not real_time or name.startswith("tandem-kafka")
+    )
+    keeps = real_time or item.get_closest_marker("keeps_open") is not None
+    if not keeps and _DESCRIPTORS.is_dir():
+        found["files"] = Counter(_descriptors())
     return found
 
 
@@ -118,9 +133,9 @@ def _loggers() -> Iterator[tuple[str, Any]]:
                 yield f"logger {name}", state
 
 
-def _descriptors() -> Iterator[tuple[str, str]]:
+def _descriptors() -> Iterator[str]:
     for each in _DESCRIPTORS.iterdir():
         try:
-            yield each.name, str(each.readlink())
+            yield str(each.readlink())
         except OSError:  # that of this very look
             continue

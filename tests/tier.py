@@ -21,11 +21,12 @@ _STEP: Final = 7
 def sample(values: Iterable[Any], everyday: int) -> list[Any]:
     """Return parameters of a test, all but the first of them marked `full`."""
     more = pytest.mark.full("more of the same")
-    parameters = [each if isinstance(each, tuple) else (each,) for each in values]
-    return [
-        pytest.param(*each, marks=() if number < everyday else more)
-        for number, each in enumerate(parameters)
-    ]
+    sampled = list(values)
+    for number, each in enumerate(sampled[everyday:], start=everyday):
+        known = isinstance(each, type(pytest.param()))
+        several = each.values if known else each if isinstance(each, tuple) else (each,)
+        sampled[number] = pytest.param(*several, id=each.id if known else None, marks=more)
+    return sampled
 
 
 def seeds(everyday: int, most: int) -> list[Any]:

@@ -19,8 +19,9 @@ from tandem_kafka.wire.messages import (
 )
 from tests.simulation.ledger import produce
 from tests.simulation.readers import Listener, Readers, filled
+from tests.tier import seeds
 
-SEEDS = range(4)
+SEEDS = seeds(1, 4)
 CONSUMER = {"group_protocol": "consumer"}
 
 

@@ -14,7 +14,7 @@ from tests.simulation.ledger import LATE_MS, produce, topic, value_of
 from tests.tier import seeds
 
 WAYS = ("assigned", "classic", "consumer")
-SEEDS = seeds(14, 100)
+SEEDS = seeds(8, 100)
 RECORDS = 20
 _LIMIT_MS = 2_000
 

@@ -7,6 +7,7 @@ import dis
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -104,8 +105,12 @@ class Interrupter:
         return store < self.instruction <= end
 
 
+@cache
 def behind_store(code: CodeType, attribute: str) -> tuple[int, int]:
     """Return the offsets of the only store to an attribute, and of the next return or call."""
+    # A coroutine that never ran and is collected in here fails to warn: named tuples are made by
+    # code that has no builtins.
+    gc.collect()
     instructions = list(dis.get_instructions(code))
     (at,) = [
         index

@@ -120,7 +120,7 @@ def test_a_file_that_leaves_something_behind_is_named(run: Run) -> None:
         [
             "test_*.py leaves in its process:",
             "$LEFT: None before, 'behind' after",
-            "file *: None before, '*/left' after",
+            "files: *'*/left'*",
             "importers: *",
             "logger left: None before, *",
             "threads: *'left'*",
