@@ -1,13 +1,13 @@
-"""Puts the figures of `benchmarks/results` into the pages: `python -m benchmarks.publish`.
+"""Puts the figures of `benchmarks/results` into the README: `python -m benchmarks.publish`.
 
-A page says in a comment which figures follow, up to the comment `<!-- end -->`:
+They are the overview between two comments, and the charts. The manual gets its figures when it is
+built. A page of it says in a comment which ones:
 
     <!-- figures of results.json: throughput-100: records_per_s cpu_us_per_record times -->
     <!-- figures of results.json: tandem confluent-tuned: records_per_s: tls handler -->
-    <!-- overview -->
 
 The first is a table with a row for each client, the second has a row for each measure and a column
-for each client. The third is the overview of the README.
+for each client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.aio.plan import AIO_MEASURES
 from benchmarks.groups.plan import GROUP_MEASURES
@@ -31,13 +31,13 @@ from benchmarks.start.plan import START_MEASURES
 from benchmarks.ways.plan import COLUMN_MEASURES, WAY_MEASURES
 from benchmarks.workers.plan import WORKERS_MEASURES
 
-__all__ = ["CHARTS", "PAGES", "chart", "filled_in", "two_digits"]
+__all__ = ["figures", "two_digits"]
 
 _ROOT: Final = Path(__file__).parents[1]
 _RESULTS: Final = Path(__file__).with_name("results")
-PAGES: Final = (_ROOT / "README.md", _ROOT / "docs" / "numbers" / "results.md")
+_README: Final = _ROOT / "README.md"
 #: The files of the chart, and their colours: text, our bars, other bars.
-CHARTS: Final = {
+_CHARTS: Final = {
     _ROOT / "docs" / "_static" / "throughput-light.svg": ("#24292f", "#b3363b", "#9aa7b8"),
     _ROOT / "docs" / "_static" / "throughput-dark.svg": ("#e6edf3", "#e06c70", "#5b6b80"),
 }
@@ -45,10 +45,8 @@ _KNOWN: Final = (
     *(*MEASURES, *WAY_MEASURES, *COLUMN_MEASURES, *AIO_MEASURES, *WORKERS_MEASURES),
     *(*GROUP_MEASURES, *SHARE_MEASURES, *START_MEASURES, *OPTION_MEASURES),
 )
-_BLOCK: Final = re.compile(
-    r"(<!-- (?:figures of ([^:\n]+): (.*?)|overview) -->\n)(?:(?!<!-- ).)*(<!-- end -->)", re.DOTALL
-)
-_BEGIN: Final = re.compile(r"^<!-- (?:figures of|overview).*-->$", re.MULTILINE)
+_TABLE: Final = re.compile(r"(?<=<!-- overview -->\n).*(?=<!-- end -->)", re.DOTALL)
+_VERSION: Final = re.compile(r"(?<=of version )[\d.]+(?= on two cores)")
 _CRC32C: Final = "kafka-python-crc32c"
 #: The rows of the overview: work, file, measure, and the readers of its columns.
 _OVERVIEW: Final = (
@@ -64,35 +62,28 @@ _CHART: Final = (OURS, JAVA, TUNED, "aiokafka", _CRC32C)
 
 
 def main() -> None:
-    """Write the pages and the charts."""
-    for page in PAGES:
-        page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
-    for path, colours in CHARTS.items():
-        path.write_text(chart(*colours), encoding="utf-8")
+    """Write the overview and the charts."""
+    text = _README.read_text(encoding="utf-8")
+    text = _TABLE.sub("\n" + "\n".join(_overview()) + "\n\n", text)
+    text = _VERSION.sub(_content("results.json")["machine"]["tandem-kafka"], text)
+    _README.write_text(text, encoding="utf-8")
+    for path, colours in _CHARTS.items():
+        path.write_text(_chart(*colours), encoding="utf-8")
 
 
-def filled_in(text: str) -> str:
-    """Return a page with the figures of the results.
-
-    Raises:
-        ValueError: The figures after a comment have no end, or the comment cannot be read.
-    """
-
-    def block(match: re.Match[str]) -> str:
-        rows = _table(match[2], match[3]) if match[2] else _overview()
-        return match[1] + "\n" + "\n".join(rows) + "\n\n" + match[4]
-
-    filled, count = _BLOCK.subn(block, text)
-    if count != len(begins := _BEGIN.findall(text)):
-        msg = f"{count} of these have an end: {begins}"
-        raise ValueError(msg)
-    return filled
+def figures(file: str, chosen: str) -> str:
+    """Return the table of figures that a comment in a page asks for."""
+    return "\n".join(_table(file, chosen)) + "\n"
 
 
 @cache
+def _content(file: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((_RESULTS / file).read_text(encoding="utf-8"))
+    return content
+
+
 def _medians(file: str) -> dict[str, dict[str, Figures]]:
-    content = json.loads((_RESULTS / file).read_text(encoding="utf-8"))
-    medians: dict[str, dict[str, Figures]] = content["medians"]
+    medians: dict[str, dict[str, Figures]] = _content(file)["medians"]
     return medians
 
 
@@ -160,7 +151,7 @@ def two_digits(rate: float) -> str:
     return f"{rounded / 1_000_000:.{1 if rounded < 10_000_000 else 0}f} M"
 
 
-def chart(text: str, ours: str, others: str) -> str:
+def _chart(text: str, ours: str, others: str) -> str:
     """Return the throughput of some clients as an SVG bar chart in these colours."""
     left, width, line, y = 190, 440, 24, 0
     parts: list[str] = []

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from sphinx.ext.autodoc.mock import _MockModule
 
+from docs.generated import filled_in
 from tandem_kafka.version import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 
 class _PySpark(_MockModule):
@@ -71,3 +76,12 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
 exclude_patterns = ["_build"]
+
+
+def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
+    source[0] = filled_in(source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Put the parts that are made from the code into the pages."""
+    app.connect("source-read", _fill_in)

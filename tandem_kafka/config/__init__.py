@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tandem_kafka.config.config import Config, default_config
     from tandem_kafka.config.offset_reset import OffsetReset
     from tandem_kafka.config.parsers import Deserializer
-    from tandem_kafka.config.table import option_table
     from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "OffsetReset",
     "PlainOptions",
     "default_config",
-    "option_table",
 ]
 
 #: The modules of the names, which are imported on first use: processes that only plan a query use
@@ -37,7 +35,6 @@ _HOMES: Final = {
     "OffsetReset": "offset_reset",
     "PlainOptions": "typed",
     "default_config": "config",
-    "option_table": "table",
 }
 
 

@@ -1,19 +1,13 @@
-"""The two pages that are made from the markers: behaviours, and sections of design documents."""
+"""What the manual has of the markers: behaviours, and sections of design documents."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from tests.behaviours.markers import ROOT, Marked, marked_tests
-
-#: What stands above this line in a page is written by hand.
-GENERATED: Final = "<!-- `python -m tests.behaviours` writes everything below this line. -->\n"
-
-BEHAVIOURS: Final = ROOT / "docs" / "explained" / "behaviours.md"
-DESIGNS: Final = ROOT / "tests" / "simulation" / "coverage.md"
+from tests.behaviours.markers import Marked, marked_tests
 
 NOT_TESTED: Final = "Not tested yet."
 
@@ -23,48 +17,36 @@ def data(name: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
-def pages() -> dict[Path, str]:
-    """Returns each page as it should be."""
+def behaviours() -> str:
+    """Returns the numbered behaviours, with the tests of each."""
     tests = marked_tests()
-    return {
-        path: _by_hand(path) + GENERATED + "\n" + "\n".join(lines) + "\n"
-        for path, lines in ((BEHAVIOURS, _behaviours(tests)), (DESIGNS, _designs(tests)))
-    }
-
-
-def _by_hand(path: Path) -> str:
-    return path.read_text(encoding="utf-8").partition(GENERATED)[0]
-
-
-def _behaviours(tests: list[Marked]) -> Iterator[str]:
-    for index, section in enumerate(data("behaviours.toml")["section"]):
-        if index:
-            yield ""
-        yield f"## {section['title']}"
+    lines: list[str] = []
+    for section in data("behaviours.toml")["section"]:
+        lines += [f"## {section['title']}", ""]
         for number, sentence in section["behaviours"].items():
-            yield from ("", f"**{number}.** {sentence}", "")
+            lines += [f"**{number}.** {sentence}", ""]
             found = [(test.path, test.test) for test in tests if _checks(test, int(number))]
             reason = section.get("untested", {}).get(number, NOT_TESTED)
-            yield from (
-                (f"- `{path}`: {_names(names)}" for path, names in _grouped(found).items())
-                if found
-                else (f"- {reason}",)
-            )
+            places = [f"- `{path}`: {_names(names)}" for path, names in _grouped(found).items()]
+            lines += [*(places or [f"- {reason}"]), ""]
+    return "\n".join(lines)
 
 
 def _checks(test: Marked, number: int) -> bool:
     return test.kind == "behaviour" and number in test.values
 
 
-def _designs(tests: list[Marked]) -> Iterator[str]:
-    yield "| document, section | tests |"
-    yield "|---|---|"
+def designs() -> str:
+    """Returns the sections of design documents, with the tests of each."""
+    tests = marked_tests()
+    lines = ["| document, section | tests |", "|---|---|"]
     for row in data("designs.toml")["section"]:
         about = f" ({row['about']})" if "about" in row else ""
         document = row["documents"].partition(",")[0]
         found = [(_place(test.path), test.test) for test in tests if _covers(test, document, row)]
         cell = "; ".join(f"{place}: {_names(names)}" for place, names in _grouped(found).items())
-        yield f"| {row['documents']} {row['name']}{about} | {cell or NOT_TESTED} |"
+        lines.append(f"| {row['documents']} {row['name']}{about} | {cell or NOT_TESTED} |")
+    return "\n".join(lines) + "\n"
 
 
 def _covers(test: Marked, document: str, row: dict[str, str]) -> bool:

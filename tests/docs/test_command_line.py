@@ -19,7 +19,6 @@ from tandem_kafka.cli.program import COMMANDS
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.commands import Run, runner
-from tests.docs import command_line
 from tests.docs.pages import blocks
 
 PAGE = "docs/how-to/command-line.md"
@@ -218,9 +217,3 @@ def _check(run: Run, place: str, example: str) -> None:
 def test_every_command_is_on_the_page() -> None:
     text = "\n".join(block.code for block in blocks(PAGE, "console", "sh"))
     assert [name for name in COMMANDS if f"tandem-kafka {name}" not in text] == []
-
-
-@pytest.mark.sources
-def test_the_options_are_those_of_the_commands() -> None:
-    written = command_line.PAGE.read_text(encoding="utf-8")
-    assert written == command_line.page(), "run: python -m tests.docs.command_line"

@@ -13,7 +13,7 @@ import pytest
 from tandem_kafka.testing.kafka import RealKafka
 from tests.spark.parity.cases import cases
 from tests.spark.parity.dimensions import Batch, Stream
-from tests.spark.parity.page import PAGE, agree, page, recorded
+from tests.spark.parity.page import agree, recorded
 from tests.spark.parity.reasons import REASONS, reason_for
 from tests.spark.parity.topics import Topics
 from tests.spark.session import SPARK
@@ -56,7 +56,3 @@ def test_every_difference_has_a_reason_and_every_reason_a_difference() -> None:
     assert not [name for name, reason in reasons.items() if reason is None]
     assert set(reasons.values()) == set(REASONS)
     assert not [name for name, each in different.items() if agree(each["here"], each["connector"])]
-
-
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.spark.parity page"

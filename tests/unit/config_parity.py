@@ -1,7 +1,7 @@
 """Passes each kind of value for every option to kafka-python's consumer and to ours.
 
 Their consumer is created without a network: `trials()` simulates the response of a broker of
-Kafka 4.3. The page of the documentation is written with `python -m tests.unit.config_parity`.
+Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tandem_kafka.config import Config
 from tests.unit.config_differences import OURS, THEIRS, Difference
 from tests.unit.config_values import SURROUNDINGS, values_of
 
-__all__ = ["Trial", "page", "reasons", "trials"]
+__all__ = ["Trial", "reasons", "tables", "trials"]
 
 
 @dataclass(frozen=True)
@@ -124,29 +124,13 @@ def reasons(trial: Trial, known: Iterable[Difference]) -> list[int]:
     ]
 
 
-_HEAD: Final = """\
-# Option values: kafka-python and tandem-kafka
-
-tandem-kafka accepts the values of options that kafka-python 3 accepts. These are the exceptions.
-
-Every option of kafka-python's consumer was given values of every kind, in its constructor and in
-tandem-kafka's. A test (`tests/unit/test_config_parity.py`) generates this page and fails on any
-difference that has no reason here. TLS and SASL options were tried with a `security_protocol`
-that uses them. With another one, both accept anything, and tandem-kafka logs that the option has no
-effect.
-
-kafka-python's constructor checks few values. A value that it accepts but cannot use fails later, in
-`poll()` or in its thread; the reasons say how. Numbers and text were tried with Kafka 4.3. For TLS,
-SASL and objects, kafka-python's source was read.
-"""
-
 #: A row names so many values at most; they are examples of their kind.
 _MOST_VALUES: Final = 6
 
 
-def page() -> str:
-    """Return docs/reference/options-parity.md."""
-    lines = [_HEAD]
+def tables() -> str:
+    """Return the differences as they are in docs/reference/options-parity.md."""
+    lines: list[str] = []
     for title, kind, known in (
         ("What only kafka-python accepts", (True, False), THEIRS),
         ("What only tandem-kafka accepts", (False, True), OURS),
@@ -162,7 +146,3 @@ def page() -> str:
             lines.append(f"| {', '.join(options)} | {examples} | {each.reason} |")
         lines.append("")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(page(), end="")

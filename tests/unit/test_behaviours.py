@@ -1,26 +1,20 @@
-"""Markers name existing behaviours and sections, and the pages made from them are current."""
+"""Markers name existing behaviours and sections."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.behaviours.markers import TESTS, marked_tests
-from tests.behaviours.pages import BEHAVIOURS, DESIGNS, data, pages
+from tests.behaviours.pages import data
 
-#: It compares a page with the sources of the package.
+#: It reads the sources of the package.
 pytestmark = pytest.mark.sources
 
 MARKED = marked_tests()
 SECTIONS = data("behaviours.toml")["section"]
 ROWS = data("designs.toml")["section"]
-
-
-@pytest.mark.parametrize("path", [BEHAVIOURS, DESIGNS], ids=lambda path: path.name)
-def test_the_page_is_up_to_date(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == pages()[path], "run: python -m tests.behaviours"
 
 
 def test_every_marker_is_read() -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from kafka import KafkaConsumer
 
 from tandem_kafka.errors import InvalidGroupIdError, KafkaConfigurationError
 from tests.unit.config_differences import OURS, THEIRS
-from tests.unit.config_parity import page, reasons, trials
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "options-parity.md"
+from tests.unit.config_parity import reasons, trials
 
 #: Where the errors of both are of different types: the option, the value and why.
 OTHER_ERRORS = {
@@ -44,10 +40,3 @@ def test_every_listed_difference_exists(known, kind):
         number for trial in trials() if trial.kind == kind for number in reasons(trial, known)[:1]
     }
     assert found == set(range(1, len(known) + 1))
-
-
-def test_the_page_is_up_to_date():
-    written = PAGE.read_text(encoding="utf-8")
-    assert written == page(), (
-        "write it with: python -m tests.unit.config_parity > docs/reference/options-parity.md"
-    )

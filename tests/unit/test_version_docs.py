@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
+from docs.generated.options import table
 from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
-from tests.unit.api_versions import table
 from tests.unit.messages import ROOT
 
 #: It reads the sources of the package.
@@ -19,10 +19,6 @@ PAGE: Final = (ROOT / "docs" / "reference" / "versions.md").read_text(encoding="
 LIMITS: Final = (ROOT / "docs" / "numbers" / "limits.md").read_text(encoding="utf-8")
 WORKFLOW: Final = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-
-def test_the_requests_are_those_of_the_code():
-    assert table() in PAGE, "print it with: python -m tests.unit.api_versions"
 
 
 def test_the_packages_are_those_of_the_project():
@@ -58,8 +54,7 @@ def test_a_kip_is_supported_or_not():
     assert missing
     assert not supported & missing
     assert _kips(LIMITS.split("## Not included\n")[1].split("\n## ")[0]) - supported == missing
-    described = _kips((ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8"))
-    assert described <= supported
+    assert _kips(table()) <= supported
 
 
 def test_the_versions_of_python_are_those_that_ci_tests():

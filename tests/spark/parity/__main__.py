@@ -1,7 +1,7 @@
-"""Records what the connector does, and writes the page of the manual.
+"""Records what the connector does, which the manual shows.
 
 `python -m tests.spark.parity record` runs everything with both; `compare` only this source, beside
-what is recorded; `page` only writes the page. `--only` limits the runs to some combinations.
+what is recorded. `--only` limits the runs to some combinations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.jars import chosen_version
 from tests.spark.parity.cases import cases
 from tests.spark.parity.dimensions import Case
-from tests.spark.parity.page import PAGE, agree, page, recorded, write
+from tests.spark.parity.page import agree, recorded, write
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,12 +28,10 @@ ROOT = Path(__file__).parents[3]
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.parity", description=__doc__)
-    parser.add_argument("action", choices=["record", "compare", "page"])
+    parser.add_argument("action", choices=["record", "compare"])
     parser.add_argument("--only", default="", help="a regular expression of names")
     given = parser.parse_args()
-    if given.action != "page":
-        _record(given.only, ours_only=given.action == "compare")
-    PAGE.write_text(page(), encoding="utf-8")
+    _record(given.only, ours_only=given.action == "compare")
 
 
 def _record(only: str, *, ours_only: bool) -> None:

@@ -1,4 +1,4 @@
-"""The recorded outcomes, their comparison, and the page of the manual."""
+"""The recorded outcomes, their comparison, and the tables of the manual."""
 
 from __future__ import annotations
 
@@ -12,33 +12,12 @@ from tests.spark.parity.dimensions import LABELS, Case
 from tests.spark.parity.reasons import REASONS, reason_for
 from tests.spark.parity.topics import PREFIX
 
-__all__ = ["DATA", "PAGE", "agree", "page", "recorded", "write"]
+__all__ = ["DATA", "agree", "recorded", "tables", "write"]
 
 DATA: Final = Path(__file__).with_name("connector.json")
-PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "spark-parity.md"
-
-_HEAD: Final = """\
-# Spark: parity with the connector
-
-<!-- Written by `python -m tests.spark.parity record`; do not edit. -->
-
-{total} combinations of options, topics and queries, each run with Spark's own connector
-(`format("kafka")`) and with this source. {equal} have the same result, {errors} are an error
-with both, and {different} differ, each for a reason that is given here.
-
-The connector's results are recorded: version {connector} on Spark {spark}, with Kafka {kafka}.
-`tests/spark/test_parity.py` runs this source again with every change, and fails on a difference
-that is not on this page. What is compared:
-
-- the schema, the values of all columns, the number of tasks, and what each task has read
-- of a stream, the offsets and rows of each micro-batch, over a restart
-- of an error, its kind, and whether it names the option, topic or partition that it is about if the
-  connector's does; the words are different
-
-Not compared are the order of tasks, and the keys that this source adds to the offsets of a stream
-([Guarantees](spark.md#guarantees)). A time of writing only has to be the present. Both read with
-`kafka.fetch.max.wait.ms=20`.
-
+_COUNTS: Final = """\
+Of {total} combinations, {equal} have the same result, {errors} are an error with both, and
+{different} differ. The connector was version {connector} on Spark {spark}, with Kafka {kafka}.
 """
 
 
@@ -67,24 +46,24 @@ def agree(here: Any, there: Any) -> bool:
     return bool(here == there)
 
 
-# --- the page -----------------------------------------------------------------------------------
+# --- the tables -----------------------------------------------------------------------------------
 
 
-def page() -> str:
-    """Return docs/reference/spark-parity.md."""
+def tables() -> str:
+    """Return how many combinations differ, why, and each of them."""
     data = recorded()
     outcomes = data["outcomes"]
     different = sum("here" in each for each in outcomes.values())
     errors = sum("here" not in each and _is_error(each["connector"]) for each in outcomes.values())
     equal = len(outcomes) - different - errors
-    head = _HEAD.format(
+    counts = _COUNTS.format(
         total=len(outcomes), equal=equal, errors=errors, different=different, **data["versions"]
     )
     groups: dict[str, list[Case]] = {}
     for case in cases().values():
         groups.setdefault(case.group, []).append(case)
     parts = [_group(group, members, outcomes) for group, members in groups.items()]
-    return head + "\n".join([_differences(outcomes), *parts, _legend()])
+    return "\n".join([counts, _differences(outcomes), *parts, _legend()])
 
 
 def _differences(outcomes: Mapping[str, Any]) -> str:

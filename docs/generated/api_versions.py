@@ -1,7 +1,4 @@
-"""The table of API versions in docs/reference/versions.md, made from the code.
-
-`python -m tests.unit.api_versions` prints it.
-"""
+"""The versions of requests that a consumer uses with releases of Kafka."""
 
 from __future__ import annotations
 
@@ -78,7 +75,3 @@ def _used(request: Any, lowest: int, name: str) -> str:
         return "-"
     version = min(request.max_version, offered[1])
     return str(version) if version >= max(lowest, offered[0]) else "-"
-
-
-if __name__ == "__main__":
-    print(table(), end="")

@@ -1,7 +1,4 @@
-"""The options of the command `tandem-kafka`, a part of docs/reference/command-line.md.
-
-`python -m tests.docs.command_line` writes them into the page.
-"""
+"""The options of the command `tandem-kafka`."""
 
 from __future__ import annotations
 
@@ -12,24 +9,19 @@ from typing import Final
 import click
 
 from tandem_kafka.cli.program import COMMANDS
-from tests.docs.pages import ROOT
 
-__all__ = ["PAGE", "page"]
+__all__ = ["sections"]
 
-PAGE: Final = ROOT / "docs" / "reference" / "command-line.md"
-_BEGIN: Final = "<!-- Made by `python -m tests.docs.command_line`: begin -->\n\n"
-_END: Final = "<!-- end -->\n"
 #: `serve` has another section, because two commands take its options.
 _ELSEWHERE: Final = {"serve"}
 
 
-def page() -> str:
-    """Return the page with the options of the code."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(_BEGIN)
-    return before + _BEGIN + "\n".join(_sections()) + "\n" + _END + rest.partition(_END)[2]
+def sections() -> str:
+    """Return a section for each command."""
+    return "\n".join(_lines()) + "\n"
 
 
-def _sections() -> Iterator[str]:
+def _lines() -> Iterator[str]:
     commands = [*_commands()]
     shared = [
         parameter
@@ -91,7 +83,3 @@ def _meaning(option: click.Option) -> str:
     if option.show_default and option.default:
         text += f" Default: {option.default}."
     return f"{text} Required." if option.required else text
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The manual; `make docs` builds it."""
