@@ -1,0 +1,108 @@
+"""`python -m tests.mutants`: do the tests find bugs that are planted one at a time?
+
+A bug is planted in a copy of the tree, the everyday tests of its room run there until one fails,
+and it is taken out again. Tests that need a real broker do not run. Before the first bug of a room,
+its tests must pass without one. Each bug has a line; the exit code is 0 if all are found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from tests.mutants.bugs import LISTS, ROOT, Bug, bugs_of
+from tests.mutants.measuring import (
+    Measured,
+    Result,
+    measure,
+    run_tests,
+    what_is_imported,
+    what_is_missing,
+)
+from tests.mutants.planting import copied
+
+
+class CheckError(Exception):
+    """The tests do not pass without a bug, so they say nothing about one."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure bugs; returns 0 if each of them is found, apart from those that cannot be tried."""
+    chosen = _parser().parse_args(arguments)
+    bugs = _chosen(chosen)
+    if not bugs:
+        print("no such bug", file=sys.stderr)
+        return 2
+    counts = Counter[Result]()
+    try:
+        with copied(ROOT) as copy:
+            imported = what_is_imported(copy)
+            assert imported == copy, f"the tests would import {imported}"
+            for bug, measured in _measured(copy, bugs, chosen.timeout, check=not chosen.no_check):
+                print(_line(bug, measured), flush=True)
+                counts[measured.result] += 1
+    except CheckError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(", ".join(f"{count} {result.value}" for result, count in counts.items()))
+    return 0 if counts.keys() <= {Result.FOUND, Result.NOT_TRIED} else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    names = [path.stem for path in LISTS]
+    made.add_argument("--list", choices=names, help="bugs of this list only (default: all lists)")
+    made.add_argument("--room", help="bugs of this room only")
+    made.add_argument("--bug", nargs="+", help="these bugs only, by their ids")
+    made.add_argument("--timeout", type=float, default=300, help="seconds for a run (default 300)")
+    made.add_argument(
+        "--no-check", action="store_true", help="do not run the tests without a bug first"
+    )
+    return made
+
+
+def _chosen(chosen: argparse.Namespace) -> list[Bug]:
+    listed = [bug for path in LISTS if chosen.list in {None, path.stem} for bug in bugs_of(path)]
+    return [
+        bug
+        for bug in listed
+        if chosen.room in {None, bug.room} and (chosen.bug is None or bug.id in chosen.bug)
+    ]
+
+
+def _measured(
+    copy: Path, bugs: Sequence[Bug], timeout_s: float, *, check: bool
+) -> Iterator[tuple[Bug, Measured]]:
+    for room, group in groupby(bugs, lambda bug: bug.room):
+        of_room = list(group)
+        if check:
+            _check(copy, room, [bug for bug in of_room if not what_is_missing(bug)], timeout_s)
+        for bug in of_room:
+            yield bug, measure(copy, bug, timeout_s)
+
+
+def _check(copy: Path, room: str, bugs: Sequence[Bug], timeout_s: float) -> None:
+    tests = dict.fromkeys(test for bug in bugs for test in bug.tests)
+    if not tests:
+        return
+    without = run_tests(copy, list(tests), timeout_s)
+    if without.result is Result.FOUND:
+        raise CheckError(f"{room}: the tests fail without a bug: {without.by}")
+    if without.result is not Result.NOT_FOUND:
+        raise CheckError(f"{room}: without a bug: {without.result.value} {without.by}")
+    print(f"{room}: its tests pass without a bug in {without.seconds:.0f} s", flush=True)
+
+
+def _line(bug: Bug, measured: Measured) -> str:
+    why = bug.loses if measured.result is Result.NOT_FOUND else measured.by
+    return (
+        f"{bug.id:<4} {bug.file:<52} {measured.result.value:<11} {measured.seconds:>4.0f} s  {why}"
+    ).rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
