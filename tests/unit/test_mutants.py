@@ -71,7 +71,6 @@ def test_a_bug_is_planted_in_a_copy_and_taken_out(tree: Path) -> None:
     assert not copy.exists()
 
 
-@pytest.mark.slow
 def test_a_bug_is_found_or_not(tree: Path) -> None:
     unseen = replace(LAMP, old="return 60\n", new="return 100\n")
     with copied(tree) as copy:
