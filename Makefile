@@ -60,8 +60,9 @@ native:
 check lint: $(VENV)/.lint $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .ci/run lint types imports
 
+# `-E`: a page with parts from the code has changed when the code has.
 docs: $(VENV)/.docs
-	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs site
+	@$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs site
 	@echo "open site/index.html"
 
 wheels: $(VENV)/.release

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-#: Pages that are not made from others, by their paths below the root.
+#: Pages, by their paths below the root.
 PAGES: Final = [
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
     "README.md",

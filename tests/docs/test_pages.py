@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.generated import PARTS
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.served import ServedKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
@@ -71,6 +72,12 @@ def test_a_block_can_be_pasted_alone(page: str) -> None:
             f"{page}:{block.line}: import or define {sorted(missing)}, or name them in a comment "
             "at the head of the block: what they are, or which block it continues"
         )
+
+
+@pytest.mark.sources
+def test_every_generated_part_has_its_place() -> None:
+    text = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+    assert sorted(re.findall(r"`python -m docs\.generated ([\w-]+)`", text)) == sorted(PARTS)
 
 
 @pytest.mark.sources

@@ -33,7 +33,7 @@ REPLACED: Final = {
 LIMIT: Final = 30
 
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "docs", "examples")
-#: Pages made from something else, and pages that quote what they forbid.
+#: Pages that quote what they forbid.
 EXEMPT: Final = {"docs/writing.md"}
 CODE: Final = ("tandem_kafka", "examples", "pipeline", "benchmarks", "release", "tests")
 
