@@ -66,7 +66,9 @@ def _try(wheel: Path, folder: Path) -> None:
         command = [str(binaries / "python"), *arguments]
         subprocess.run(command, cwd=tree, env=environment, check=True)
 
-    run("-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[test,demo]")
+    pip = ("-m", "pip", "install", "-q", "--disable-pip-version-check")
+    run(*pip, "pip>=25.1")
+    run(*pip, f"{wheel}[demo]", "--group", "test")
     run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
     tests = ("tests/unit", "tests/simulation")
     run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *tests)
