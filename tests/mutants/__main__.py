@@ -8,6 +8,7 @@ its tests must pass without one. Each bug has a line; the exit code is 0 if all 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not bugs:
         print("no such bug", file=sys.stderr)
         return 2
+    # In the background a shell ignores it, and so would the tests of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the copy is deleted first
     counts = Counter[Result]()
     try:
         with copied(ROOT) as copy:
