@@ -30,6 +30,7 @@ class ProcessState:
 
     def __init__(self) -> None:
         self._before: dict[str, Any] | None = None
+        self._real_time = False
 
     # Around all other plugins, which change some of this for one test.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -37,21 +38,22 @@ class ProcessState:
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Iterator[None]:
         """Look before the first test of a file and after its last one."""
+        self._real_time |= item.get_closest_marker("real_time") is not None
         if self._before is None:
-            self._before = _state(item)
+            self._before = _state(item, self._real_time)
         result = yield
         if nextitem is None or nextitem.path != item.path:
             before, self._before = self._before, None
-            if changed := _changes(before, item):
+            if changed := _changes(before, item, self._real_time):
                 _report(item, changed)
         return result
 
 
-def _changes(before: dict[str, Any], item: pytest.Item) -> list[str]:
-    after = _state(item)
+def _changes(before: dict[str, Any], item: pytest.Item, real_time: bool) -> list[str]:
+    after = _state(item, real_time)
     if after != before:
         gc.collect()  # what only a circle of references keeps is no longer used
-        after = _state(item)
+        after = _state(item, real_time)
     return [
         f"{name}: {before.get(name)!r} before, {after.get(name)!r} after"
         for name in sorted({*before, *after})
@@ -79,7 +81,7 @@ def _report(item: pytest.Item, changed: list[str]) -> None:
     item.ihook.pytest_runtest_logreport(report=report)
 
 
-def _state(item: pytest.Item) -> dict[str, Any]:
+def _state(item: pytest.Item, real_time: bool) -> dict[str, Any]:
     found = {
         "folder": os.getcwd(),  # noqa: PTH109
         "warnings": list(warnings.filters),
@@ -97,13 +99,12 @@ def _state(item: pytest.Item) -> dict[str, Any]:
     found |= {f"signal {each.name}": signal.getsignal(each) for each in _SIGNALS}
     found |= {f"${name}": value for name, value in os.environ.items() if "PYTEST" not in name}
     found |= _loggers()
-    real_time = item.get_closest_marker("real_time") is not None
     # Those of native libraries have no end that Python could see.
     threads = [
         each for each in threading.enumerate() if not isinstance(each, threading._DummyThread)
     ]
     names = [each.name for each in threads]
-    # A broker of the session lives on, with its files and threads.
+    # From the first test with a broker on, clients of it open and close files at any time.
     found["threads"] = Counter(
         name for name in names if not real_time or name.startswith("tandem-kafka")
     )

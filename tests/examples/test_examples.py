@@ -271,7 +271,7 @@ MEMBERS = [
         arguments=("-m", "django", "consume_orders"),
     ),
 ]
-EACH = pytest.mark.parametrize("example", sample(MEMBERS, 2), ids=lambda each: each.file)
+EACH = pytest.mark.parametrize("example", sample(MEMBERS, 1), ids=lambda each: each.file)
 
 
 @EACH

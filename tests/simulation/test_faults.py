@@ -9,7 +9,7 @@ from tandem_kafka.testing import Conditions, Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 from tests.tier import seeds
 
-SEEDS = seeds(25, 100)
+SEEDS = seeds(12, 100)
 
 
 def weather(simulation: Simulation) -> None:

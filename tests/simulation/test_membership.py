@@ -16,7 +16,7 @@ from tests.simulation.ledger import Ledger, produce, topic
 from tests.tier import sample, seeds
 
 #: More for a night: TANDEM_KAFKA_SEEDS=1000-2000; or `python -m tests.scenarios run --seeds 10000`.
-SEEDS = seeds(12, 60)
+SEEDS = seeds(8, 60)
 
 #: Seeds that found a defect, with a description.
 FOUND = {

@@ -84,7 +84,7 @@ class Reading:
                 self.simulation.cluster.move_leader(tp, left[tp.partition % len(left)])
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_half_open_connections_are_noticed_long_before_the_request_timeout(seed: int) -> None:
     with Reading(f"half open {seed}") as reading:
         reading.simulation.network.freeze(reading.consumer._core.engine.transport)
@@ -101,7 +101,7 @@ def test_half_open_connections_are_noticed_equally_fast_each_time(seed: int) -> 
             assert reading.until_all_read() < 8_000
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_a_hung_broker_delays_reading_only_until_the_election(seed: int) -> None:
     with Reading(f"hung {seed}") as reading:
         lost = reading.led_by(1)
@@ -116,7 +116,7 @@ def test_a_hung_broker_delays_reading_only_until_the_election(seed: int) -> None
             )
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("way", ["assign", "subscribe"])
 def test_a_hung_broker_delays_a_consumer_that_reads_from_it_alone(seed: int, way: str) -> None:
     """No response and no heartbeat of another broker wakes the managers."""
@@ -138,7 +138,7 @@ def test_a_hung_broker_delays_a_consumer_that_reads_from_it_alone(seed: int, way
         assert read_for(consumer, 1_500) == 1
 
 
-@pytest.mark.parametrize("seed", seeds(2, 8))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_a_network_that_accepts_and_swallows_delays_reading_by_ten_seconds_at_most(
     seed: int,
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_network_that_accepts_and_swallows_delays_reading_by_ten_seconds_at_mo
         assert reading.until_all_read() < 12_500  # with the backoff, and until it is noticed
 
 
-@pytest.mark.parametrize("seed", seeds(2, 8))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_a_lookup_does_not_wait_for_a_broker_that_accepts_and_says_nothing(seed: int) -> None:
     with Simulation(f"first contact {seed}", brokers=3, trace_lines=2_000) as simulation:
         topic(simulation, "orders", 1)
@@ -162,7 +162,7 @@ def test_a_lookup_does_not_wait_for_a_broker_that_accepts_and_says_nothing(seed:
         assert simulation.clock.now_ms() - began_ms < 4_500
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_a_killed_leader_delays_reading_by_a_second_after_the_election(seed: int) -> None:
     with Reading(f"killed {seed}") as reading:
         lost = reading.led_by(2)
@@ -174,7 +174,7 @@ def test_a_killed_leader_delays_reading_by_a_second_after_the_election(seed: int
         assert max(reading.silence_ms(tp) for tp in PARTITIONS if tp not in lost) <= 1_000
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_with_two_of_three_brokers_gone_the_third_is_read_as_soon_as_it_leads(seed: int) -> None:
     with Reading(f"two gone {seed}") as reading:
         for node_id in (1, 2):
@@ -204,7 +204,7 @@ def test_reading_continues_within_a_second_after_a_minute_without_brokers() -> N
     assert max(took_ms) <= 3_000, took_ms
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_requests_for_any_broker_do_not_wait_for_a_silent_one(seed: int) -> None:
     with Reading(f"any {seed}") as reading:
         reading.simulation.cluster.pause(1 + seed % 3)

@@ -8,7 +8,7 @@ from tandem_kafka.testing import Simulation
 from tests.tier import seeds
 from tests.unit.confluent.model import _MODES, Model
 
-SEEDS = seeds(10, 40)
+SEEDS = seeds(5, 40)
 
 
 @pytest.mark.parametrize("mode", _MODES)
