@@ -40,20 +40,21 @@ class ProcessState:
         """Look before the first test of a file and after its last one."""
         self._real_time |= item.get_closest_marker("real_time") is not None
         if self._before is None:
-            self._before = _state(item, self._real_time)
+            self._before = _state(self._real_time)
         result = yield
         if nextitem is None or nextitem.path != item.path:
             before, self._before = self._before, None
-            if changed := _changes(before, item, self._real_time):
+            leaves = item.get_closest_marker("leaves") is not None
+            if not leaves and (changed := _changes(before, self._real_time)):
                 _report(item, changed)
         return result
 
 
-def _changes(before: dict[str, Any], item: pytest.Item, real_time: bool) -> list[str]:
-    after = _state(item, real_time)
+def _changes(before: dict[str, Any], real_time: bool) -> list[str]:
+    after = _state(real_time)
     if after != before:
         gc.collect()  # what only a circle of references keeps is no longer used
-        after = _state(item, real_time)
+        after = _state(real_time)
     return [
         f"{name}: {before.get(name)!r} before, {after.get(name)!r} after"
         for name in sorted({*before, *after})
@@ -81,7 +82,7 @@ def _report(item: pytest.Item, changed: list[str]) -> None:
     item.ihook.pytest_runtest_logreport(report=report)
 
 
-def _state(item: pytest.Item, real_time: bool) -> dict[str, Any]:
+def _state(real_time: bool) -> dict[str, Any]:
     found = {
         "folder": os.getcwd(),  # noqa: PTH109
         "warnings": list(warnings.filters),
@@ -108,8 +109,7 @@ def _state(item: pytest.Item, real_time: bool) -> dict[str, Any]:
     found["threads"] = Counter(
         name for name in names if not real_time or name.startswith("tandem-kafka")
     )
-    keeps = real_time or item.get_closest_marker("keeps_open") is not None
-    if not keeps and _DESCRIPTORS.is_dir():
+    if not real_time and _DESCRIPTORS.is_dir():
         found["files"] = Counter(_descriptors())
     return found
 

@@ -30,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     for item in ours:
         item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.leaves("Spark, and the consumers that its workers keep"))
         starts_spark = not _SPARK.isdisjoint(getattr(item, "fixturenames", ()))
         if starts_spark and not item.get_closest_marker("everyday"):
             item.add_marker(pytest.mark.full("starts Spark"))

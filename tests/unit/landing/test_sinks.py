@@ -27,7 +27,7 @@ pl = pytest.importorskip("polars")
 from tandem_kafka.arrow import Json  # noqa: E402 - it imports pyarrow
 from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory  # noqa: E402
 
-pytestmark = pytest.mark.keeps_open("the runtime of deltalake")
+pytestmark = pytest.mark.leaves("the runtime of deltalake")
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
