@@ -557,6 +557,7 @@ def test_members_assign_partitions_by_their_capacity(tmp_path: Path) -> None:
 # --- the list ----------------------------------------------------------------------------------
 
 
+@pytest.mark.flaky("Ctrl-C failed once on a busy machine", "2026-11-28")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 def test_processes_share_a_queue(
     kafka: ServedKafka, tmp_path: Path, number: signal.Signals
