@@ -19,14 +19,17 @@ _STEP: Final = 7
 
 
 def sample(values: Iterable[Any], everyday: int) -> list[Any]:
-    """Return parameters of a test, all but the first of them marked `full`."""
-    more = pytest.mark.full("more of the same")
+    """Return parameters of a test, marked `full` behind the first `everyday` of them."""
     sampled = list(values)
-    for number, each in enumerate(sampled[everyday:], start=everyday):
-        known = isinstance(each, type(pytest.param()))
-        several = each.values if known else each if isinstance(each, tuple) else (each,)
-        sampled[number] = pytest.param(*several, id=each.id if known else None, marks=more)
-    return sampled
+    return [*sampled[:everyday], *map(_full, sampled[everyday:])]
+
+
+def _full(value: Any) -> Any:
+    """Mark one parameter; a tuple has the values of several."""
+    more = pytest.mark.full("more of the same")
+    if isinstance(value, type(pytest.param())):
+        return pytest.param(*value.values, id=value.id, marks=[*value.marks, more])
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=more)
 
 
 def seeds(everyday: int, most: int) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ class Marked(NamedTuple):
     values: tuple[object, ...]
 
 
+@cache
 def marked_tests() -> list[Marked]:
     """Returns the markers of all tests, in the order of files and of tests in them."""
     return [each for path in sorted(TESTS.rglob("test_*.py")) for each in _of_file(path)]

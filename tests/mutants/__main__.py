@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure bugs; returns 0 if each of them is found, apart from those that cannot be tried."""
     chosen = _parser().parse_args(arguments)
     bugs = _chosen(chosen)
+    if unknown := {*(chosen.bug or ())} - {bug.id for bug in bugs}:
+        print(f"no such bug: {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
     if not bugs:
         print("no such bug", file=sys.stderr)
         return 2
