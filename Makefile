@@ -16,7 +16,7 @@ help:
 	@echo "make unit   the tests of units and a sample of the simulation, without a broker (two minutes)"
 	@echo "make check  what must be clean before a commit: format, lint, types, import rules, prose"
 	@echo "make native  build the native extension into this checkout (needs Rust)"
-	@echo "make test   the everyday tests, with a real Kafka broker that is downloaded once (under ten minutes)"
+	@echo "make test   the everyday tests, with a real Kafka broker that is downloaded once (ten minutes)"
 	@echo "make test-all  every test but Spark's, with new random examples"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
