@@ -25,7 +25,7 @@ from tests.second_run import SecondRun
 from tests.tier import ALL
 
 # No test asserts how fast a machine is.
-hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("all", deadline=None)
 
 _BROKER = "which coordinators run the scripts that are for both"

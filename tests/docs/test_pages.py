@@ -25,7 +25,7 @@ _REAL = _pages_with("broker")
 _SIMULATED = [page for page in _pages_with("simulated") if page not in _REAL]
 
 
-@pytest.mark.parametrize("page", sample(_SIMULATED, 4))
+@pytest.mark.parametrize("page", sample(_SIMULATED, 2))
 def test_a_page_runs_on_a_simulated_cluster(page: str, tmp_path: Path) -> None:
     with ServedKafka() as kafka:
         for topic in TOPICS:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.docs.pages import ROOT, Block, blocks
 from tests.integration.polling import wait_until
+from tests.tier import sample
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/start").glob("*.md"))
 #: Lines after which a program that reads for ever is stopped.
@@ -116,7 +117,7 @@ def shell(home: Path, tmp_path: Path) -> Iterator[Shell]:
     started.stop()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", sample(PAGES, 1))
 def test_the_commands_of_a_page_work(page: str, shell: Shell) -> None:
     for block in blocks(page, "sh", "python"):
         shell.run(block)

@@ -271,6 +271,9 @@ MEMBERS = [
         arguments=("-m", "django", "consume_orders"),
     ),
 ]
+SIGNALS = pytest.mark.parametrize(
+    "number", sample([signal.SIGTERM, signal.SIGINT], 1), ids=["SIGTERM", "Ctrl-C"]
+)
 EACH = pytest.mark.parametrize("example", sample(MEMBERS, 1), ids=lambda each: each.file)
 
 
@@ -295,7 +298,9 @@ def test_an_example_survives_failed_commits_and_ends_at_sigterm(
 
 @pytest.mark.parametrize(
     "example",
-    [each for each in MEMBERS if "KeyedWorkers" in (EXAMPLES / each.file).read_text("utf-8")],
+    sample(
+        [each for each in MEMBERS if "KeyedWorkers" in (EXAMPLES / each.file).read_text("utf-8")], 1
+    ),
     ids=lambda each: each.file,
 )
 def test_workers_end_at_sigterm_although_the_last_commit_fails(
@@ -335,7 +340,9 @@ def test_an_example_survives_rebalances_and_ends_at_ctrl_c(
     check_end(orders, example.handled(tmp_path, orders), once=example.once)
 
 
-@pytest.mark.parametrize("file", ["per_partition.py", "landing_parquet.py", "landing_duckdb.py"])
+@pytest.mark.parametrize(
+    "file", sample(["per_partition.py", "landing_parquet.py", "landing_duckdb.py"], 1)
+)
 def test_all_that_is_stored_at_the_end_is_committed(
     kafka: ServedKafka, tmp_path: Path, file: str
 ) -> None:
@@ -391,7 +398,7 @@ def exactly_once(folder: Path, orders: Orders) -> RunningExample:
     return RunningExample(folder, EXAMPLES / "exactly_once_sqlite.py", settings=orders.settings)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+@SIGNALS
 def test_exactly_once_stores_each_order_once(
     kafka: ServedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -474,7 +481,7 @@ def test_yesterday_is_read_with_its_schemas(kafka: ServedKafka, tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads of the job in /proc")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+@SIGNALS
 def test_a_signal_ends_a_job_as_unfinished(
     kafka: ServedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -491,7 +498,7 @@ def test_a_signal_ends_a_job_as_unfinished(
         kafka.perform(lambda cluster: cluster.resume(1))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+@SIGNALS
 def test_a_web_service_shows_the_newest_orders_until_a_signal(
     kafka: ServedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -557,7 +564,7 @@ def test_members_assign_partitions_by_their_capacity(tmp_path: Path) -> None:
 # --- the list ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+@SIGNALS
 def test_processes_share_a_queue(
     kafka: ServedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -41,13 +41,13 @@ class SimulatedCluster:
 
 def choose_clusters(metafunc: pytest.Metafunc) -> None:
     """Let a test run on both clusters if it is marked so."""
-    markers = {marker.name: marker for marker in metafunc.definition.iter_markers()}
-    if "both_clusters" in markers:
+    both = metafunc.definition.get_closest_marker("both_clusters")
+    if both is not None:
         if "kafka" not in metafunc.fixturenames:
             name = metafunc.definition.nodeid
             raise pytest.UsageError(f"{name} is marked both_clusters and has no fixture kafka")
-        alone = "real_cluster" in markers
-        everyday = alone or "everyday" not in markers["both_clusters"].kwargs
+        alone = metafunc.definition.get_closest_marker("real_cluster") is not None
+        everyday = alone or "everyday" not in both.kwargs
         more = () if everyday else pytest.mark.full("takes long on a real broker")
         # With a value, pytest would start another broker for the tests without a parameter.
         real = pytest.param(None, id="real", marks=more)

@@ -38,7 +38,7 @@ pa = pytest.importorskip("pyarrow")
 from tandem_kafka.arrow import Avro, Json, Text  # noqa: E402 - it imports pyarrow
 from tandem_kafka.reads import Progress, read, scan  # noqa: E402
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 DAY_MS = 86_400_000
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -113,6 +113,7 @@ def test_bounds(kafka: Cluster, topic: str, start: Any, end: Any, expected: rang
     assert ids(kafka, topic, start=start, end=end) == [*expected]
 
 
+@pytest.mark.both_clusters
 def test_bounds_by_partition_and_of_a_group(kafka: Cluster, topic: str, consume: Consume) -> None:
     produce(kafka, topic, range(10))
     tp = TopicPartition(topic, 0)
@@ -248,6 +249,7 @@ def test_no_column(kafka: Cluster, topic: str) -> None:
     assert sum(batch.num_rows for batch in reader) == 10
 
 
+@pytest.mark.both_clusters
 def test_several_topics_and_patterns(kafka: Cluster, topic: str) -> None:
     names = [f"{topic}.{each}" for each in ("a", "b")]
     for number, name in enumerate(names):
@@ -261,6 +263,7 @@ def test_several_topics_and_patterns(kafka: Cluster, topic: str) -> None:
     assert ids(kafka, *names, partitions=[1]) == both
 
 
+@pytest.mark.both_clusters
 def test_transactions(kafka: Cluster, topic: str) -> None:
     settings = {"bootstrap.servers": kafka.bootstrap(), "transactional.id": f"writer-{topic}"}
     producer = Producer(settings)
@@ -451,6 +454,7 @@ def test_a_lazy_frame(kafka: Cluster, topic: str) -> None:
         scan(topic, bootstrap_servers=kafka.bootstrap(), value=Json.infer())
 
 
+@pytest.mark.full("processes of its own")
 def test_a_program_ends_while_polars_takes_another_frame(kafka: Cluster, topic: str) -> None:
     pytest.importorskip("polars")
     for number in range(20):

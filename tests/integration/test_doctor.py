@@ -167,7 +167,7 @@ def of_share_group(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(each["verdict"], each["seen"]) for each in found if each["step"] == "share group"]
 
 
-@pytest.mark.both_clusters
+@pytest.mark.both_clusters(everyday="simulated")
 def test_a_share_group(kafka: RealKafka, topic: str, examine: Examine) -> None:
     servers, name = kafka.bootstrap(), f"share-{topic}"
     assert of_share_group(examine(servers, "-g", name)) == []

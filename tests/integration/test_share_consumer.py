@@ -37,12 +37,13 @@ from tests.integration.share_members import LOCK_MS, Share, places, produce, qui
 from tests.integration.sharing import FIRST_RELEASE
 from tests.integration.simulated_cluster import Cluster
 
-pytestmark = pytest.mark.both_clusters
+pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
 
 # --- implicit acknowledgement -------------------------------------------------------------------
 
 
+@pytest.mark.both_clusters
 @pytest.mark.every_version
 def test_a_loop_accepts_each_record_when_it_asks_for_the_next(
     kafka: Cluster, topic: str, share: Share
@@ -151,6 +152,7 @@ def test_some_records_of_a_batch_are_decided_on(kafka: Cluster, topic: str, shar
 # --- explicit acknowledgement -------------------------------------------------------------------
 
 
+@pytest.mark.both_clusters
 @pytest.mark.every_version
 def test_each_record_is_decided_on(kafka: Cluster, topic: str, share: Share) -> None:
     produce(kafka, topic, 4)
@@ -172,6 +174,7 @@ def test_each_record_is_decided_on(kafka: Cluster, topic: str, share: Share) -> 
     assert quiet(consumer)
 
 
+@pytest.mark.both_clusters
 def test_what_is_not_acknowledged_is_released_at_the_end(
     kafka: Cluster, topic: str, share: Share
 ) -> None:
@@ -264,6 +267,7 @@ def test_a_record_is_not_renewed_for_ever(kafka: Cluster, topic: str, share: Sha
 # --- several members ----------------------------------------------------------------------------
 
 
+@pytest.mark.both_clusters
 def test_members_share_one_partition(kafka: Cluster, topic: str, share: Share) -> None:
     # Kafka 4.3 gives the rest of a batch to the member that has its beginning.
     values = [b"%d" % number for number in range(2_000)]
@@ -411,6 +415,7 @@ def test_metrics(share: Share) -> None:
 # --- asyncio ------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_clusters
 @pytest.mark.every_version
 def test_asyncio(kafka: Cluster, topic: str, group: str) -> None:
     produce(kafka, topic, 6)

@@ -17,7 +17,12 @@ def served() -> Iterator[ServedKafka]:
         yield kafka
 
 
-@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.broker)])
+@pytest.fixture(
+    params=[
+        "simulated",
+        pytest.param("real", marks=[pytest.mark.broker, pytest.mark.full("compares the two")]),
+    ]
+)
 def cluster(request: pytest.FixtureRequest) -> ServedKafka:
     """The simulated cluster, then a real one: both must give the same results."""
     if request.param == "simulated":

@@ -28,7 +28,7 @@ from tests.tier import sample, seeds
 
 pytestmark = pytest.mark.skipif(native is None, reason="only native code repeats fetches")
 
-SEEDS = seeds(2, 15)
+SEEDS = seeds(1, 15)
 STEPS = 150
 #: Steps until partitions without records have become quiet.
 QUIET_STEPS = 30

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
-SEEDS = range(200)
+from tests.tier import ALL
+
+SEEDS = range(200 if os.environ.get(ALL) else 80)
 
 
 def each_seed(test: Callable[[int], None]) -> Callable[[], None]:

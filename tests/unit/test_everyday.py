@@ -85,6 +85,7 @@ def test_a_test_in_real_time_may_fail_once(run: Run) -> None:
     )
 
 
+@pytest.mark.full("a run of pytest of its own")
 def test_a_test_that_fails_twice_refuses(run: Run) -> None:
     code = PASSES_LATER.format(mark="@pytest.mark.real_time", more=" and not again")
     result = run(code, "--second-run")
@@ -92,6 +93,7 @@ def test_a_test_that_fails_twice_refuses(run: Run) -> None:
     result.stdout.fnmatch_lines(["*::test_it: failed, then failed"])
 
 
+@pytest.mark.full("a run of pytest of its own")
 @pytest.mark.parametrize(
     ("mark", "options"), [("", ("--second-run",)), ("@pytest.mark.real_time", ())]
 )

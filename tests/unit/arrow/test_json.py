@@ -22,7 +22,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from tandem_kafka.arrow import Json, Text  # noqa: E402 - it imports pyarrow
-from tests.tier import examples  # noqa: E402
+from tests.tier import examples, sample  # noqa: E402
 
 UTC = dt.UTC
 
@@ -352,7 +352,7 @@ def test_an_array_is_imported_once() -> None:
         Text().decode(exporter)
 
 
-@pytest.mark.parametrize("item", [b"{}", b"null", b'{"f1": null}'])
+@pytest.mark.parametrize("item", sample([b"{}", b"null", b'{"f1": null}'], 1))
 def test_empty_objects_may_not_take_all_memory(item: bytes) -> None:
     wide = pa.struct([(f"f{number}", pa.int64()) for number in range(2_000)])
     documents = [b"[" + b",".join([item] * count) + b"]" for count in (100_000, 500)]

@@ -653,6 +653,7 @@ def test_a_value_may_have_a_million_items() -> None:
         million, million, 1)  # fmt: skip
 
 
+@pytest.mark.full("it takes much memory")
 def test_empty_messages_may_not_take_all_memory() -> None:
     wide = "".join(field(n, f"f{n}", "int64") for n in range(1, 2_001))
     fields = field(1, "a", ".s.M.W", REPEATED) + f'nested_type {{ name: "W" {wide} }}'

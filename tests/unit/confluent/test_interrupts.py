@@ -21,7 +21,7 @@ from tandem_kafka.consumer import consumer, iteration
 from tandem_kafka.consumer.iteration import PythonLoop
 from tandem_kafka.testing import Simulation
 from tests.implementations import require_implementation
-from tests.tier import bytecodes
+from tests.tier import bytecodes, sample
 from tests.unit.confluent.simulated import simulated
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
 from tests.unit.records.making import using
@@ -127,7 +127,7 @@ def slowly(reader: Consumer) -> Any:
     return polls(reader)
 
 
-@pytest.mark.parametrize("implementation", ["python", "native"])
+@pytest.mark.parametrize("implementation", sample(["native", "python"], 1))
 @pytest.mark.parametrize(
     "call",
     [polls, slowly, lambda c: c.consume(2, 0.05), lambda c: c.consume(10, 0.05)],

@@ -172,6 +172,7 @@ print(everything(12).trace.digest)
 """
 
 
+@pytest.mark.full("three processes with a run each")
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     digests = set()
     for hash_seed in ("0", "1", "2"):

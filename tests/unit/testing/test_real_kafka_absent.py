@@ -41,6 +41,7 @@ def without_a_network(
 FILES = ("tests/integration/test_broker.py", "tests/integration/test_log_gaps.py")
 
 
+@pytest.mark.full("a run of pytest of its own")
 def test_all_are_skipped_in_one_visible_line(tmp_path: Path) -> None:
     done = without_a_network(tmp_path, "--all", *FILES)
     lines = [each for each in done.stdout.splitlines() if each.startswith("SKIPPED")]
