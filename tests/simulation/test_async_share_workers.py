@@ -16,7 +16,8 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
-from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
+from tests.scenarios.numbered_records import produce
+from tests.simulation.test_share_groups import LOCK_MS, TP, delete_group, places, sharing, take
 
 
 async def started(
@@ -357,3 +358,29 @@ def test_the_next_attempt_begins_when_it_is_due(
     with sharing("due", brokers=1, count=1) as (simulation, _):
         simulation.run(use(simulation))
         assert calls_ms[-1] - calls_ms[0] < 750  # 4 times 150 ms, or 20 % more
+
+
+def test_a_group_that_was_deleted_is_joined_again() -> None:
+    """As in ShareWorkers; without workers, it is the same."""
+    handled: list[int] = []
+
+    async def use(simulation: Simulation) -> None:
+        async def handle(record: Any) -> None:
+            handled.append(record.offset)
+
+        consumer = await started(simulation)
+        try:
+            workers = AsyncShareWorkers(consumer, handle)
+            await workers.run(lambda: workers.done == 1)
+            delete_group(simulation)
+            produce(simulation, TP, 2)
+            [batch] = (await consumer.poll(60_000, max_records=1)).values()
+            batch[0].accept()
+            await workers.run(lambda: workers.done == 2)
+            assert [record.offset for record in batch] == [1]
+        finally:
+            await consumer.close()
+
+    with sharing("deleted", brokers=1, count=1) as (simulation, _):
+        simulation.run(use(simulation))
+        assert handled == [0, 2]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kafka.errors import GroupIdNotFoundError
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import (
@@ -87,6 +88,11 @@ def counted(simulation: Simulation, api: Any) -> int:
     """Return how many requests of a kind the brokers have received."""
     brokers = simulation.cluster.brokers.values()
     return sum(broker.requests.get(api.__name__, 0) for broker in brokers)
+
+
+def delete_group(simulation: Simulation) -> None:
+    """Delete the share group; its members find out."""
+    simulation.cluster.coordination.of("g").share.dissolve()
 
 
 # --- faults -------------------------------------------------------------------------------------
@@ -392,6 +398,36 @@ def test_a_recreated_topic() -> None:
             record.accept()
         consumer.commit()
         assert consumer.poll(2 * LOCK_MS) == {}
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_a_group_that_was_deleted_is_joined_again(wiped: bool) -> None:
+    """Each poll() raised that the group "exists and is no share group"."""
+    with sharing("deleted") as (simulation, start):
+        consumer = start(metadata_max_age_ms=1_000)
+        for record in take(consumer, 3):
+            record.accept()
+        consumer.commit()
+        delete_group(simulation)
+        if wiped:
+            simulation.cluster.recreate_topic("orders")
+        produce(simulation, TP, 2)
+        begin = 0 if wiped else 3
+        assert places(take(consumer, 2)) == [(begin, 1), (begin + 1, 1)]
+
+
+def test_a_deleted_group_whose_name_another_kind_of_group_has() -> None:
+    with sharing("taken") as (simulation, start):
+        consumer = start()
+        take(consumer, 3)
+        delete_group(simulation)
+        other = simulation.consumer("orders", group_id="g", group_protocol="consumer")
+        while not other.assignment():
+            other.poll(100)
+        for _ in range(2):
+            with pytest.raises(GroupIdNotFoundError, match="exists and is no share group"):
+                consumer.poll(10_000)
+        other.close()
 
 
 def test_a_broker_changes_its_address() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.workers import Retry, ShareWorkers, share_attempts
-from tests.simulation.test_share_groups import LOCK_MS, places, sharing, take
+from tests.scenarios.numbered_records import produce
+from tests.simulation.test_share_groups import LOCK_MS, TP, delete_group, places, sharing, take
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
 
@@ -253,3 +254,21 @@ def test_no_record_is_used_up_while_many_wait_for_another_attempt(
         assert len(calls) in (4, 5)
         assert {count for _, count in calls} == {1}
         assert len(take(start(), 12)) == 12
+
+
+def test_a_group_that_was_deleted_is_joined_again() -> None:
+    """The run ended with an error."""
+    handled: list[int] = []
+
+    with sharing("deleted", brokers=1, count=1) as (simulation, start):
+
+        def handle(record: Any) -> None:
+            handled.append(record.offset)
+            if record.offset == 0:
+                delete_group(simulation)
+                produce(simulation, TP, 1)
+
+        workers = ShareWorkers(start(), handle, workers=1)
+        end_ms = simulation.clock.now_ms() + 60_000
+        workers.run(lambda: len(handled) == 2 or simulation.clock.now_ms() > end_ms)
+        assert handled == [0, 1]

@@ -249,6 +249,8 @@ class ShareMembership(RequestManager):
             return  # of an earlier membership
         self._sent_topics = None
         reaction = reaction_to(GROUP_HEARTBEAT, error)
+        if isinstance(error, GroupIdNotFoundError) and self.state is not State.JOINING:
+            reaction = Reaction.LOST  # the group was deleted
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._expedited:
