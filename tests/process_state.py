@@ -86,7 +86,8 @@ def _state(real_time: bool) -> dict[str, Any]:
     found = {
         "folder": os.getcwd(),  # noqa: PTH109
         "warnings": list(warnings.filters),
-        "importers": list(sys.meta_path),
+        # pyarrow imports pandas when it first has a use for it, and pandas imports six for good.
+        "importers": [each for each in sys.meta_path if type(each).__module__ != "six"],
         "excepthook": sys.excepthook,
         "threads' excepthook": threading.excepthook,
         "switch interval": sys.getswitchinterval(),

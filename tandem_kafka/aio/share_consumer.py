@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
+from tandem_kafka.aio.streams import uncancelled
 from tandem_kafka.aio.tasks import Tasks, running_loop
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.health import Health
@@ -50,6 +51,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
 
     _batch_of = staticmethod(batch_of)  # as in ShareConsumer
     _record_of = staticmethod(record_of)
+    _tasks: Tasks
 
     def __init__(
         self,
@@ -82,8 +84,8 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
         runtime = Runtime.threaded()
         config, how = self._options
         named, _ = named_client(config)
-        callers = Tasks(runtime.clock, runtime.driver, loop)
-        self._started = ShareMethods(named, runtime, callers, how)
+        self._tasks = Tasks(runtime.clock, runtime.driver, loop)
+        self._started = ShareMethods(named, runtime, self._tasks, how)
         await self._started.begin(self._topics)
 
     @property
@@ -135,7 +137,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
     ) -> dict[TopicPartition, ShareRecords[KeyT, ValueT]]:
         """Return records as soon as there are any; as ``ShareConsumer.poll()``."""
         methods = self._methods
-        given = await methods.poll(max(0, timeout_ms), max_records)
+        given = await uncancelled(lambda: methods.poll(max(0, timeout_ms), max_records))
         batch = self._batch_of(given)
         methods.handing.given = given  # nothing is awaited between this and the return
         return batch
@@ -152,7 +154,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
     ) -> pa.RecordBatch:
         """Return records as an Arrow record batch; as ``ShareConsumer.poll_arrow()``."""
         methods, form = self._methods, ArrowForm(columns, binary_view, key, value)
-        batch, given = await methods.poll_arrow(timeout_ms, max_records, form)
+        batch, given = await uncancelled(lambda: methods.poll_arrow(timeout_ms, max_records, form))
         methods.handing.given = given  # as in poll()
         return batch
 
@@ -175,7 +177,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: As for ``poll()``.
         """
         methods = self._methods
-        given = methods.following() or await methods.next()
+        given = methods.following() or await uncancelled(methods.next)
         if given is None:
             raise StopAsyncIteration
         record = self._record_of(given)
@@ -236,6 +238,7 @@ class AsyncShareConsumer(Generic[KeyT, ValueT]):
             return
         warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
         methods.core.engine.loop.stop()
+        self._tasks.abandon()
 
     def __repr__(self) -> str:
         """Show the group."""

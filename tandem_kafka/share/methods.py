@@ -114,9 +114,14 @@ class ShareMethods(WithCore):
         self._deserializers = deserializers = Deserializers(config)
         self._hooks: list[Hook] = [deserializers, callers]
         build = share_managers(records)
-        engine = assemble(for_network_thread(config), runtime, transport, build)
-        records.notice = lambda: engine.queue.add(Acknowledge())
-        self._core = core = Core(config, runtime, callers, engine)
+        try:
+            engine = assemble(for_network_thread(config), runtime, transport, build)
+            records.notice = lambda: engine.queue.add(Acknowledge())
+            self._core = core = Core(config, runtime, callers, engine)
+            core.start_network_thread()
+        except BaseException:
+            self._close_hooks()
+            raise
         unpacker = Unpacker(config, deserializers)
         self.handing = Handing(records, unpacker, implicit=how.implicit)
         self._measured = ReaderMeasurements(engine.metrics)
@@ -126,7 +131,6 @@ class ShareMethods(WithCore):
         #: The caller that got the last record, its process, and `Polls.attention` when it looked at
         #: everything.
         self._last = _NOBODY
-        core.start_network_thread()
 
     @property
     def core(self) -> Core:
@@ -418,11 +422,14 @@ class ShareMethods(WithCore):
             finally:
                 core.closed = True
                 await end_network_thread(core, deadline_ms)
-                for hook in self._hooks:
-                    hook.close()
+                self._close_hooks()
         finally:
             if visit is not None:
                 visit.release()
+
+    def _close_hooks(self) -> None:
+        for hook in self._hooks:
+            hook.close()
 
     @staticmethod
     def _leaving(deadline_ms: int) -> LeaveGroup:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.aio import AsyncKafkaConsumer, alarms, tasks
+from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer, alarms, tasks
 from tandem_kafka.aio.tasks import Tasks
-from tandem_kafka.errors import KafkaTimeoutError, WakeupError
+from tandem_kafka.errors import KafkaTimeoutError, NetworkThreadError, WakeupError
 from tandem_kafka.runtime import Clock, Driver, MonotonicClock, ThreadDriver
 from tandem_kafka.runtime import driver as threads
 from tandem_kafka.runtime.native import native_available
@@ -278,11 +278,14 @@ def descriptors() -> int:
     return open_files()
 
 
-async def started() -> AsyncKafkaConsumer[Any, Any]:
+def new(kind: Any = AsyncKafkaConsumer, **options: Any) -> Any:
     """Return a consumer of a cluster that does not exist."""
-    consumer: AsyncKafkaConsumer[Any, Any] = AsyncKafkaConsumer(
-        bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=0
-    )
+    options.setdefault("bootstrap_timeout_ms", 0)
+    return kind(bootstrap_servers="127.0.0.1:1", group_id="g", **options)
+
+
+async def started(kind: Any = AsyncKafkaConsumer) -> Any:
+    consumer = new(kind)
     await consumer.start()
     return consumer
 
@@ -293,57 +296,68 @@ def joined() -> None:
             thread.join(60)
 
 
-async def opened_and_closed() -> None:
+async def opened_and_closed(kind: Any) -> None:
     before = descriptors()
     for _ in range(3):
-        await (await started()).close()
+        await (await started(kind)).close()
     assert descriptors() == before
 
 
-async def opened_and_failed() -> None:
+async def opened_and_failed(kind: Any) -> None:
     before = descriptors()
     for _ in range(3):
-        failing: AsyncKafkaConsumer[Any, Any] = AsyncKafkaConsumer(
-            bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=1
-        )
         with pytest.raises(KafkaTimeoutError):
-            await failing.start()
+            await new(kind, bootstrap_timeout_ms=1).start()
     assert descriptors() == before
 
 
-async def opened_and_dropped() -> None:
+async def opened_without_a_thread(kind: Any) -> None:
+    before = descriptors()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadDriver, "start", lambda *_: (_ for _ in ()).throw(RuntimeError))
+        for _ in range(3):
+            with pytest.raises(NetworkThreadError):
+                await started(kind)
+    assert descriptors() == before
+
+
+async def opened_and_dropped(kind: Any) -> None:
     before = descriptors()
     for _ in range(3):
-        await started()
+        await started(kind)
     joined()
     await asyncio.sleep(0)
     assert descriptors() == before
 
 
-async def opened_and_dropped_as_the_loop_ends() -> None:
+async def opened_and_dropped_as_the_loop_ends(kind: Any) -> None:
     for _ in range(3):
-        await started()
+        await started(kind)
 
 
-async def kept_longer_than_the_loop() -> list[AsyncKafkaConsumer[Any, Any]]:
-    return [await started() for _ in range(3)]
+async def kept_longer_than_the_loop(kind: Any) -> list[Any]:
+    return [await started(kind) for _ in range(3)]
 
 
 @pytest.mark.filterwarnings("ignore:unclosed consumer")
+@pytest.mark.parametrize("kind", [AsyncKafkaConsumer, AsyncShareConsumer])
 @pytest.mark.parametrize(
     "use",
     [
         opened_and_closed,
         opened_and_failed,
+        opened_without_a_thread,
         opened_and_dropped,
         opened_and_dropped_as_the_loop_ends,
         kept_longer_than_the_loop,
     ],
 )
-def test_no_descriptor_is_left_open(use: Callable[[], Coroutine[Any, Any, object]]) -> None:
+def test_no_descriptor_is_left_open(
+    use: Callable[[Any], Coroutine[Any, Any, object]], kind: Any
+) -> None:
     asyncio.run(asyncio.sleep(0))
     before = descriptors()
-    kept = asyncio.run(use())
+    kept = asyncio.run(use(kind))
     del kept
     gc.collect()
     joined()
