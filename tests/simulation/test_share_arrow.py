@@ -142,6 +142,23 @@ def test_a_value_that_cannot_be_decoded_stays_locked_until_the_application_decid
         assert start().poll(2 * LOCK_MS) == {}
 
 
+def test_keys_and_values_that_cannot_be_decoded_are_raised_in_the_order_of_records() -> None:
+    with sharing("both", brokers=1, count=0) as (simulation, start):
+        simulation.cluster.produce(TP, GOOD, BAD, GOOD, keys=(GOOD, GOOD, BAD))
+        consumer = start()
+        form: dict[str, Any] = {"key": Numbers(), "value": Numbers()}
+        batch = take_batch(consumer, **form)
+        assert [(row["offset"], row["key"], row["value"]) for row in batch.to_pylist()] == [
+            (0, 7, 7)
+        ]
+        for offset in (1, 2):
+            with pytest.raises(RecordDeserializationError) as raised:
+                consumer.poll_arrow(1_000, **form)
+            assert raised.value.offset == offset
+            [[bad]] = consumer.poll(0, max_records=1).values()
+            bad.reject()
+
+
 def test_bad_values_are_null_or_dropped() -> None:
     with sharing("null", brokers=1, count=0) as (simulation, start):
         simulation.cluster.produce(TP, BAD, GOOD, BAD)

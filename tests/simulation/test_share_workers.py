@@ -163,6 +163,26 @@ def test_the_end_of_a_run_waits_for_the_brokers_no_longer_than_for_handlers() ->
         simulation.cluster.resume(1)
 
 
+def test_a_handler_that_outlasts_its_run_takes_no_thread_of_the_next() -> None:
+    """The next run counted it as busy, and never polled."""
+    late, handled = threading.Event(), [0]
+
+    def handle(record: Any) -> None:
+        if record.delivery_count == 1:
+            late.wait(60)
+        handled[0] += 1
+
+    with sharing("outlasts", brokers=1, count=1) as (simulation, start):
+        workers = ShareWorkers(start(), handle, workers=1, drain_timeout_ms=0)
+        workers.run(lambda: len(workers._running) == 1)
+        end_ms = simulation.clock.now_ms() + LOCK_MS // 2
+        try:
+            workers.run(lambda: workers.done == 1 or simulation.clock.now_ms() > end_ms)
+            assert handled == [1]
+        finally:
+            late.set()
+
+
 def test_a_run_that_cannot_start_its_threads_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     start_thread, started = threading.Thread.start, []
 
