@@ -25,7 +25,7 @@ from tandem_kafka.workers.share_attempts import (
     ShareAttempts,
     check_share_workers,
 )
-from tandem_kafka.workers.tasks import cancelled_inside, is_cancelled, report
+from tandem_kafka.workers.tasks import Cancellations, report
 
 #: How long handlers that are cancelled may acknowledge their records.
 _CLEAN_UP_S: Final = 1
@@ -39,8 +39,8 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
     Args:
         consumer: An ``AsyncShareConsumer`` with ``acknowledgement="explicit"`` that was started
             (``async with``).
-        handle: An ``async def`` function of a record. If something that it awaits is cancelled,
-            this is a failed attempt. If its own task is cancelled, its record is released.
+        handle: An ``async def`` function of a record. If it, or something that it awaits, is
+            cancelled while ``run()`` goes on, this is a failed attempt.
         workers: How many handlers run at the same time.
         retry: As for ``ShareWorkers``.
         otherwise: The function may be ``async def``. An ordinary function, for example
@@ -90,6 +90,7 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         self._news = asyncio.Event()
         self._failure: BaseException | None = None
         self._in_progress = self._stopping = False
+        self._cancellations: Cancellations
         consumer.renew_locks(max_processing_ms)
 
     @property
@@ -126,6 +127,7 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         if self._in_progress:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         self._in_progress = True
+        self._cancellations = Cancellations()
         drain_s, failed = self._drain_s, True
         try:
             with LinesOf(self._consumer.log_names), handled_in_loop(signals, self.stop):
@@ -182,9 +184,9 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
     async def _attempt(self, record: Record, attempt: int) -> None:
         attempts = self._attempts
         try:
-            await self._call(record)
+            await self._cancellations.call(self._call(record))
         except Exception as error:
-            if is_cancelled():
+            if self._cancellations.asked:
                 # Invariant: no attempt. Otherwise, the record of a handler whose clean-up fails
                 # at the end of the run is rejected.
                 raise asyncio.CancelledError from error
@@ -206,11 +208,12 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
                 f"{result!r}; use ShareWorkers for ordinary functions"
             )
             raise UnusableHandlerError(msg)
-        await _awaited(result)
+        await result
 
     async def _reported(self, record: Record, error: Exception, attempt: int) -> bool:
         try:
-            await _awaited(report(self._attempts.otherwise, record, error, attempt))
+            reporting = report(self._attempts.otherwise, record, error, attempt)
+            await self._cancellations.call(reporting)
         except Exception as failed:  # noqa: BLE001 - logged
             self._attempts.release_after(record, failed)
             return False
@@ -237,12 +240,13 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
     async def _end_handlers(self, timeout_s: float) -> None:
         try:
             if self._running:
-                await asyncio.wait(self._running, timeout=timeout_s)
+                _, late = await asyncio.wait(self._running, timeout=timeout_s)
+                for task in late if timeout_s else ():  # else it was cancelled, and nothing drained
+                    self._attempts.warn_of(self._running[task])
         finally:
             running, self._running = self._running, {}
-            for task, record in running.items():
-                if timeout_s:
-                    self._attempts.warn_of(record)
+            self._cancellations.ending = True
+            for task in running:
                 task.cancel()
             ended = asyncio.gather(*running, return_exceptions=True)
             try:
@@ -255,13 +259,3 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
                 raise
             finally:
                 await ended
-
-
-async def _awaited(result: Awaitable[object]) -> None:
-    """Await something of the application; raises `RuntimeError` if it is cancelled by itself."""
-    try:
-        await result
-    except asyncio.CancelledError as error:
-        if is_cancelled():
-            raise
-        raise cancelled_inside(error) from error

@@ -249,13 +249,13 @@ class ShareWorkers(Generic[KeyT, ValueT]):
         try:
             while self._running and (left_ms := end_ms - clock.now_ms()) > 0:
                 self._wait(threads, left_ms)
+            for call in self._running.values():
+                self._attempts.warn_of(call.record)
         except BaseException:
             failed = True
             raise
         finally:
             threads.end()
-            for call in self._running.values():
-                self._attempts.warn_of(call.record)
             self._attempts.forget()
             self._running.clear()
             with suppress(KafkaError) if failed or self._failure is not None else nullcontext():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 from tandem_kafka.runtime import Clock
@@ -13,6 +14,53 @@ from tandem_kafka.runtime.callers import is_async
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
 from tandem_kafka.workers.workload import Workload
+
+
+class Cancellations:
+    """Tells whether the tasks of a run are cancelled because it ends, or by what they call.
+
+    A library may cancel the task that it runs in when its time is over, and never take that back
+    with `uncancel()`. Belongs to the task that makes it, which is that of the run.
+
+    Attributes:
+        ending: Whether the run cancels its tasks.
+    """
+
+    def __init__(self) -> None:
+        self._run = asyncio.current_task()
+        self._before = _count_of(self._run)
+        self.ending = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether the run ends its tasks, or is about to: a loop that ends cancels all at once."""
+        return self.ending or _count_of(self._run) > self._before
+
+    async def call(self, awaitable: Awaitable[object]) -> None:
+        """Await something of the application in a task of the run.
+
+        Raises:
+            RuntimeError: It was cancelled, and the run does not end.
+        """
+        try:
+            await awaitable
+        except asyncio.CancelledError as error:
+            if self.asked:
+                raise
+            msg = "the handler, or something that it awaited, was cancelled, but not by run()"
+            raise RuntimeError(msg) from error
+        finally:
+            await self._take_back()
+
+    async def _take_back(self) -> None:
+        """Forget cancellations of this task, which would end what it does next."""
+        task = asyncio.current_task()
+        if task is None or not task.cancelling() or self.asked:
+            return
+        while task.cancelling():
+            task.uncancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # receives one that has not arrived
 
 
 class TaskCrew:
@@ -28,6 +76,7 @@ class TaskCrew:
         self._settings = settings
         self._clock = clock
         self._group = group
+        self._cancellations = Cancellations()
         self._loop = asyncio.get_running_loop()
         self._tasks: list[asyncio.Task[None]] = []
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -51,13 +100,11 @@ class TaskCrew:
         while task is not None:
             error: BaseException | None = None
             try:
-                await self._call(task)
-            except asyncio.CancelledError as raised:
-                if is_cancelled():
-                    with self._workload.lock:
-                        self._workload.abandon(task)
-                    raise
-                error = cancelled_inside(raised)
+                await self._cancellations.call(self._call(task))
+            except asyncio.CancelledError:
+                with self._workload.lock:
+                    self._workload.abandon(task)
+                raise
             except BaseException as raised:  # noqa: BLE001 - settle() decides
                 error = raised
             with self._workload.lock:
@@ -90,7 +137,8 @@ class TaskCrew:
             sleep = self._loop.create_future()
             self._idle.append(sleep)
             try:
-                await sleep
+                with suppress(RuntimeError):  # what a handler had left behind has cancelled it
+                    await self._cancellations.call(sleep)
             finally:
                 if sleep in self._idle:
                     self._idle.remove(sleep)
@@ -164,14 +212,9 @@ class TaskCrew:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=left_s)
         finally:
+            self._cancellations.ending = True
             for task in self._tasks:
                 task.cancel()
-
-
-def is_cancelled() -> bool:
-    """Return whether this task was cancelled, not something that it awaits."""
-    current = asyncio.current_task()
-    return current is None or current.cancelling() > 0
 
 
 async def report(exhausted: Any, record: Any, error: Exception, attempts: int) -> None:
@@ -184,8 +227,5 @@ async def report(exhausted: Any, record: Any, error: Exception, attempts: int) -
         await result
 
 
-def cancelled_inside(error: asyncio.CancelledError) -> RuntimeError:
-    """Return the failure of a handler that was not cancelled itself."""
-    failed = RuntimeError("something that the handler awaited was cancelled")
-    failed.__cause__ = error
-    return failed
+def _count_of(task: asyncio.Task[Any] | None) -> int:
+    return 0 if task is None else task.cancelling()

@@ -17,6 +17,7 @@ from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tests.scenarios.numbered_records import produce
+from tests.simulation.test_async_workers import OWN_CANCELLATIONS
 from tests.simulation.test_share_groups import LOCK_MS, TP, delete_group, places, sharing, take
 
 
@@ -186,6 +187,87 @@ def test_a_handler_that_fails_because_it_is_cancelled_has_not_failed(
         simulation.run(use(simulation))
         assert not reported
         assert places(take(start(), 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("fails", OWN_CANCELLATIONS)
+def test_a_handler_that_cancels_its_own_task_has_failed(fails: Any) -> None:
+    """It had no retry, no backoff and no dead letter, until the broker archived its record."""
+    calls: list[int] = []
+    letters: list[tuple[int, int]] = []
+
+    async def use(simulation: Simulation) -> None:
+        async def handle(record: Any) -> None:
+            if record.offset == 1:
+                calls.append(record.delivery_count)
+                await fails()
+
+        async def report(record: Any, _: Exception, attempts: int) -> None:
+            await asyncio.sleep(0.1)
+            letters.append((record.offset, attempts))
+
+        consumer = await started(simulation)
+        try:
+            retry = Retry(3, (1_500, 1_500))
+            workers = AsyncShareWorkers(consumer, handle, retry=retry, otherwise=report)
+            workers._attempts.runtime = replace(workers._attempts.runtime, clock=simulation.clock)
+            end_ms = simulation.clock.now_ms() + 60_000
+            await workers.run(lambda: workers.done == 3 or simulation.clock.now_ms() > end_ms)
+            assert workers.done == 3
+        finally:
+            await consumer.close()
+
+    with sharing("own cancellation", brokers=1) as (simulation, _):
+        simulation.run(use(simulation))
+        assert calls == [1, 1, 1]
+        assert letters == [(1, 3)]
+
+
+def test_a_loop_that_ends_is_no_failed_attempt() -> None:
+    """It cancels all tasks at once, in any order, and a failed record would be rejected."""
+    begun: list[int] = []
+
+    async def handle(record: Any) -> None:
+        begun.append(record.offset)
+        await asyncio.sleep(3_600)
+
+    async def use(simulation: Simulation) -> None:
+        consumer = await started(simulation)
+        try:
+            async with running(AsyncShareWorkers(consumer, handle), lambda: len(begun) == 3):
+                for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                    task.cancel()
+        finally:
+            await consumer.close()
+
+    with sharing("loop ends", brokers=1) as (simulation, start):
+        simulation.run(use(simulation))
+        assert places(take(start(), 3)) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_only_a_drain_that_took_place_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    begun: list[int] = []
+
+    async def handle(record: Any) -> None:
+        begun.append(record.offset)
+        await asyncio.sleep(3_600)
+
+    async def use(simulation: Simulation, *, stops: bool) -> None:
+        consumer = await started(simulation)
+        try:
+            workers = AsyncShareWorkers(consumer, handle)
+            async with running(workers, lambda: len(begun) == 3) as task:
+                if stops:
+                    workers.stop()
+                    await asyncio.sleep(1)
+                task.cancel()
+        finally:
+            await consumer.close()
+
+    for stops in (False, True):
+        begun.clear()
+        with sharing("drain", brokers=1) as (simulation, _):
+            simulation.run(use(simulation, stops=stops))
+    assert "drain_timeout_ms" not in caplog.text
 
 
 @pytest.mark.parametrize("in_report", [False, True])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -167,6 +169,90 @@ def test_a_cancellation_inside_the_handler_is_a_failed_attempt() -> None:
 
         run_workers(simulation, handle, use, retry=Retry(2))
         assert attempts == [0, 0]
+
+
+async def cancels_itself() -> None:
+    """Ends by a cancellation of its own task."""
+    stopped().cancel()
+    await asyncio.sleep(1)
+
+
+async def times_out() -> None:
+    """Does what a library for timeouts does that never calls `uncancel()`."""
+    stopped().cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(1)
+    raise TimeoutError
+
+
+async def times_out_at_once() -> None:
+    """The same; the cancellation arrives where the task waits next."""
+    stopped().cancel()
+    raise TimeoutError
+
+
+async def leaves_a_timer() -> None:
+    """Cancels the task when it does something else."""
+    asyncio.get_running_loop().call_later(1, stopped().cancel)
+    raise TimeoutError
+
+
+def stopped() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+OWN_CANCELLATIONS = [cancels_itself, times_out, times_out_at_once, leaves_a_timer]
+
+
+@pytest.mark.parametrize("fails", OWN_CANCELLATIONS)
+def test_a_handler_that_cancels_its_own_task_ends_no_worker(fails: Any) -> None:
+    """The worker ended in silence, and without workers the run never did."""
+    with Simulation() as simulation:
+        filled(simulation, 10)
+        attempts: Counter[int] = Counter()
+
+        async def handle(record: Any) -> None:
+            attempts[record.offset] += 1
+            if record.offset in (3, 7) and attempts[record.offset] == 1:
+                await fails()
+            if record.offset == 8 and attempts[8] == 1:
+                raise asyncio.CancelledError  # something else that is cancelled
+
+        async def use(workers: Any, _: Any) -> None:
+            async with asyncio.timeout(600):
+                await workers.run(until=lambda: workers.done == 10)
+            if fails is leaves_a_timer:
+                await asyncio.sleep(2)
+
+        options: dict[str, Any] = {"workers": 2, "order": "none", "retry": Retry(3, (3_000, 3_000))}
+        run_workers(simulation, handle, use, **options)
+        assert attempts == {offset: 1 + (offset in (3, 7, 8)) for offset in range(10)}
+        assert committed(simulation) == 10
+
+
+def test_a_loop_that_ends_is_no_failed_attempt() -> None:
+    """It cancels all tasks at once, in any order, and no retry follows."""
+    with Simulation() as simulation:
+        filled(simulation, 4)
+        ends: list[BaseException] = []
+
+        async def handle(record: Any) -> None:
+            if record.offset:
+                await asyncio.sleep(3_600)
+
+        async def use(workers: Any, _: Any) -> None:
+            running = asyncio.create_task(workers.run())
+            while workers.done < 1:  # noqa: ASYNC110 - as others do
+                await asyncio.sleep(0.1)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            ends.extend(await asyncio.gather(running, return_exceptions=True))
+
+        run_workers(simulation, handle, use, order="none", exhausted="skip")
+        assert [type(each) for each in ends] == [asyncio.CancelledError]
+        assert committed(simulation) == 1
 
 
 def test_an_ordinary_function_is_an_error() -> None:
