@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.errors import KafkaError, KafkaTimeoutError, RecordFailedError
+from tandem_kafka.errors import (
+    ArgumentTypeError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordFailedError,
+)
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers import DeadLetters, Retry
@@ -38,8 +43,11 @@ class KafkaPythonProducer:
         self.outcome = outcome
         self.sent: list[Future] = []
 
-    def send(self, topic: str, *, key: Any, value: Any, **_: Any) -> Future:
+    def send(self, topic: str, *, key: Any, value: Any, headers: Any) -> Future:
         assert topic == "dead"
+        self.headers = dict(headers)
+        if isinstance(value, dict):
+            raise TypeError("as kafka-python's own")
         assert key is not None or value is not None, "as kafka-python's own"
         self.sent.append(Future(self.outcome))
         return self.sent[-1]
@@ -70,6 +78,33 @@ def test_a_record_without_key_and_value_is_sent_by_kafka_pythons_producer() -> N
     producer = KafkaPythonProducer()
     send(producer, SimpleNamespace(**{**vars(RECORD), "key": None, "value": None}))
     assert len(producer.sent) == 1
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("a\udc80"), b"ValueError: a\\udc80"),
+        (ValueError("x" * 1_000_000), b"ValueError: ".ljust(4_000, b"x")),
+        (Unprintable(), b"Unprintable: (its text raises ValueError)"),
+    ],
+    ids=["surrogate", "long", "unprintable"],
+)
+def test_no_exception_keeps_a_record_from_the_dead_letters(error: Exception, reason: bytes) -> None:
+    producer = KafkaPythonProducer()
+    DeadLetters(producer, "dead")(RECORD, error, 2)
+    assert producer.headers["dead-letter-reason"] == reason
+
+
+def test_a_deserialized_record_without_a_serializer_names_the_cure() -> None:
+    record = SimpleNamespace(**{**vars(RECORD), "value": {"a": 1}})
+    with pytest.raises(ArgumentTypeError, match=r"orders-0 at offset 7.*pass key_serializer"):
+        send(KafkaPythonProducer(), record)
+    send(KafkaPythonProducer(), record, value_serializer=lambda data: str(data).encode())
 
 
 def test_kafka_pythons_acknowledgement_is_awaited() -> None:
