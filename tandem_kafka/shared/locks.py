@@ -10,7 +10,7 @@ import enum
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
@@ -61,6 +61,8 @@ class LockedPartition:
         requested_ms: When the fetch was sent; no lock is older.
         received_ms: When the response arrived; no lock is younger.
         lock_ms: How long a lock lasts.
+        renewed_until_ms: When the locks that were renewed have certainly ended; 0 without any.
+            Writer: the network thread.
         owner: Where its acknowledgements go.
         given: The first offset that the application has not claimed. Writer: the reader.
         stop: The first offset that the application can no longer claim. Writer: the network thread.
@@ -80,6 +82,7 @@ class LockedPartition:
         "place",
         "ranges",
         "received_ms",
+        "renewed_until_ms",
         "requested_ms",
         "stop",
         "tp",
@@ -101,7 +104,7 @@ class LockedPartition:
         self.node_id = node_id
         self.data = data
         self.ranges = ranges
-        self.requested_ms = self.received_ms = self.lock_ms = 0
+        self.requested_ms = self.received_ms = self.lock_ms = self.renewed_until_ms = 0
         self.lost = False
         self.given = min((first for first, _, _ in ranges), default=0)
         self.stop = max((last for _, last, _ in ranges), default=-1) + 1
@@ -140,6 +143,11 @@ class LockedPartition:
     def can_claim(self, first: int, last: int) -> bool:
         """Tell whether the application can still claim one of these offsets."""
         return bool(self.ranges_between(max(first, self.given), min(last + 1, self.stop)))
+
+    @property
+    def ends_ms(self) -> int:
+        """When all its locks have certainly ended."""
+        return max(self.received_ms + self.lock_ms, self.renewed_until_ms)
 
     @property
     def usable_until_ms(self) -> int:
@@ -278,8 +286,14 @@ class Run:
         offsets = range(max(first, self.first), min(last + 1, self.given))
         self.renewed.update(dict.fromkeys(offsets, _ENDED))
 
+    def renew_all(self, times: tuple[int, int]) -> None:
+        """Note until when all locks were renewed."""
+        self.sure_until_ms, self.ends_ms = times
+        self.partition.renewed_until_ms = max(self.partition.renewed_until_ms, times[1])
+
     def renew_locks(self, first: int, last: int, times: tuple[int, int]) -> None:
         """Note until when locks were renewed. Those of records that are locked again have ended."""
+        self.partition.renewed_until_ms = max(self.partition.renewed_until_ms, times[1])
         offsets = range(first, last + 1)
         self.renewed.update(
             {offset: times for offset in offsets if self.renewed.get(offset) is not _ENDED}
@@ -347,16 +361,19 @@ class Acknowledgement(NamedTuple):
         """Whether the records were forgotten because their locks had ended."""
         return self.run is not None and self.run.forgotten
 
-    def is_sure(self, now_ms: int) -> bool:
-        """Tell whether the records are certainly still locked."""
+    def parts(self, now_ms: int) -> Iterator[tuple[Acknowledgement, bool]]:
+        """Yield its parts, and whether their records are certainly still locked."""
         run = self.run
         if run is None:
-            return self.partition.is_locked(now_ms)
-        ends_ms = run.sure_until_ms
-        if run.renewed:
+            yield self, self.partition.is_locked(now_ms)
+        elif self.partition.lost or not run.renewed:
+            yield self, not self.partition.lost and now_ms < run.sure_until_ms
+        else:  # some were renewed alone, or are locked again
             offsets = range(self.first, self.last + 1)
-            ends_ms = min(run.lock_times(offset)[0] for offset in offsets)
-        return not self.partition.lost and now_ms < ends_ms
+            rows = groupby(offsets, key=lambda offset: now_ms < run.lock_times(offset)[0])
+            for is_sure, row in rows:
+                first, *others = row
+                yield self._replace(first=first, last=(others or [first])[-1]), is_sure
 
 
 def _values_from(made: dict[int, int], begin: int) -> list[int]:

@@ -508,6 +508,40 @@ def test_commit_tells_that_a_lock_was_renewed() -> None:
         assert consumer.commit() == {}
 
 
+@pytest.mark.parametrize("polls", [True, False])
+def test_what_took_longer_than_its_first_lock_is_accepted_while_the_consumer_polls(
+    *, polls: bool
+) -> None:
+    """It was delivered again if the answer to a fetch came before the acceptance was sent."""
+    with sharing("longer", brokers=1, count=1) as (simulation, start):
+        consumer = start(renew="auto")
+        [record] = take(consumer, 1)
+        if polls:
+            simulation.after(LOCK_MS + 5_000, record.accept)
+            consumer.poll(LOCK_MS + 6_000)
+        else:
+            simulation.sleep(LOCK_MS + 5_000)
+            record.accept()
+        assert consumer.commit() == {TP: None}
+        assert start().poll(2 * LOCK_MS) == {}
+
+
+def test_records_of_a_poll_are_renewed_one_after_the_other() -> None:
+    """The second was lost when the lock of the first had ended."""
+    with sharing("one by one", brokers=1, count=2) as (simulation, start):
+        consumer = start()
+        first, second = take(consumer, 2)
+        for record in (first, second):
+            simulation.sleep(LOCK_MS // 2 - 1_000)
+            record.renew()
+            assert consumer.commit() == {TP: None}
+        simulation.sleep(LOCK_MS // 2 + 2_000)
+        with pytest.raises(RecordLockLostError):
+            first.accept()
+        second.accept()
+        assert consumer.commit() == {TP: None}
+
+
 def test_commit_tells_that_a_lock_was_not_renewed(caplog: pytest.LogCaptureFixture) -> None:
     with sharing("refused") as (simulation, start):
         simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)

@@ -385,10 +385,7 @@ class LockManager(RequestManager):
         session.empty = 0 if got else min(session.empty + 1, _MOST_EMPTY)
         early = now_ms - sent_ms < held_ms
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
-        held = {run.partition for run in self._records.handed()}
-        # Invariant: before old locks are forgotten. What is no longer held may be acknowledged.
-        self._take_acknowledgements()
-        session.forget_old_locks(now_ms, held)
+        session.forget_old_locks(now_ms)
 
     def _measure(self, response: ClientResponse) -> None:
         metrics, message = self._context.metrics, response.message
@@ -471,7 +468,7 @@ class LockManager(RequestManager):
             lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
             for run in acknowledged.whole:
                 if not run.forgotten:  # else what it was given is acknowledged no more
-                    run.sure_until_ms, run.ends_ms = lock_times
+                    run.renew_all(lock_times)
             for each in acknowledged.asked:
                 if each.run is not None and not each.run_is_over:
                     each.run.renew_locks(each.first, each.last, lock_times)

@@ -198,15 +198,11 @@ class ShareSession:
         """
         found: list[Acknowledgement] = []
         for place, each in tuple(self.waiting.by_partition.items()):
-            sure = [one for one in each.made if one.is_sure(now_ms)]
-            if len(sure) < len(each.made):
-                found += [one for one in each.made if not one.is_sure(now_ms)]
-                each.made = sure
+            each.made = _without_ended(each.made, now_ms, found)
             if not each.made:
                 del self.waiting.by_partition[place]
         for each in self.renewals.by_partition.values():
-            found += [one for one in each.asked if not one.is_sure(now_ms)]
-            each.asked = [one for one in each.asked if one.is_sure(now_ms)]
+            each.asked = _without_ended(each.asked, now_ms, found)
         return found
 
     def drop_locked_again(
@@ -373,18 +369,24 @@ class ShareSession:
         batches = self.waiting.by_partition, self.renewals.by_partition
         return [batch.pop(place) for batch in batches if place in batch]
 
-    def forget_old_locks(self, now_ms: int, held: AbstractSet[LockedPartition]) -> None:
-        """Forget what has no locks any more: all is acknowledged, or it is too old and not held."""
-        waiting = {
-            each.partition for found in self.waiting.by_partition.values() for each in found.made
-        }
-        for each in self.locked:
-            each.lost |= each not in held and now_ms >= each.received_ms + each.lock_ms
+    def forget_old_locks(self, now_ms: int) -> None:
+        """Forget what has no locks any more: all is acknowledged, or the last renewal is over."""
         self.locked = [
             each
             for each in self.locked
-            if not each.lost and (each.unacknowledged > 0 or each in waiting)
+            if not each.lost and each.unacknowledged > 0 and now_ms < each.ends_ms
         ]
+
+
+def _without_ended(
+    made: Iterable[Acknowledgement], now_ms: int, ended: list[Acknowledgement]
+) -> list[Acknowledgement]:
+    """Return what is certainly still locked; append the rest to `ended`."""
+    found: list[Acknowledgement] = []
+    for each in made:
+        for part, is_sure in each.parts(now_ms):
+            (found if is_sure else ended).append(part)
+    return found
 
 
 def _encoded(owner: Any, ranges: Iterable[Range]) -> Sequence[Any]:

@@ -277,15 +277,71 @@ def session(world: World) -> ShareSession:
     return made
 
 
-def test_an_old_lock_that_is_forgotten_is_lost() -> None:
-    """Its acknowledgement would otherwise go with the first request of another session."""
-    world = World()
-    made = session(world)
-    made.forget_old_locks(world.clock.now_ms() + LOCK_MS, {world.locked})
-    assert not world.locked.lost
-    made.forget_old_locks(world.clock.now_ms() + LOCK_MS, set())
-    assert world.locked.lost
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_was_locked_is_forgotten_when_its_last_renewal_is_over(*, alone: bool) -> None:
+    """An acknowledgement would otherwise go with the first request of another session."""
+    world = World(implicit=False)
+    [(chunk, _, _), *_] = found = world.poll(2)
+    world.got(found)
+    made, first_ms = session(world), world.clock.now_ms() + LOCK_MS
+    renewed = first_ms + LOCK_MS, first_ms + LOCK_MS
+    if alone:
+        chunk.run.renew_locks(0, 0, renewed)
+    else:
+        chunk.run.renew_all(renewed)
+    made.forget_old_locks(first_ms)
+    assert made.locked == [world.locked]
+    world.records.acknowledge(chunk.run, 0, ACCEPT)
+    made.forget_old_locks(first_ms + LOCK_MS)
     assert made.locked == []
+    for each in (acknowledged := world.records.take_acknowledgements()):
+        made.acknowledge(each, 0)
+    assert made.drop_ended(first_ms + LOCK_MS) == acknowledged
+    assert made.oldest is None
+
+
+def test_of_records_accepted_together_those_that_were_renewed_are_sent() -> None:
+    """All of them were delivered again, with the lock of one."""
+    world = World()
+    [(chunk, _, _), *_] = found = world.poll(3)
+    world.got(found)
+    made, end_ms = session(world), world.clock.now_ms() + LOCK_MS
+    chunk.run.renew_locks(1, 1, (end_ms + LOCK_MS, end_ms + LOCK_MS))
+    world.records.settle_up_to(chunk.run, 3)
+    [each] = world.records.take_acknowledgements()
+    made.acknowledge(each, 0)
+    assert [(one.first, one.last) for one in made.drop_ended(end_ms)] == [(0, 0), (2, 2)]
+    [waiting] = made.waiting.by_partition.values()
+    assert waiting.ranges == [(1, 1, ACCEPT)]
+
+
+def test_a_run_is_over_with_the_last_of_its_locks() -> None:
+    world = World(implicit=False)
+    [(chunk, _, _), *_] = world.poll(2)
+    end_ms = world.clock.now_ms() + LOCK_MS
+    for offset in (0, 1):
+        end_ms += LOCK_MS
+        chunk.run.renew_locks(offset, offset, (end_ms, end_ms))
+    assert not chunk.run.is_over(end_ms - 1)
+    assert chunk.run.is_over(end_ms)
+
+
+def test_nothing_waits_in_a_session_that_has_ended() -> None:
+    """A renewal that was told to be lost was still waited for."""
+    world = World(implicit=False)
+    [(chunk, _, _), *_] = found = world.poll(1)
+    world.got(found)
+    made = session(world)
+    for how in (RENEW, ACCEPT):
+        world.records.acknowledge(chunk.run, 0, how)
+        for each in world.records.take_acknowledgements():
+            made.acknowledge(each, 0)
+    made.renew(chunk.run, 0)
+    assert made.oldest == 0
+    ended = made.end()
+    assert [[one.how for one in (*each.made, *each.asked)] for each in ended] == [[ACCEPT], [RENEW]]
+    assert made.oldest is None
+    assert not made.renewals.by_partition
 
 
 def test_a_recreated_topic_is_added_to_a_session() -> None:
