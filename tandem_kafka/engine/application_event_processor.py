@@ -61,7 +61,7 @@ class ApplicationEventProcessor(EventProcessor):
                 self._subscribe(event)
             case events.SubscribePattern():
                 self._subscription.subscribe_pattern(event.pattern)
-                managers.metadata.request_update()
+                managers.metadata.request_update(at_once=True)
                 self._notify_membership()
                 event.future.complete(None)
             case events.SubscribeRegex():
@@ -91,7 +91,7 @@ class ApplicationEventProcessor(EventProcessor):
             case events.GetClientInstanceId():
                 managers.telemetry.await_client_instance_id(event.future)
             case events.Bootstrap():
-                managers.metadata.request_update()
+                managers.metadata.request_update(at_once=True)
                 managers.metadata.wait_for_answer(event.future, refresh=event.refresh)
             case events.EnforceRebalance():
                 self._managers.membership.enforce_rebalance(event.reason)

@@ -47,7 +47,7 @@ class ShareEventProcessor(EventProcessor):
             case events.GetClientInstanceId():
                 managers.telemetry.await_client_instance_id(event.future)
             case events.Bootstrap():
-                managers.metadata.request_update()
+                managers.metadata.request_update(at_once=True)
                 managers.metadata.wait_for_answer(event.future, refresh=event.refresh)
             case events.Close():
                 event.future.complete(None)  # the loop handles it

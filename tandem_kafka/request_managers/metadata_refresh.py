@@ -137,6 +137,9 @@ class MetadataRefresher(RequestManager):
         self._extra_topics: frozenset[str] = frozenset()
         self._extra_until_ms = FOREVER_MS * FOREVER_MS
         self._succeeded_ms: int | None = None
+        #: When the metadata may be requested again because of an error, and whether they just were.
+        self._pause_until_ms = 0
+        self._for_error = False
         self._failing_since_ms: int | None = None
         #: An error for the user, and the topics that it concerns, if any.
         self._error: tuple[Exception, Collection[str]] | None = None
@@ -149,9 +152,17 @@ class MetadataRefresher(RequestManager):
 
     # --- calls of other managers ---------------------------------------------------------------
 
-    def request_update(self) -> None:
-        """Refresh the metadata as soon as the backoff allows."""
+    def request_update(self, *, at_once: bool = False) -> None:
+        """Refresh the metadata as soon as the backoff allows; after such a refresh with a pause.
+
+        Otherwise, an error that new metadata do not end would cause one refresh after the other.
+
+        Args:
+            at_once: Without the pause, because the application waits for the response.
+        """
         self._requested = True
+        if at_once:
+            self._pause_until_ms = 0
 
     def need(self, topics: Iterable[str], until_ms: int) -> None:
         """Refresh these topics until `until_ms`, for a lookup of unassigned partitions."""
@@ -251,6 +262,7 @@ class MetadataRefresher(RequestManager):
         self._maybe_rebootstrap(now_ms)
         if not self._state.can_send(now_ms):
             return PollResult(wait_ms=self._state.wait_ms(now_ms))
+        self._for_error = self._requested and self._covers(topics)
         self._requested = False
         self._requested_topics = topics
         config = self._context.config
@@ -275,8 +287,10 @@ class MetadataRefresher(RequestManager):
         return topics | self._extra_topics if self._extra_topics else topics
 
     def _due_in_ms(self, topics: frozenset[str] | None, now_ms: int) -> int:
-        if self._requested or not self._covers(topics):
+        if not self._covers(topics):
             return 0
+        if self._requested:
+            return max(0, self._pause_until_ms - now_ms)
         if self._succeeded_ms is None:
             return FOREVER_MS
         if not self._context.metadata.snapshot.nodes:
@@ -332,6 +346,8 @@ class MetadataRefresher(RequestManager):
         if self._succeeded_ms is None:
             log_opening(self._context.config, answer.cluster_id)
         self._succeeded_ms, self._failing_since_ms = now_ms, None
+        if self._for_error:
+            self._pause_until_ms = now_ms + self._context.retry_pause_ms
         self._response_topics = self._requested_topics
         everything = self._requested_topics is None
         before = self._context.metadata.snapshot

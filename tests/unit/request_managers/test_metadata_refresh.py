@@ -194,6 +194,22 @@ def test_a_missing_topic_is_requested_again(kind: str) -> None:
     assert world.poll(world.managers.metadata).wait_ms > 10_000
 
 
+def test_an_error_that_new_metadata_do_not_end_refreshes_them_with_a_pause() -> None:
+    world = fresh(retry_backoff_ms=100)
+    world.assign(TP)
+    refresher = world.managers.metadata
+    world.respond(request(world), metadata_response(described_topic()))
+    for pauses in ((0, 100, 100), (0, 100)):
+        for pause_ms in pauses:
+            refresher.request_update()
+            waited_ms, unsent = world.wait_and_send(refresher)
+            assert waited_ms == pause_ms
+            world.respond(unsent, metadata_response(described_topic()))
+        refresher.request_update(at_once=True)
+        world.respond(request(world), metadata_response(described_topic()))
+        assert not world.poll(refresher, after_ms=1_000).unsent  # a quiet time
+
+
 def test_an_older_leader_epoch_does_not_send_us_back() -> None:
     world = fresh()
     world.assign(TP)
