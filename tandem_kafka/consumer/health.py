@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,8 +106,13 @@ class Health:
         return not self.not_ready
 
 
-def health_of(core: Core) -> Health:
-    """Return the health of a consumer; any thread may call this, and it never waits."""
+def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> Health:
+    """Return the health of a consumer; any thread may call this, and it never waits.
+
+    Args:
+        core: What the consumer consists of.
+        fetched: The partitions that it fetches; None for those of the subscription.
+    """
     engine, config, now_ms = core.engine, core.config, core.clock.now_ms()
     group, metrics, polled_ms = engine.group, engine.metrics, engine.polls.polled_ms
     poll_ms = now_ms - polled_ms if polled_ms else None
@@ -117,7 +122,7 @@ def health_of(core: Core) -> Health:
     queued, in_flight = engine.loop.requests()
     found = engine.loop.broker_troubles(now_ms)
     broken = {trouble.node_id: trouble.text for trouble in found if not trouble.usable}
-    topics = _topics(core)  # once, so that both parts of the health say the same
+    topics = _topics(core, fetched)  # once, so that both parts of the health say the same
     return Health(
         not_alive=dead,
         not_ready=dead + tuple(_not_ready(core, troubles, broken, topics)),
@@ -194,9 +199,10 @@ class _Topics(NamedTuple):
     only_troubles: bool
 
 
-def _topics(core: Core) -> _Topics:
+def _topics(core: Core, fetched: Iterable[TopicPartition] | None) -> _Topics:
     subscription = core.engine.subscription
-    assigned = {tp.topic for tp in tuple(subscription.assigned)}
+    fetched = tuple(subscription.assigned) if fetched is None else fetched
+    assigned = {tp.topic for tp in fetched}
     topics = subscription.topics | assigned
     found = core.engine.topic_troubles.of(topics, assigned)
     return _Topics(found, found.keys() == topics)

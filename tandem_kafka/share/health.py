@@ -14,7 +14,8 @@ from tandem_kafka.types import TopicPartition
 
 def share_health(core: Core, records: LockedRecords) -> Health:
     """Return the health of a share consumer; any thread may call this, and it never waits."""
-    assigned, found = records.assigned, health_of(core)
+    assigned = records.assigned
+    found = health_of(core, assigned)
     troubles = found.troubles
     if found.generation_id != NO_GENERATION and not assigned:
         group_id = found.group_id

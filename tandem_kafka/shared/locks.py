@@ -49,6 +49,20 @@ class Acknowledger(Protocol):
         ...
 
 
+#: Larger than each offset: an end of offsets is one more, and has 64 bits as well.
+_OFFSETS: Final = 2**63 - 1
+
+
+def are_plausible(ranges: Sequence[tuple[int, int, int]]) -> bool:
+    """Tell whether ranges, in order, have each offset once, and only offsets of records."""
+    end = 0
+    for first, last, _ in ranges:
+        if not end <= first <= last < _OFFSETS:
+            return False
+        end = last + 1
+    return True
+
+
 class LockedPartition:
     """What one response has locked of one partition.
 

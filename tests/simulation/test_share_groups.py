@@ -535,7 +535,7 @@ def test_records_of_a_poll_are_renewed_one_after_the_other() -> None:
             simulation.sleep(LOCK_MS // 2 - 1_000)
             record.renew()
             assert consumer.commit() == {TP: None}
-        simulation.sleep(LOCK_MS // 2 + 2_000)
+        assert places(take(consumer, 1)) == [(0, 2)]
         with pytest.raises(RecordLockLostError):
             first.accept()
         second.accept()

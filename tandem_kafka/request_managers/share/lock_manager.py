@@ -8,11 +8,12 @@ A lock is not kept while its record waits here: what has waited for half of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from tandem_kafka.errors import (
+    CorruptRecordError,
     IncompleteResponseError,
     KafkaConnectionError,
     KafkaError,
@@ -48,6 +49,7 @@ from tandem_kafka.shared.locks import (
     LockedPartition,
     Place,
     Run,
+    are_plausible,
 )
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.hosts import advertised
@@ -92,6 +94,8 @@ class LockManager(RequestManager):
         self._closing = False
         self._outcomes = Outcomes(context.metrics)
         self._limits = FetchLimits(context.config, records)
+        #: The backoff while an assigned partition has no known leader.
+        self._leaderless = context.request_state()
         for name, group, meaning, value in (
             (
                 "assigned-partitions",
@@ -146,7 +150,8 @@ class LockManager(RequestManager):
         self._outcomes.ended(self._records.forget_ended(now_ms))
         wait_ms = min(self._renew(now_ms), self._outdated_in_ms(now_ms))
         unsent = []
-        wanted = {} if self._closing else self._wanted_by_node()
+        wanted = {} if self._closing else self._wanted_by_node(now_ms)
+        wait_ms = min(wait_ms, self._leaderless.wait_ms(now_ms) or FOREVER_MS)
         for node_id in wanted.keys() - self._sessions.keys():
             node = self._context.metadata.snapshot.nodes[node_id]
             self._sessions[node_id] = ShareSession(node, self._context.request_state())
@@ -170,17 +175,29 @@ class LockManager(RequestManager):
             self._records.expect_no_notice()  # a response comes first, and then another poll
         return PollResult(tuple(unsent), wait_ms)
 
-    def _wanted_by_node(self) -> dict[int, set[Place]]:
+    def _wanted_by_node(self, now_ms: int) -> dict[int, set[Place]]:
         snapshot, assigned = self._context.metadata.snapshot, self._membership.assigned()
         self._records.assigned = tuple(assigned)
         found: dict[int, set[Place]] = {}
+        complete = True
         for tp, topic_id in assigned.items():
             info = snapshot.partition(tp)
-            # Metadata without the leader of a partition are refreshed anyway.
-            known = info is not None and info.leader_id in snapshot.nodes
-            if info is not None and known and self._is_subscribed(tp):
-                found.setdefault(info.leader_id, set()).add((topic_id, tp.partition))
+            if not self._is_subscribed(tp):
+                continue
+            if info is None or info.leader_id not in snapshot.nodes:
+                complete = False
+                continue
+            found.setdefault(info.leader_id, set()).add((topic_id, tp.partition))
+        self._look_for_leaders(complete=complete, now_ms=now_ms)
         return found
+
+    def _look_for_leaders(self, *, complete: bool, now_ms: int) -> None:
+        """Refresh the metadata, again and again, while they lack the leader of a partition."""
+        if complete:
+            self._leaderless.succeeded()
+        elif self._leaderless.can_send(now_ms):
+            self._metadata.request_update()
+            self._leaderless.failed(now_ms)
 
     def _next_request(
         self,
@@ -193,7 +210,8 @@ class LockManager(RequestManager):
         self._outcomes.dropped(session.drop_ended(now_ms), LATE)
         waiting, pause_ms, fetch = session.waiting, FOREVER_MS, False
         if limit > 0:
-            pause_ms = session.empty_until_ms - now_ms
+            wanted, ready_ms = session.ready(wanted, now_ms)
+            pause_ms = max(session.empty_until_ms, ready_ms) - now_ms
             fetch = pause_ms <= 0
         if session.renewals.by_partition and session.is_open and not self._closing:
             renewal = self._renewal(session)
@@ -382,6 +400,7 @@ class LockManager(RequestManager):
                 got = True
                 self._take(session, place, each, (sent_ms, now_ms))
         self._outcomes.unanswered(sent.values(), _INCOMPLETE)
+        self._note_recovered(session, now_ms)
         session.empty = 0 if got else min(session.empty + 1, _MOST_EMPTY)
         early = now_ms - sent_ms < held_ms
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
@@ -417,11 +436,23 @@ class LockManager(RequestManager):
                 for each in fetched.acquired_records
             )
         )
+        if not are_plausible(ranges):
+            self._note_failure(session, place, _damaged(session, tp, ranges))
+            return
         data = memoryview(fetched.records or b"")
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
         locked.lock_ms = self._limits.lock_ms
         self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
+        self._end_locks(place, ranges)
+        session.locked.append(locked)
+        if self._is_subscribed(tp):
+            self._records.add(locked)
+        else:
+            self._release(locked, locked.withdraw())
+
+    def _end_locks(self, place: Place, ranges: Sequence[tuple[int, int, int]]) -> None:
+        """Note that these offsets are locked again."""
         # Invariant: first what waits for the application, which may begin with it meanwhile.
         for each in self._records.ahead():
             same = each.place == place
@@ -431,11 +462,6 @@ class LockManager(RequestManager):
             if run.partition.place == place:
                 for first, last, _ in ranges:
                     run.end_locks(first, last)
-        session.locked.append(locked)
-        if self._is_subscribed(tp):
-            self._records.add(locked)
-        else:
-            self._release(locked, locked.withdraw())
 
     def _handle_acknowledge(
         self, session: ShareSession, response: ClientResponse, sent_ms: int
@@ -478,21 +504,39 @@ class LockManager(RequestManager):
     def _handle_partition_error(
         self, session: ShareSession, place: Place, fetched: Any, endpoints: Any
     ) -> None:
-        error, tp = _error(fetched.error_code, fetched.error_message), self._name(place)
-        reaction = reaction_to(FETCH, error)
+        error = _error(fetched.error_code, fetched.error_message)
+        refreshes = reaction_to(FETCH, error) is Reaction.REFRESH
+        if refreshes and self._follow_leader(session, place, fetched, endpoints):
+            return
+        self._note_failure(session, place, error)
+
+    def _note_failure(self, session: ShareSession, place: Place, error: KafkaError) -> None:
+        """Ask for a partition again after a pause; raise its error, but not for each response."""
+        tp, (before, _) = self._name(place), session.refused.get(place, (None, 0))
         log.debug("acquiring records of %s: %s", tp or place, error)
-        session.empty_until_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
-        if reaction is Reaction.REFRESH:
-            self._follow_leader(session, place, fetched, endpoints)
-        elif tp is not None and isinstance(error, TopicAuthorizationFailedError):
+        retry_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
+        session.refused[place] = type(error), retry_ms
+        if before is type(error):
+            return
+        if tp is not None and isinstance(error, TopicAuthorizationFailedError):
+            self._context.topic_troubles.note_fetch(tp.topic, denied=True)
             self._context.raise_in_poll(TopicsDeniedError({tp.topic}), topics=[tp.topic])
-        elif reaction is not Reaction.RETRY:
+        elif reaction_to(FETCH, error) not in (Reaction.REFRESH, Reaction.RETRY):
             self._context.raise_in_poll(error)
+
+    def _note_recovered(self, session: ShareSession, now_ms: int) -> None:
+        for tp in map(self._name, session.recovered(now_ms)):
+            if tp is not None:
+                self._context.topic_troubles.note_fetch(tp.topic, denied=False)
 
     def _follow_leader(
         self, session: ShareSession, place: Place, answered: Any, endpoints: Any
-    ) -> None:
-        """Note that another broker leads a partition, and offers its records again."""
+    ) -> bool:
+        """Note that another broker leads a partition, and offers its records again.
+
+        Returns:
+            Whether the response names the new leader.
+        """
         tp = self._name(place)
         self._outcomes.unsent(session.lose(place), LOST)
         leader = answered.current_leader
@@ -500,6 +544,8 @@ class LockManager(RequestManager):
         hint = (leader.leader_id, leader.leader_epoch)
         if tp is None or hint[0] < 0 or not self._context.metadata.update_leader(tp, hint, nodes):
             self._metadata.request_update()
+            return False
+        return True
 
     def _handle_error(self, session: ShareSession, error: Exception) -> None:
         """End a session whose request failed: it may or may not have been processed."""
@@ -532,6 +578,17 @@ class LockManager(RequestManager):
 
 
 _INCOMPLETE: Final = IncompleteResponseError("the broker did not say what became of them")
+
+
+def _damaged(
+    session: ShareSession, tp: TopicPartition, ranges: Sequence[tuple[int, int, int]]
+) -> CorruptRecordError:
+    """Return the error for ranges that cannot be; nobody knows which of their locks there are."""
+    first, last = min(each[0] for each in ranges), max(each[1] for each in ranges)
+    return CorruptRecordError(
+        f"a response of broker {session.node.node_id} is damaged: it has locked offsets between "
+        f"{first} and {last} of {tp.topic}-{tp.partition}; after their locks, they come again"
+    )
 
 
 def _error(code: int, text: str | None) -> KafkaError:

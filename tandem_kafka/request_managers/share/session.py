@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.shared.locks import (
     Acknowledgement,
@@ -140,6 +141,7 @@ class ShareSession:
         waiting: Acknowledgements for the next request.
         renewals: Locks to renew with a request of its own.
         sent: Acknowledgements in flight.
+        refused: Partitions that the broker refuses: its error, and when to ask for them again.
         empty: The number of responses without records since the last with some.
         empty_until_ms: When to fetch again after a response without records that came at once.
     """
@@ -151,7 +153,9 @@ class ShareSession:
         self.locked: list[LockedPartition] = []
         self.waiting, self.renewals = Batch(), Batch()
         self.sent = Batch()
+        self.refused: dict[Place, tuple[type[KafkaError], int]] = {}
         self.empty = self.empty_until_ms = 0
+        #: What the broker's session has. Each fetch tells what is to be changed.
         self._partitions: frozenset[Place] = frozenset()
         #: Whether the last request was a fetch.
         self._fetches = False
@@ -233,6 +237,29 @@ class ShareSession:
         return any(each.unacknowledged > 0 for each in self.locked)
 
     # --- requests ------------------------------------------------------------------------------
+
+    def ready(self, wanted: AbstractSet[Place], now_ms: int) -> tuple[AbstractSet[Place], int]:
+        """Return which partitions to fetch now, and when the first of them may be fetched.
+
+        Without those that were refused a short time ago: with one of them, the broker answers at
+        once, and the others would be asked for as fast as the network allows.
+        """
+        self.refused = {place: each for place, each in self.refused.items() if place in wanted}
+        due_ms = {place: retry_ms for place, (_, retry_ms) in self.refused.items()}
+        ready = {place for place in wanted if due_ms.get(place, now_ms) <= now_ms}
+        return ready, now_ms if ready else min(due_ms.values(), default=now_ms)
+
+    def recovered(self, now_ms: int) -> list[Place]:
+        """Forget, and return, what was refused before, and was not by the last response."""
+        # A response has no partition without records.
+        found = [
+            place
+            for place, (_, retry_ms) in self.refused.items()
+            if place in self._partitions and retry_ms <= now_ms
+        ]
+        for place in found:
+            del self.refused[place]
+        return found
 
     def fetch(
         self,
@@ -354,18 +381,21 @@ class ShareSession:
             each.lost = True
         self.locked = []
         self._partitions = frozenset()
+        self.refused.clear()
         self.epoch = OPENING_EPOCH
         batches = self.waiting, self.renewals
         self.waiting, self.renewals = Batch(), Batch()
         return [each for batch in batches for each in batch.by_partition.values()]
 
     def lose(self, place: Place) -> list[Acknowledged]:
-        """Note that this broker no longer leads a partition; return what waits for it."""
+        """Note that this broker has no locks of a partition any more; return what waits for it.
+
+        Invariant: the partition stays in the book until the broker is told to forget it.
+        """
         for each in self.locked:
             if each.place == place:
                 each.lost = True
         self.locked = [each for each in self.locked if not each.lost]
-        self._partitions -= {place}
         batches = self.waiting.by_partition, self.renewals.by_partition
         return [batch.pop(place) for batch in batches if place in batch]
 
