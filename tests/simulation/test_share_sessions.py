@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,6 +13,8 @@ from kafka import errors
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError, RecordLockLostError, TopicsDeniedError
+from tandem_kafka.request_managers.share.lock_manager import LockManager
+from tandem_kafka.shared.locks import Place
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.testing.cluster.releases import RELEASES
@@ -42,9 +46,20 @@ def book_of(simulation: Simulation) -> set[int]:
     return {number for _, number in session.partitions}
 
 
+def books_of(consumer: ShareConsumer[Any, Any]) -> dict[int, frozenset[Place]]:
+    """Return the partitions that the consumer takes for those of its open sessions."""
+    managers = consumer._methods.core.engine.loop._managers
+    [locks] = (each for each in managers if isinstance(each, LockManager))
+    return {
+        node_id: session._partitions
+        for node_id, session in locks._sessions.items()
+        if session.is_open
+    }
+
+
 def known_to(consumer: ShareConsumer[Any, Any]) -> set[int]:
-    """Return the partitions that the consumer takes for those of the session."""
-    return {number for _, number in session_of(consumer)._partitions}
+    """Return the partitions that the consumer takes for those of its first session."""
+    return {number for _, number in books_of(consumer)[1]}
 
 
 def error_of(consumer: ShareConsumer[Any, Any]) -> Exception | None:
@@ -97,6 +112,41 @@ def test_no_record_is_locked_of_a_partition_that_is_not_wanted_any_more() -> Non
         produce(simulation, TP, 3)
         consumer.poll(2_000)
         assert places(take(start(), 3)) == [(0, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_book_of_each_session_is_that_of_its_broker(seed: int) -> None:
+    """Whatever moves, comes, goes or fails."""
+    with sharing(f"book {seed}", brokers=3, partitions=3, count=1) as (simulation, start):
+        cluster, chosen = simulation.cluster, random.Random(seed)
+        create_topic(simulation, "payments", 3)
+        topics = "orders", "payments"
+        consumer = start("implicit")
+        for _ in range(60):
+            tp = TopicPartition(chosen.choice(topics), chosen.randrange(3))
+            match chosen.randrange(5):
+                case 0:
+                    consumer.subscribe(chosen.sample(topics, chosen.randint(1, 2)))
+                case 1:
+                    produce(simulation, tp, 2)
+                case 2:
+                    cluster.brokers[chosen.randint(1, 3)].share_sessions.clear()
+                case _:
+                    cluster.move_leader(tp, chosen.randint(1, 3))
+            consumer.poll(chosen.choice([1, 50, 1_000]))
+        consumer.subscribe(topics)
+        for _ in range(10):
+            consumer.poll(2_000)
+        ids = [cluster.topics[name].topic_id for name in topics]
+        led: dict[int, set[Place]] = {}
+        for place in itertools.product(ids, range(3)):
+            topic = cluster.topic_named(None, place[0])
+            led.setdefault(topic.partitions[place[1]].leader, set()).add(place)
+        books = books_of(consumer)
+        assert {node_id: set(books[node_id]) for node_id in led} == led
+        for node_id, places_led in led.items():
+            [session] = cluster.brokers[node_id].share_sessions._sessions.values()
+            assert session.partitions.keys() == places_led
 
 
 def test_an_added_partition_is_read_as_soon_as_it_is_assigned() -> None:
