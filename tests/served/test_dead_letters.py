@@ -172,9 +172,9 @@ def test_what_ends_the_run_names_the_cure_once(served: ServedKafka) -> None:
     topic = served.create_topic("one-cure")
     produce(served, topic, b"7")
 
-    with closing(
-        KafkaProducer(bootstrap_servers=served.bootstrap, max_request_size=10)
-    ) as producer:
-        with pytest.raises(RecordFailedError) as raised:
-            keyed(served, topic, DeadLetters(producer, served.create_topic("one-cure-dead")))
+    with (
+        closing(KafkaProducer(bootstrap_servers=served.bootstrap, max_request_size=10)) as producer,
+        pytest.raises(RecordFailedError) as raised,
+    ):
+        keyed(served, topic, DeadLetters(producer, served.create_topic("one-cure-dead")))
     assert "raise max_request_size" in str(raised.value.__cause__)

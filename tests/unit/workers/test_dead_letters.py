@@ -80,7 +80,7 @@ def test_a_record_without_key_and_value_is_sent_by_kafka_pythons_producer() -> N
     assert len(producer.sent) == 1
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise ValueError
 
@@ -90,7 +90,7 @@ class Unprintable(Exception):
     [
         (ValueError("a\udc80"), b"ValueError: a\\udc80"),
         (ValueError("x" * 1_000_000), b"ValueError: ".ljust(4_000, b"x")),
-        (Unprintable(), b"Unprintable: (its text raises ValueError)"),
+        (UnprintableError(), b"UnprintableError: (its text raises ValueError)"),
     ],
     ids=["surrogate", "long", "unprintable"],
 )
