@@ -21,9 +21,6 @@ from tandem_kafka.shared.locks import (
     Run,
 )
 
-#: The pace of the handler is measured over this many records, or this time.
-_PACE_RECORDS: Final = 50
-_PACE_MS: Final = 20
 #: So many records are accepted at once, or those of this time.
 _ACCEPTED_RECORDS: Final = 500
 _ACCEPTED_MS: Final = 5
@@ -48,8 +45,7 @@ class Handing:
         #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
-        self._given_ms = self._accepted_ms = 0
-        self._handled = self._busy_ms = 0
+        self._accepted_ms = 0
 
     def settle(self, now_ms: int) -> None:
         """Note that the application is done with what it got last, and accept it.
@@ -57,12 +53,13 @@ class Handing:
         Perhaps it is accepted together with records that follow, or by `flush`.
         """
         # Invariant: each step can be repeated after an interrupt.
+        handled = 0
         for chunk, _, stop in self.given:
-            self._handled += stop - chunk.index
+            handled += stop - chunk.index
             chunk.index = stop
             self._settle(chunk, now_ms)
         if self.given:
-            self._measure(now_ms)
+            self._records.pace.note(handled, now_ms, self._records.lock_ms)
             self.given = ()
 
     def flush(self) -> None:
@@ -101,22 +98,19 @@ class Handing:
         if self._implicit and stop > run.accepted:
             self._records.settle_up_to(run, stop)
 
-    def _measure(self, now_ms: int) -> None:
-        self._busy_ms += now_ms - self._given_ms
-        if self._handled < _PACE_RECORDS and self._busy_ms < _PACE_MS:
-            return
-        pace = self._handled / max(1, self._busy_ms)
-        known = self._records.pace
-        self._records.pace = pace if known is None else (known + pace) / 2
-        self._handled = self._busy_ms = 0
-
-    def next(self, count: int, now_ms: int) -> list[Given]:
+    def next(self, count: int, now_ms: int, *, waits: bool) -> list[Given]:
         """Return up to `count` records, which stay here until they are settled.
+
+        Args:
+            count: The most records.
+            now_ms: The time.
+            waits: Whether the application waits if there are none.
 
         Raises:
             KafkaError: The next record cannot be read. It is raised once.
         """
         found: list[Given] = []
+        self._records.call(count, now_ms)
         self._fill(now_ms)
         for each in self._ready:
             if isinstance(each, Acknowledgement):
@@ -128,12 +122,13 @@ class Handing:
                 break  # what is not usable, `_fill` removes in the next call
             stop = min(len(each.records), each.index + count)
             if not self._records.hand_out(each.run, each.run.first + stop, now_ms):
-                return found or self.next(count, now_ms)
+                return found or self.next(count, now_ms, waits=waits)
             count -= stop - each.index
             found.append((each, each.index, stop))
-        if not found:
-            self._records.ask()
-        self._given_ms = now_ms
+        if found:
+            self._records.pace.given_ms = now_ms
+        else:
+            self._records.ask(waits=waits)
         return found
 
     def following(self, now_ms: int) -> Given | None:
@@ -145,7 +140,8 @@ class Handing:
             return None
         [(chunk, _, stop)] = self.given
         run, partition = chunk.run, chunk.run.partition
-        behind = stop - chunk.index >= _ACCEPTED_RECORDS or now_ms - self._given_ms >= _ACCEPTED_MS
+        since_ms = now_ms - self._records.pace.given_ms
+        behind = stop - chunk.index >= _ACCEPTED_RECORDS or since_ms >= _ACCEPTED_MS
         if behind or run.first + stop > run.last:
             return None
         if partition.lost or now_ms >= partition.usable_until_ms:

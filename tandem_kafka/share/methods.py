@@ -316,9 +316,10 @@ class ShareMethods(WithCore):
                 now_ms = polls.polled_ms = core.clock.now_ms()
                 if polls.event_needed:
                     self._send_poll(now_ms)
-                found = self.handing.next(limit, now_ms)
+                waits = now_ms < deadline_ms
+                found = self.handing.next(limit, now_ms, waits=waits)
                 self._last = core.reader, PROCESS.pid, attention
-                if found or now_ms >= deadline_ms:
+                if found or not waits:
                     return found
                 waited = True
                 await core.callers.wait(

@@ -29,10 +29,13 @@ from tandem_kafka.shared.locks import (
     LockedPartition,
     Run,
 )
+from tandem_kafka.shared.pace import Pace
 from tandem_kafka.types import TopicPartition
 
 T = TypeVar("T")
 
+#: The lock's duration of Kafka's default.
+DEFAULT_LOCK_MS: Final = 30_000
 #: How long an application that found nothing and did not wait counts as waiting.
 ASKED_MS: Final = 1_500
 
@@ -62,14 +65,21 @@ class LockedRecords:
         self.assigned: tuple[TopicPartition, ...] = ()
         #: How many partitions were ever added. Writer: the network thread.
         self.added = 0
-        #: How many records the application handles in a millisecond, None before the first.
-        #: Writer: the application thread.
-        self.pace: float | None = None
+        #: How fast the application is.
+        self.pace = Pace()
         #: Whether the application has released everything, and has not asked for records since.
         #: Writer: the reader.
         self.resting = False
+        #: How long a lock lasts, as the last response has told. Writer: the network thread.
+        self.lock_ms = DEFAULT_LOCK_MS
+        #: How many records the last call wanted. Writer: the reader.
+        self.wanted = 1
+        #: When that call looked for them, and how long after the look before. Writer: the reader.
+        self._called_ms = self._paused_ms = 0
         #: When the application found nothing, None if it got a record since. Writer: the reader.
         self._asked_ms: int | None = None
+        #: Whether it waits since, or its calls come often enough. Writer: the reader.
+        self.comes_soon = False
 
     # --- network thread --------------------------------------------------------------------------
 
@@ -77,6 +87,12 @@ class LockedRecords:
         """Append what a response has locked."""
         self._ahead.append(partition)
         self._waiting.append(partition)
+        self.added += 1
+
+    def add_again(self, partition: LockedPartition) -> None:
+        """Put what was withdrawn before all that waits."""
+        self._ahead.append(partition)
+        self._waiting.appendleft(partition)
         self.added += 1
 
     def waiting(self) -> int:
@@ -95,17 +111,18 @@ class LockedRecords:
         """Return what the application can still claim, wherever it waits."""
         for each in self._ahead:
             if each.lost:
-                self._discard(each)
+                self.discard(each)
         self._ahead = [each for each in self._ahead if not each.lost and each.given < each.stop]
         return self._ahead
 
-    def _discard(self, partition: LockedPartition) -> None:
+    def discard(self, partition: LockedPartition) -> None:
+        """Forget what the application has not begun with."""
         with suppress(ValueError):  # the application has taken it
             self._waiting.remove(partition)
 
     def withdraw(self, partition: LockedPartition) -> list[tuple[int, int]]:
         """Withdraw what the application has not claimed, and return its ranges."""
-        self._discard(partition)
+        self.discard(partition)
         return partition.withdraw()
 
     def take_acknowledgements(self) -> list[Acknowledgement]:
@@ -171,16 +188,29 @@ class LockedRecords:
         return not self._waiting
 
     @property
-    def asking(self) -> bool:
-        """Whether the application waits for records, or has asked a short time ago without."""
+    def asked(self) -> int:
+        """How many records the application waits for, or has asked for a short time ago."""
         asked_ms = self._asked_ms
-        return asked_ms is not None and self.clock.now_ms() - asked_ms <= ASKED_MS
+        recent = asked_ms is not None and self.clock.now_ms() - asked_ms <= ASKED_MS
+        return self.wanted if recent else 0
 
-    def ask(self) -> None:
-        """Note that the application has found nothing; the network thread may have held back."""
+    def call(self, count: int, now_ms: int) -> None:
+        """Note that the application looks for so many records."""
+        self.wanted = count
+        self._called_ms, self._paused_ms = now_ms, now_ms - self._called_ms
+
+    def ask(self, *, waits: bool) -> None:
+        """Note that the application has found nothing; the network thread may have held back.
+
+        Args:
+            waits: Whether it waits for records, or does something else.
+        """
+        comes_soon = waits or self._paused_ms < self.lock_ms // 2
         self.resting = False
-        asking, self._asked_ms = self.asking, self.clock.now_ms()
-        if not asking:
+        is_known = self.asked and (self.comes_soon or not comes_soon)
+        self.comes_soon = comes_soon
+        self._asked_ms = self.clock.now_ms()
+        if not is_known:
             self._notify()
 
     def rest(self) -> None:

@@ -75,6 +75,7 @@ class LockedPartition:
         requested_ms: When the fetch was sent; no lock is older.
         received_ms: When the response arrived; no lock is younger.
         lock_ms: How long a lock lasts.
+        since_ms: When they were locked first; since then, the locks may have been renewed.
         renewed_until_ms: When the locks that were renewed have certainly ended; 0 without any.
             Writer: the network thread.
         owner: Where its acknowledgements go.
@@ -98,6 +99,7 @@ class LockedPartition:
         "received_ms",
         "renewed_until_ms",
         "requested_ms",
+        "since_ms",
         "stop",
         "tp",
         "unacknowledged",
@@ -118,7 +120,8 @@ class LockedPartition:
         self.node_id = node_id
         self.data = data
         self.ranges = ranges
-        self.requested_ms = self.received_ms = self.lock_ms = self.renewed_until_ms = 0
+        self.requested_ms = self.received_ms = self.since_ms = self.lock_ms = 0
+        self.renewed_until_ms = 0
         self.lost = False
         self.given = min((first for first, _, _ in ranges), default=0)
         self.stop = max((last for _, last, _ in ranges), default=-1) + 1
@@ -154,6 +157,27 @@ class LockedPartition:
         self.stop = min(stop, first)
         return self.ranges_between(first, stop)
 
+    def split(self, most: int) -> tuple[LockedPartition, list[tuple[int, int]]]:
+        """Withdraw what the application has not claimed.
+
+        Returns:
+            The first `most` offsets of it, to be added again, and the ranges of the others.
+        """
+        left, kept, others = self.withdraw(), [], list[tuple[int, int]]()
+        counts = {last: count for _, last, count in self.ranges}
+        for first, last in left:
+            stop = min(last + 1, first + most)
+            most -= max(0, stop - first)
+            if first < stop:
+                kept.append((first, stop - 1, counts[last]))
+            if stop <= last:
+                others.append((max(first, stop), last))
+        rest = LockedPartition(self.tp, self.place[0], self.node_id, self.data, kept, self.owner)
+        rest.requested_ms, rest.received_ms = self.requested_ms, self.received_ms
+        rest.since_ms, rest.lock_ms = self.since_ms, self.lock_ms
+        self.unacknowledged -= rest.unacknowledged
+        return rest, others
+
     def can_claim(self, first: int, last: int) -> bool:
         """Tell whether the application can still claim one of these offsets."""
         return bool(self.ranges_between(max(first, self.given), min(last + 1, self.stop)))
@@ -164,9 +188,23 @@ class LockedPartition:
         return max(self.received_ms + self.lock_ms, self.renewed_until_ms)
 
     @property
+    def sure_until_ms(self) -> int:
+        """When the locks of what the application was not given may end at the earliest."""
+        return self.requested_ms + self.lock_ms
+
+    @property
     def usable_until_ms(self) -> int:
-        """Until when a record that waits here may still be handed out: half of its lock is over."""
-        return self.requested_ms + self.lock_ms // 2
+        """Until when a record that waits here may still be handed out.
+
+        A quarter of its lock is left for the application. Renewal begins after half of it.
+        """
+        return self.requested_ms + self.lock_ms * 3 // 4
+
+    @property
+    def kept_from_ms(self) -> int:
+        """From when on it waits within bounds: after half of its lock, and once it is renewed."""
+        renewed = self.requested_ms > self.since_ms
+        return self.since_ms if renewed else self.requested_ms + self.lock_ms // 2
 
     def is_usable(self, now_ms: int) -> bool:
         """Tell whether the application may still be given what it has not."""
@@ -179,7 +217,7 @@ class LockedPartition:
         Invariant: no others are given back. They may be locked again, and with an acknowledgement
         that fails, a broker discards all others of the partition in the same request.
         """
-        return not self.lost and now_ms < self.requested_ms + self.lock_ms
+        return not self.lost and now_ms < self.sure_until_ms
 
 
 _ENDED: Final = (-1, -1)
@@ -236,7 +274,7 @@ class Run:
         self.taken = 0
         self.handed: list[tuple[int, int]] = []
         self.forgotten = False
-        self.sure_until_ms = partition.requested_ms + partition.lock_ms
+        self.sure_until_ms = partition.sure_until_ms
         self.ends_ms = partition.received_ms + partition.lock_ms
         self.renewed: dict[int, tuple[int, int]] = {}
 

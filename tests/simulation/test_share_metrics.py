@@ -12,7 +12,7 @@ from tandem_kafka import ShareConsumer
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import RecordLockLostError
 from tandem_kafka.probe import Probe
-from tests.simulation.test_share_groups import LOCK_MS, TP, sharing, take
+from tests.simulation.test_share_groups import LOCK_MS, TP, sharing, take, take_ahead
 
 FETCH = "consumer-share-fetch-manager-metrics"
 COUNTED = (
@@ -98,12 +98,22 @@ def test_what_a_broker_does_not_store_is_counted() -> None:
 
 
 def test_unused_records_are_counted_as_released() -> None:
-    with sharing("unused", brokers=1) as (simulation, start):
+    with sharing("unused", brokers=1, count=100) as (simulation, start):
+        simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)
         consumer = start("implicit")
-        next(consumer)
-        simulation.sleep(LOCK_MS // 2 + 1_000)
-        assert counts(consumer)["records-released"] == 2
+        _, waiting = take_ahead(simulation, consumer)
+        simulation.sleep(LOCK_MS * 3 // 4 + 1_000)
+        assert counts(consumer)["records-released"] == waiting
         assert "locks-lost" not in counts(consumer)
+
+
+def test_what_waits_is_renewed_and_counted() -> None:
+    with sharing("kept", brokers=1, count=100) as (simulation, start):
+        consumer = start("implicit")
+        _, waiting = take_ahead(simulation, consumer)
+        simulation.sleep(LOCK_MS * 3 // 4)
+        assert counts(consumer)["locks-renewed"] == waiting
+        assert "records-released" not in counts(consumer)
 
 
 def test_health_says_what_the_member_waits_for() -> None:

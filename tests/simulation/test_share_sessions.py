@@ -118,7 +118,7 @@ def test_no_record_is_locked_of_a_partition_that_is_not_wanted_any_more() -> Non
 def test_the_book_of_each_session_is_that_of_its_broker(seed: int) -> None:
     """Whatever moves, comes, goes or fails."""
     with sharing(f"book {seed}", brokers=3, partitions=3, count=1) as (simulation, start):
-        cluster, chosen = simulation.cluster, random.Random(seed)
+        cluster, chosen = simulation.cluster, random.Random(seed)  # noqa: S311
         create_topic(simulation, "payments", 3)
         topics = "orders", "payments"
         consumer = start("implicit")

@@ -1,4 +1,15 @@
-"""How many records a fetch acquires, and for how long a broker may park it."""
+"""How many records a fetch acquires, and for how long a broker may park it.
+
+A record that is released without having been handed out counts as delivered, so that after some
+times nobody gets it. What is acquired should therefore be handed out:
+
+- What a call asks for is acquired, and nothing else, until the application has shown its pace.
+- What it will soon handle is acquired ahead: at most a part of what it has handled so far, so that
+  a program that ends after a few records leaves few behind.
+- After a slow record, after a release, and while a broker delivers records again, nothing is
+  acquired ahead: what waits behind a slow record is kept from others.
+- What cannot be given to each broker is fetched from one broker after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +18,19 @@ from typing import Final
 from tandem_kafka.config import Config
 from tandem_kafka.request_managers.share.session import ShareSession
 from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import LockedPartition
+from tandem_kafka.shared.pace import CAREFUL_LOCKS, SHARE_OF_LOCK
 
 #: The most records of one fetch, however fast the handler is.
 MOST_RECORDS: Final = 10_000
-#: The limit before the pace of the handler is known.
-FIRST_RECORDS: Final = 50
-#: For how much of the handler's time a fetch acquires records: longer than a fetch takes. What one
-#: member has, the others have not.
+#: For how much of the handler's time records are acquired ahead: longer than a fetch takes. What
+#: one member has, the others have not.
 _AHEAD_MS: Final = 200
-#: A record that the application does not begin with within this share of its lock is not fetched.
-_SHARE_OF_LOCK: Final = 4
-#: The lock's duration of Kafka's default, before a response has told it.
-_DEFAULT_LOCK_MS: Final = 30_000
-#: For how long a fetch is parked while the application works on records.
+#: What is acquired ahead is at most this part of what was handled.
+_PART_OF_HANDLED: Final = 4
+#: For how many locks an application keeps more than its next call returns.
+_KEPT_LOCKS: Final = 2
+#: For how long a fetch is parked while the application works on records, or another broker is next.
 _FIRST_PARKED_MS: Final = 5
 _LONGEST_PARKED_MS: Final = 100
 #: The acquire modes of KIP-1206.
@@ -31,63 +42,106 @@ class FetchLimits:
     """The limits of fetches, from the pace of the application.
 
     Attributes:
-        lock_ms: How long a lock lasts, as the last response has told.
-        unused: Whether records were released unused since the application last asked for some.
+        retried: Whether the last response with records had some that were delivered before.
+        turns: How many brokers are asked one after the other; 1 if all are asked at once.
     """
 
     def __init__(self, config: Config, records: LockedRecords) -> None:
         self._config = config
         self._records = records
-        self.lock_ms = _DEFAULT_LOCK_MS
-        self.unused = False
+        self.retried = False
+        self.turns = 1
+        self._exact = True
+        #: When records were last released because the application did not come for them.
+        self._unused_ms = self._careful_until_ms = -1
+
+    def note_unused(self, now_ms: int) -> None:
+        """Note that records were released because they had waited for too long."""
+        self._unused_ms = now_ms
+        self._careful_until_ms = now_ms + CAREFUL_LOCKS * self._records.lock_ms
 
     def records(self, brokers: int, *, fetching: bool) -> int:
-        """Return how many records to acquire of a broker: those that the application soon handles.
-
-        Invariant: a record that is released unused counts as delivered, so that after some times
-        nobody gets it. An application that takes a large part of a lock for each record gets one
-        when it asks, from one broker at a time.
+        """Return how many records to acquire of a broker.
 
         Args:
             brokers: The number of brokers that records are fetched from.
             fetching: Whether a fetch is in flight.
         """
-        records, pace = self._records, self._records.pace
-        if records.resting:
+        if self._records.resting:
             return 0
-        if records.asking:
-            self.unused = False
-        enough_ms = self.lock_ms // _SHARE_OF_LOCK
-        if pace is None:
-            return FIRST_RECORDS if records.asking else 0
-        if pace * enough_ms < brokers or self.unused:
-            return 1 if records.asking and not fetching else 0
-        most = max(1, min(int(pace * min(_AHEAD_MS, enough_ms)), MOST_RECORDS))
-        left = most - records.waiting()
-        return max(1, left // brokers) if left > 0 else 0
+        waiting, ahead = self._records.waiting(), self._ahead(brokers)
+        left = max(ahead, 0 if waiting else self._asked()) - waiting
+        in_turn = ahead < brokers
+        self.turns = brokers if in_turn else 1
+        self._exact = ahead < self._config.max_poll_records
+        if left <= 0 or (in_turn and fetching):
+            return 0
+        return left if in_turn else max(1, left // brokers)
+
+    def _asked(self) -> int:
+        """Return how many records the application waits for."""
+        records = self._records
+        # Invariant: who did not come for the last ones gets others only if it comes in time now.
+        if not records.comes_soon and records.pace.given_ms <= self._unused_ms:
+            return 0
+        return min(records.asked, self._config.max_poll_records)
+
+    def _ahead(self, brokers: int) -> int:
+        """Return how many records may wait that the application has not asked for."""
+        records, pace = self._records, self._records.pace
+        now_ms, soon_ms = records.clock.now_ms(), self._records.lock_ms // SHARE_OF_LOCK
+        if pace.per_ms is None or self.retried:
+            return 0
+        if now_ms < max(pace.careful_until_ms, self._careful_until_ms):
+            return 0
+        if not records.asked and now_ms - pace.given_ms >= soon_ms:
+            return 0  # it is slow right now
+        most, soon = int(pace.per_ms * min(_AHEAD_MS, soon_ms)), int(pace.per_ms * soon_ms)
+        most = max(most, brokers if soon >= brokers else min(1, soon))
+        return min(most, pace.handled // _PART_OF_HANDLED, MOST_RECORDS)
+
+    def most_kept(self, partition: LockedPartition, now_ms: int) -> int:
+        """Return how many records may wait in all, of those whose locks are to be renewed.
+
+        What is more is for other members: an application may be slow for two locks, and has up to
+        `max_poll_records` then. What its next call returns is kept until the call, for as long as a
+        member may be without one.
+        """
+        most, since_ms = self._config.max_poll_records, partition.since_ms
+        if now_ms >= since_ms + self._config.max_poll_interval_ms:
+            return 0
+        if now_ms >= since_ms + _KEPT_LOCKS * self._records.lock_ms:
+            return min(self._records.wanted, most)
+        return most
 
     def fields(self, limit: int, held_ms: int) -> dict[str, int]:
         """Return the fields of a fetch."""
         config = self._config
-        strict = limit < config.max_poll_records
         return {
             "max_wait_ms": held_ms,
             "min_bytes": config.fetch_min_bytes,
             "max_bytes": config.fetch_max_bytes,
             "max_records": limit,
             "batch_size": min(limit, config.max_poll_records),
-            "share_acquire_mode": _RECORD_LIMIT if strict else _WHOLE_BATCHES,
+            "share_acquire_mode": _RECORD_LIMIT if self._exact else _WHOLE_BATCHES,
         }
 
-    def held_ms(self, session: ShareSession) -> int:
+    def held_ms(self, session: ShareSession, empty: int) -> int:
         """Return for how long a broker may park a fetch.
 
         Invariant: an acknowledgement waits behind a parked fetch, and so does the next record once
-        a partition has as many locks as the broker allows. While the application works on records,
-        a fetch is therefore parked for a short time only, a longer one after each empty response.
+        a partition has as many locks as the broker allows, or if another broker has it. While the
+        application works on records, and in turn, a fetch is therefore parked for a short time
+        only, a longer one after each empty response.
+
+        Args:
+            session: The session with the broker.
+            empty: The smallest number of empty responses in a row of any broker.
         """
         # Half of the lock is for the application, and counts from the request on.
-        most_ms = min(self._config.fetch_max_wait_ms, self.lock_ms // 8)
-        if not session.busy:
+        most_ms = min(self._config.fetch_max_wait_ms, self._records.lock_ms // 8) // self.turns
+        if session.busy:
+            most_ms = min(most_ms, _LONGEST_PARKED_MS)
+        elif self.turns == 1:
             return most_ms
-        return min(most_ms, _LONGEST_PARKED_MS, _FIRST_PARKED_MS << session.empty)
+        return min(most_ms, _FIRST_PARKED_MS << (session.empty if self.turns == 1 else empty))

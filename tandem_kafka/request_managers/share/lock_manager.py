@@ -3,7 +3,7 @@
 Each broker that leads a partition of the member has one session with one request in flight. A fetch
 takes the acknowledgements along. Without a reason to fetch, they go alone.
 
-A lock is not kept while its record waits here: what has waited for half of its lock is released.
+What waits here for half of its lock is renewed within bounds, or released: see `fetch_limits.py`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ _MOST_EMPTY: Final = 8
 _RENEW_PAUSE_MS: Final = 100
 #: How long to wait after a response without records that came before its time.
 _EMPTY_PAUSE_MS: Final = 10
+#: A broker whose response is so late is not waited for before others are asked in turn.
+_TURN_MS: Final = 1_000
 
 
 class _SessionLimitReachedError(KafkaError):
@@ -110,8 +112,10 @@ class LockManager(RequestManager):
         self._renewal_supported = True
         #: Brokers of which it was said that they have no room for a session.
         self._full: set[int] = set()
-        #: When to renew a run again if there is no response.
-        self._renewing: dict[Run, int] = {}
+        #: When to renew locks again if there is no response.
+        self._renewing: dict[Run | LockedPartition, int] = {}
+        #: When a broker that was asked in turn, and does not answer, holds up the next no longer.
+        self._turn_ends_ms = 0
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -129,13 +133,41 @@ class LockManager(RequestManager):
 
         Invariant: the records of a slow application are released here, not by its next call.
         """
-        now_ms = self._context.clock.now_ms()
+        now_ms, limits = self._context.clock.now_ms(), self._limits
         ends = self._closing or self._records.resting
-        for each in self._records.ahead():
-            outdated = now_ms >= each.usable_until_ms
-            if outdated or ends or not self._is_subscribed(each.tp):
-                self._limits.unused |= outdated
+        kept = 0
+        for each in tuple(self._records.ahead()):
+            if ends or not self._is_subscribed(each.tp):
                 self._release(each, self._records.withdraw(each))
+            elif now_ms >= each.usable_until_ms:
+                limits.note_unused(now_ms)
+                self._release(each, self._records.withdraw(each))
+            elif self._renewal_supported and now_ms >= each.kept_from_ms:
+                most = max(0, limits.most_kept(each, now_ms) - kept)
+                kept += min(most, each.ahead)
+                if each.ahead > most:
+                    limits.note_unused(now_ms)
+                    self._release(each, self._replace(each, most))
+
+    def _replace(
+        self, partition: LockedPartition, most: int, times: tuple[int, int] | None = None
+    ) -> list[tuple[int, int]]:
+        """Offer the first records of what waits anew, and return the ranges of the others.
+
+        Args:
+            partition: What waits.
+            most: The number of records.
+            times: If their locks were renewed, the times of the request and its response.
+        """
+        rest, others = partition.split(most)
+        self._records.discard(partition)
+        if rest.ahead:
+            if times is not None:
+                rest.requested_ms, rest.received_ms = times
+                rest.lock_ms = self._records.lock_ms
+            self._sessions[rest.node_id].locked.append(rest)
+            self._records.add_again(rest)
+        return others
 
     def _is_subscribed(self, tp: TopicPartition) -> bool:
         return tp.topic in self._context.subscription.topics
@@ -159,6 +191,9 @@ class LockManager(RequestManager):
             fetching = any(each.fetching for each in self._sessions.values())
             if session.state.in_flight:
                 continue
+            if fetching and now_ms < self._turn_ends_ms:
+                wait_ms = min(wait_ms, self._turn_ends_ms - now_ms)
+            fetching = fetching and now_ms < self._turn_ends_ms
             left_ms = session.state.wait_ms(now_ms)
             if left_ms > 0:
                 wait_ms = min(wait_ms, left_ms)
@@ -229,8 +264,9 @@ class LockManager(RequestManager):
     def _fetch(
         self, session: ShareSession, wanted: AbstractSet[Place], limit: int
     ) -> UnsentRequest:
-        held_ms = self._limits.held_ms(session)
+        held_ms = self._limits.held_ms(session, min(each.empty for each in self._sessions.values()))
         sent_ms = self._context.clock.now_ms()
+        self._turn_ends_ms = sent_ms + held_ms + _TURN_MS
         return self._request(
             session,
             session.fetch(self._identity, wanted, self._limits.fields(limit, held_ms)),
@@ -324,38 +360,46 @@ class LockManager(RequestManager):
         return FOREVER_MS if due_ms is None else max(1, due_ms - now_ms)
 
     def _renew(self, now_ms: int) -> int:
-        """Renew the locks that soon end; return when to look again."""
+        """Renew the locks that soon end, in work and of what waits; return when to look again."""
         renew_ms = self._records.renew_ms
-        if not renew_ms or not self._renewal_supported:
+        if not self._renewal_supported:
             return FOREVER_MS
         wait_ms = FOREVER_MS
-        for run in self._records.handed():
-            partition = run.partition
+        handed = self._records.handed() if renew_ms else ()
+        works = [run for run in handed if now_ms < run.handed_ms + renew_ms]
+        renewable: list[Run | LockedPartition] = [*works, *self._records.ahead()]
+        for each in renewable:
+            partition = each.partition if isinstance(each, Run) else each
             session = self._sessions.get(partition.node_id)
-            if partition.lost or session is None or now_ms >= run.handed_ms + renew_ms:
+            if partition.lost or session is None:
                 continue
-            due_ms = run.sure_until_ms - partition.lock_ms // 2
+            due_ms = each.sure_until_ms - partition.lock_ms // 2
             if now_ms < due_ms:
                 wait_ms = min(wait_ms, due_ms - now_ms)
                 continue
             # The response sets when it is due again. Without one, there is another attempt.
-            wait_ms = min(wait_ms, max(_RENEW_PAUSE_MS, (run.sure_until_ms - now_ms) // 2))
-            if now_ms >= self._renewing.get(run, 0):
-                self._renewing[run] = now_ms + wait_ms
-                session.renew(run, self._outcomes.number)
-        self._renewing = {run: due for run, due in self._renewing.items() if due > now_ms}
+            wait_ms = min(wait_ms, max(_RENEW_PAUSE_MS, (each.sure_until_ms - now_ms) // 2))
+            if now_ms >= self._renewing.get(each, 0):
+                self._renewing[each] = now_ms + wait_ms
+                if isinstance(each, Run):
+                    session.renew(each, self._outcomes.number)
+                else:
+                    session.keep(each, self._outcomes.number)
+        self._renewing = {each: due for each, due in self._renewing.items() if due > now_ms}
         return wait_ms
 
     def _no_renewal(self, session: ShareSession, error: UnsupportedVersionError) -> None:
         self._renewal_supported = False
-        log.warning(
-            "the brokers cannot renew locks (KIP-1222 needs ShareAcknowledge version %d, Kafka "
-            "4.2): a record whose handler runs longer than its lock is delivered again",
-            FIRST_VERSION_WITH_RENEWAL,
-        )
-        self._outcomes.unanswered(session.take_sent().values(), error)
+        sent = session.take_sent().values()
+        if any(each.asked or each.whole for each in sent):
+            log.warning(
+                "the brokers cannot renew locks (KIP-1222 needs ShareAcknowledge version %d, Kafka "
+                "4.2): a record whose handler runs longer than its lock is delivered again",
+                FIRST_VERSION_WITH_RENEWAL,
+            )
+        self._outcomes.unanswered(sent, error)
         session.unsent()
-        if not self._records.renew_ms:  # the application has asked for it
+        if any(each.asked for each in sent) and not self._records.renew_ms:
             self._context.raise_in_poll(error)
 
     def _settle_commits(self) -> None:
@@ -376,14 +420,22 @@ class LockManager(RequestManager):
         if message.error_code:
             raise _error(message.error_code, message.error_message)
         if (message.acquisition_lock_timeout_ms or 0) > 0:  # ShareAcknowledge v1 has none
-            self._limits.lock_ms = message.acquisition_lock_timeout_ms
+            self._records.lock_ms = message.acquisition_lock_timeout_ms
         return session.take_sent()
 
     def _handle_fetch(
         self, session: ShareSession, response: ClientResponse, sent_ms: int, held_ms: int
     ) -> None:
         message, now_ms = response.message, self._context.clock.now_ms()
-        sent, got = self._answered(session, message), False
+        sent = self._answered(session, message)
+        counts = [
+            acquired.delivery_count
+            for _, each in _partitions(message)
+            for acquired in each.acquired_records
+        ]
+        got = bool(counts)
+        if got:
+            self._limits.retried = max(counts) > 1
         # Invariant: before the locks of this response: what is acknowledged is not handed out.
         self._take_acknowledgements()
         self._measure(response)
@@ -397,7 +449,6 @@ class LockManager(RequestManager):
             if each.error_code:
                 self._handle_partition_error(session, place, each, message.node_endpoints)
             elif each.acquired_records and not self._closing:
-                got = True
                 self._take(session, place, each, (sent_ms, now_ms))
         self._outcomes.unanswered(sent.values(), _INCOMPLETE)
         self._note_recovered(session, now_ms)
@@ -442,7 +493,8 @@ class LockManager(RequestManager):
         data = memoryview(fetched.records or b"")
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
-        locked.lock_ms = self._limits.lock_ms
+        locked.since_ms = locked.requested_ms
+        locked.lock_ms = self._records.lock_ms
         self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
         self._end_locks(place, ranges)
         session.locked.append(locked)
@@ -490,14 +542,20 @@ class LockManager(RequestManager):
             return
         self._outcomes.answered(acknowledged, error)
         if error is None:
-            sent_ms, now_ms = times
-            lock_times = sent_ms + self._limits.lock_ms, now_ms + self._limits.lock_ms
-            for run in acknowledged.whole:
-                if not run.forgotten:  # else what it was given is acknowledged no more
-                    run.renew_all(lock_times)
-            for each in acknowledged.asked:
-                if each.run is not None and not each.run_is_over:
-                    each.run.renew_locks(each.first, each.last, lock_times)
+            self._renewed(acknowledged, times)
+
+    def _renewed(self, acknowledged: Acknowledged, times: tuple[int, int]) -> None:
+        lock_ms = self._records.lock_ms
+        lock_times = times[0] + lock_ms, times[1] + lock_ms
+        for run in acknowledged.whole:
+            if not run.forgotten:  # else what it was given is acknowledged no more
+                run.renew_all(lock_times)
+        for each in acknowledged.asked:
+            if each.run is not None and not each.run_is_over:
+                each.run.renew_locks(each.first, each.last, lock_times)
+        for partition in reversed(acknowledged.kept):
+            if not partition.lost:
+                self._replace(partition, partition.ahead, times)
 
     # --- errors --------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class Outcomes:
         """Note what a broker says of acknowledgements."""
         if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
             error = RecordLockLostError(f"the leader of the partition has moved: {error}")
-        if acknowledged.asked or acknowledged.whole:
+        if acknowledged.asked or acknowledged.whole or acknowledged.kept:
             self._renewal(acknowledged, error)
             return
         self._count_answered(acknowledged.made, error)
@@ -150,8 +150,9 @@ class Outcomes:
         if error is None:
             count = sum(each.size for each in renewed.asked)
             count += sum(last - first + 1 for first, last in renewed.whole.values())
+            count += sum(each.ahead for each in renewed.kept)
             self._metrics.record("locks-renewed", count)
-        else:
+        elif renewed.asked or renewed.whole:  # what waits is released in time
             log.warning(
                 "locks of %s-%d were not renewed, so their records may be delivered again: %s",
                 tp.topic,

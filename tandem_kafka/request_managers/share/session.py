@@ -75,12 +75,14 @@ class Acknowledged:
         made: What became of which offsets.
         asked: The renewals that the application has asked for.
         whole: The runs that are renewed, and the offsets that the application was given.
+        kept: What waits for the application, and is renewed.
     """
 
     tp: TopicPartition
     made: list[Acknowledgement] = field(default_factory=list)
     asked: list[Acknowledgement] = field(default_factory=list)
     whole: dict[Run, tuple[int, int]] = field(default_factory=dict)
+    kept: list[LockedPartition] = field(default_factory=list)
 
     @property
     def of_application(self) -> bool:
@@ -103,6 +105,8 @@ class Acknowledged:
             if not run.forgotten
             for row in run.renewable_ranges(max(first, run.accepted), last + 1)
         ]
+        for each in self.kept:
+            rows += () if each.lost else each.ranges_between(each.given, each.stop)
         found, end = list[Range](), -1
         for first, last in sorted(rows):  # a broker refuses ranges that overlap
             if last > end:
@@ -190,6 +194,10 @@ class ShareSession:
     def renew(self, run: Run, number: int) -> None:
         """Renew the locks of all records of a run that the application works on."""
         self.renewals.of(run.partition, number).whole[run] = run.accepted, run.given - 1
+
+    def keep(self, partition: LockedPartition, number: int) -> None:
+        """Renew the locks of what waits for the application."""
+        self.renewals.of(partition, number).kept.append(partition)
 
     def drop_ended(self, now_ms: int) -> list[Acknowledgement]:
         """Drop acknowledgements and renewals whose locks may have ended while they waited.
