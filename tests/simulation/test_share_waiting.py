@@ -36,7 +36,7 @@ from tests.tier import seeds
 
 _RECORDS: Final = 150
 #: A run ends after so many locks, though a member that polls seldom may have left records behind.
-_MOST_LOCKS: Final = 60
+_MOST_LOCKS: Final = 20
 
 
 class _Application:
@@ -139,7 +139,7 @@ def _run(seed: int) -> set[Place]:
         while not ledger.all_done() and simulation.clock.now_ms() < until_ms:
             for each in programs:
                 each.step()
-            simulation.sleep(1 if lock_ms < 30_000 else 10)
+            simulation.sleep(lock_ms // 2_000)
         for each in programs:
             each.close()
         archived = {place for place, state in ledger.final.items() if state is RecordState.ARCHIVED}
