@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, overload
 
 from typing_extensions import Unpack
 
+from tandem_kafka.aio.starting import Startable
 from tandem_kafka.aio.streams import FedLoop, Stream, handed_out, uncancelled
-from tandem_kafka.aio.tasks import Tasks, running_loop
+from tandem_kafka.aio.tasks import Tasks
 from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
-from tandem_kafka.consumer.parts import Parts, named_client
+from tandem_kafka.consumer.parts import ConsumerParts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.reading import ENDLESS_MS
 from tandem_kafka.consumer.records import ConsumerRecords
-from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.types import ArrowDecoder, ConsumerRecord, KeyT, ValueT
 
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
 
 
 _BATCH_RECORDS = 500
-_MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions", "_reading"))
 
 
-class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
+class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """Reads records from a Kafka cluster, in tasks of one asyncio event loop.
 
     It has the same network thread as ``KafkaConsumer``: a blocked event loop does not cost the
@@ -58,7 +56,6 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
     """
 
     _loop: FedLoop
-    _tasks: Tasks
 
     # The types of keys and values are those that the deserializers return.
     @overload
@@ -108,55 +105,9 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
             check_subscription(topics, None)
         self._topics = topics
         self._config, self._written = named_client(config)
-        self._environment: tuple[Runtime | None, Any] = (None, None)
-        self._started = False
 
-    def _run_in(self, runtime: Runtime, transport: Any) -> None:
-        """Replace the system's clock, threads and sockets, before the start."""
-        self._environment = runtime, transport
-
-    if not TYPE_CHECKING:  # a type checker would accept every name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Explain why a part is missing."""
-            if name in _MADE_AT_START:
-                raise IllegalStateError(self._why_not_running())
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg, name=name, obj=self)
-
-    def _why_not_running(self) -> str:
-        if self._started:
-            return "the consumer failed to start or was closed before; create another one"
-        return (
-            "the consumer has not been started; use `async with consumer:` or "
-            "`await consumer.start()`"
-        )
-
-    # --- start and close -----------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Contact the cluster and subscribe, bound to the running event loop.
-
-        ``async with`` does this, and closes the consumer at its end.
-
-        Raises:
-            IllegalStateError: No asyncio event loop is running, or the consumer was started or
-                closed before.
-            KafkaTimeoutError: No bootstrap server responded within ``bootstrap_timeout_ms``.
-            NetworkThreadError: The system cannot start another thread.
-            KafkaError: The cluster rejected the connection, for example because authentication
-                failed.
-        """
-        loop = running_loop()
-        if self._started:
-            msg = "the consumer was started or closed before; create another one"
-            raise IllegalStateError(msg)
-        self._started = True
-        given, transport = self._environment
-        runtime = given or Runtime.threaded()
-        tasks = Tasks(runtime.clock, runtime.driver, loop)
-        parts = Parts(self._config, runtime, tasks, transport)
-        self._tasks = tasks
+    async def _start(self, runtime: Runtime, tasks: Tasks, transport: Any) -> None:
+        parts = ConsumerParts(self._config, runtime, tasks, transport)
         self._loop = FedLoop(parts.reading)
         await self._begin(parts, self._topics)
 
@@ -180,18 +131,11 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         Raises:
             RebalanceCallbackError: The listener raised. The consumer is closed nevertheless.
         """
-        if "_parts" not in self.__dict__:
-            self._started = True  # it was never started, or the start failed early
-            return
-        close = self._parts.closing.close(
-            autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group
-        )
-        await self._core.callers.shield(close)
-
-    async def __aenter__(self) -> Self:
-        """Start the consumer and return it; the end of the block closes it."""
-        await self.start()
-        return self
+        if self._ready_to_close():
+            close = self._parts.closing.close(
+                autocommit=autocommit, timeout_ms=timeout_ms, leave_group=leave_group
+            )
+            await self._core.callers.shield(close)
 
     async def __aexit__(
         self,
@@ -302,17 +246,3 @@ class AsyncKafkaConsumer(PlainMethods, AwaitableMethods, Generic[KeyT, ValueT]):
         form.checked()
 
         return Stream(lambda: reading.next_arrow(form))
-
-    def __del__(self) -> None:
-        """Warn that the consumer was never closed; stop its thread without a commit."""
-        parts = self.__dict__.get("_parts")
-        if parts is None or parts.core.closed or not parts.core.in_own_process:
-            return
-        warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
-        parts.core.engine.loop.stop()
-        self._tasks.abandon()
-
-    def __repr__(self) -> str:
-        """Show the client id and the group id."""
-        group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
-        return f"<AsyncKafkaConsumer {self._config.client_id!r}{group}>"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tandem_kafka.consumer.cluster_methods import ClusterMethods
 from tandem_kafka.consumer.offset_methods import OffsetMethods
-from tandem_kafka.consumer.parts import Parts
+from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 
@@ -20,28 +21,16 @@ class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
     ``KafkaConsumer``: the same name blocks there.
     """
 
-    _parts: Parts
+    _parts: ConsumerParts
     _reading: Reading
 
-    async def _begin(self, parts: Parts, topics: Sequence[str]) -> None:
-        """Wait for the first contact with the cluster, as kafka-python does, and subscribe.
-
-        Raises:
-            KafkaError: Either failed. The network thread has ended.
-        """
+    async def _begin(self, parts: ConsumerParts, topics: Sequence[str]) -> None:
+        """Wait for the first contact with the cluster, and subscribe; see `Parts.begin`."""
         self._parts = parts
         self._core = parts.core
         self._positions = parts.positions
         self._commits = parts.commits
         self._reading = parts.reading
-        config = parts.core.config
-        try:
-            if config.bootstrap_timeout_ms and config.api_version is None:
-                await ClusterMethods._bootstrap(self)  # noqa: SLF001 - a base class
-            if topics:
-                await SubscriptionMethods.subscribe(self, topics)
-            parts.report()
-        except BaseException:
-            close = parts.closing.close(autocommit=False, timeout_ms=0)
-            await parts.core.callers.shield(close)
-            raise
+        subscribe = partial(SubscriptionMethods.subscribe, self, topics) if topics else None
+        close = partial(parts.closing.close, autocommit=False, timeout_ms=0)
+        await parts.begin(subscribe, close)

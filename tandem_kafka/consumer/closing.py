@@ -1,11 +1,12 @@
-"""Closes the consumer in phases; a failed phase does not prevent the next one."""
+"""Closes a consumer in phases; a failed phase does not prevent the next one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tandem_kafka.consumer.arguments import check_leave
 from tandem_kafka.consumer.commits import Commits
@@ -21,6 +22,7 @@ from tandem_kafka.events.application import (
     Unsubscribe,
 )
 from tandem_kafka.logs import client_logger
+from tandem_kafka.runtime.callers import run
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.types import LeaveOperation
 
@@ -63,64 +65,33 @@ def ended_with_interpreter(core: Core) -> bool:
 
 
 class Closing:
-    """Implements unsubscribe() and close()."""
+    """Ends a consumer: what close() of every kind has.
 
-    def __init__(
-        self,
-        core: Core,
-        commits: Commits,
-        listener: ListenerCalls,
-        iteration: Iteration,
-        hooks: Sequence[Hook],
-    ) -> None:
+    Args:
+        core: The connection to the network thread, which ends.
+        hooks: The user's objects that are closed last.
+    """
+
+    def __init__(self, core: Core, hooks: Sequence[Hook]) -> None:
         self._core = core
-        self._commits = commits
-        self._listener = listener
-        self._iteration = iteration
         self._hooks = hooks
         self._errors: list[BaseException] = []
 
-    async def unsubscribe(self) -> None:
-        """Release the partitions, leave the group and end the subscription.
-
-        Raises:
-            RebalanceCallbackError: The listener raised; all other steps were completed.
-        """
-        with self._collecting():
-            deadline_ms = self._core.deadline_ms(None)
-            commit = self._commits.automatic
-            await self._release_partitions(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
-            if not self._core.closed:
-                await self._attempt(self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
-
-    def _deadline_ms(self, timeout_ms: float | None) -> int:
-        if timeout_ms is None:
-            unreachable = self._core.engine.coordinator_unreachable
-            timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
-        request_timeout_ms = self._core.config.request_timeout_ms
-        return self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
-
     @guarded
-    async def close(
-        self,
-        *,
-        autocommit: bool = True,
-        timeout_ms: float | None = None,
-        leave_group: object = "default",
+    async def _run(
+        self, timeout_ms: float | None, phases: Callable[[int, bool], Awaitable[None]]
     ) -> None:
-        """Close the consumer. A second call waits for the first.
+        """Run the phases once. A second call waits for the first.
 
         Args:
-            autocommit: Whether to commit first, if auto-commit is on.
             timeout_ms: Time limit in milliseconds, never more than `request_timeout_ms`.
-            leave_group: "default", "leave" or "remain".
+            phases: Called with the deadline, and False if another caller does not return from
+                user code in poll(), so that what it works on must be left alone.
 
         Raises:
-            RebalanceCallbackError: The listener raised.
-            BaseException: An interrupt such as KeyboardInterrupt; the consumer is closed.
+            BaseException: The first error of a phase, or an interrupt; the consumer is closed.
         """
         core = self._core
-        operation = check_leave(leave_group)
         core.check_process()
         core.callers.check()
         if ended_with_interpreter(core):
@@ -136,14 +107,9 @@ class Closing:
             raise
         try:
             if first and not core.closed:
-                alone = visit is not None
-                if alone:
-                    self._iteration.end()
                 try:
                     with self._collecting():
-                        await self._close(
-                            deadline_ms, commit=autocommit, leave=operation, alone=alone
-                        )
+                        await self._close(deadline_ms, phases, alone=visit is not None)
                 finally:
                     core.closed = True
         finally:
@@ -151,64 +117,39 @@ class Closing:
                 visit.release()
 
     async def _close(
-        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation, alone: bool
+        self,
+        deadline_ms: int,
+        phases: Callable[[int, bool], Awaitable[None]],
+        *,
+        alone: bool,
     ) -> None:
-        """Run all phases.
-
-        Args:
-            deadline_ms: When the close must have finished.
-            commit: Whether to commit first, if auto-commit is on.
-            leave: Whether to leave the group.
-            alone: False if another caller does not return from a listener or deserializer. Then
-                the close neither commits nor calls the listener.
-        """
         if not alone:
             log.warning(
-                "closing without a commit and without calling the rebalance listener: another "
-                "%s did not return from poll() in time; its listener or deserializer blocks",
+                "closing without the commit and the listener of a poll() that does not return: the "
+                "listener or deserializer of another %s blocks",
                 self._core.callers.kind,
                 client=self._core.client,
             )
         try:
-            if alone:
-                commit = commit and self._commits.automatic
-                await self._release_partitions(deadline_ms, commit=commit, leave=leave)
-            elif self._core.engine.subscription.auto_assigned:
-                await self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
-            await self._attempt(self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
-            await self._attempt(self._commits.await_pending(deadline_ms, interruptible=False))
+            await phases(deadline_ms, alone)
         finally:
-            await self._attempt(end_network_thread(self._core, deadline_ms))
-        # By now, commits that could not be sent have failed. Their callbacks must run as well.
-        await self._attempt(_called(self._commits.run_callbacks))
+            await self._end(deadline_ms)
         for hook in self._hooks:
             await self._attempt(_called(hook.close))
 
-    # --- phases --------------------------------------------------------------------------------
+    async def _end(self, deadline_ms: int) -> None:
+        await self._attempt(end_network_thread(self._core, deadline_ms))
 
-    async def _release_partitions(
-        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation
+    def _deadline_ms(self, timeout_ms: float | None) -> int:
+        if timeout_ms is None:
+            unreachable = self._core.engine.coordinator_unreachable
+            timeout_ms = UNREACHABLE_TIMEOUT_MS if unreachable else DEFAULT_TIMEOUT_MS
+        request_timeout_ms = self._core.config.request_timeout_ms
+        return self._core.deadline_ms(min(timeout_ms, request_timeout_ms))
+
+    async def _leave(
+        self, deadline_ms: int, leave: LeaveOperation = LeaveOperation.DEFAULT
     ) -> None:
-        """Commit, run the listener and leave the group, in this order."""
-        subscription = self._core.engine.subscription
-        if subscription.auto_assigned:
-            await self._attempt(self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
-        if commit:
-            await self._attempt(self._commits.commit_quietly(deadline_ms))
-        if not subscription.auto_assigned:
-            return
-        held = self._listener.unreleased(frozenset(subscription.assigned))
-        group = self._core.engine.group
-        grouped = self._core.config.group_id is not None
-        if grouped and (group.lost or group.metadata.generation_id == NO_GENERATION):
-            await self._attempt(_call_listener(self._listener.lost(held)))
-        else:
-            await self._attempt(_call_listener(self._listener.revoked(held)))
-        if self._core.closed:
-            return  # the listener has closed the consumer
-        await self._leave(deadline_ms, leave)
-
-    async def _leave(self, deadline_ms: int, leave: LeaveOperation) -> None:
         event = LeaveGroup(deadline_ms=deadline_ms, reason=REASON, leave=leave)
         await self._attempt(self._core.ask(event))
 
@@ -241,6 +182,95 @@ class Closing:
         raise first
 
 
+class ConsumerClosing(Closing):
+    """Implements unsubscribe() and close() of ``KafkaConsumer`` and ``AsyncKafkaConsumer``."""
+
+    def __init__(
+        self,
+        core: Core,
+        hooks: Sequence[Hook],
+        commits: Commits,
+        listener: ListenerCalls,
+        iteration: Iteration,
+    ) -> None:
+        super().__init__(core, hooks)
+        self._commits = commits
+        self._listener = listener
+        self._iteration = iteration
+
+    async def unsubscribe(self) -> None:
+        """Release the partitions, leave the group and end the subscription.
+
+        Raises:
+            RebalanceCallbackError: The listener raised; all other steps were completed.
+        """
+        with self._collecting():
+            deadline_ms = self._core.deadline_ms(None)
+            commit = self._commits.automatic
+            await self._release_partitions(deadline_ms, commit=commit, leave=LeaveOperation.DEFAULT)
+            if not self._core.closed:
+                await self._attempt(self._core.ask(Unsubscribe(deadline_ms=deadline_ms)))
+
+    async def close(
+        self,
+        *,
+        autocommit: bool = True,
+        timeout_ms: float | None = None,
+        leave_group: object = "default",
+    ) -> None:
+        """Close the consumer. A second call waits for the first.
+
+        Args:
+            autocommit: Whether to commit first, if auto-commit is on.
+            timeout_ms: Time limit in milliseconds, never more than `request_timeout_ms`.
+            leave_group: "default", "leave" or "remain".
+
+        Raises:
+            RebalanceCallbackError: The listener raised.
+            BaseException: An interrupt such as KeyboardInterrupt; the consumer is closed.
+        """
+        leave = check_leave(leave_group)
+
+        async def phases(deadline_ms: int, alone: bool) -> None:
+            if alone:
+                self._iteration.end()
+                commit = autocommit and self._commits.automatic
+                await self._release_partitions(deadline_ms, commit=commit, leave=leave)
+            elif self._core.engine.subscription.auto_assigned:
+                await self._leave(self._core.clock.now_ms() + JOIN_GRACE_MS, leave)
+            await self._attempt(self._core.ask(DrainCommits(deadline_ms=deadline_ms)))
+            await self._attempt(self._commits.await_pending(deadline_ms, interruptible=False))
+
+        await self._run(timeout_ms, phases)
+
+    async def _end(self, deadline_ms: int) -> None:
+        await super()._end(deadline_ms)
+        # By now, commits that could not be sent have failed. Their callbacks must run as well.
+        await self._attempt(_called(self._commits.run_callbacks))
+
+    async def _release_partitions(
+        self, deadline_ms: int, *, commit: bool, leave: LeaveOperation
+    ) -> None:
+        """Commit, run the listener and leave the group, in this order."""
+        subscription = self._core.engine.subscription
+        if subscription.auto_assigned:
+            await self._attempt(self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
+        if commit:
+            await self._attempt(self._commits.commit_quietly(deadline_ms))
+        if not subscription.auto_assigned:
+            return
+        held = self._listener.unreleased(frozenset(subscription.assigned))
+        group = self._core.engine.group
+        grouped = self._core.config.group_id is not None
+        if grouped and (group.lost or group.metadata.generation_id == NO_GENERATION):
+            await self._attempt(_call_listener(self._listener.lost(held)))
+        else:
+            await self._attempt(_call_listener(self._listener.revoked(held)))
+        if self._core.closed:
+            return  # the listener has closed the consumer
+        await self._leave(deadline_ms, leave)
+
+
 async def _call_listener(callback: Awaitable[None]) -> None:
     """Call a listener's method; wrap its error as poll() does."""
     try:
@@ -251,6 +281,23 @@ async def _call_listener(callback: Awaitable[None]) -> None:
 
 async def _called(function: Callable[[], object]) -> None:
     function()
+
+
+def closed_on_any_thread(core: Core, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a close that blocks. Garbage is collected on any thread, also on the network thread."""
+    if core.driver.is_current():  # it cannot wait for its own end
+        core.driver.offload(lambda: run(close()), lambda _: None)
+    else:
+        run(close())
+
+
+def stop_unclosed(consumer: object, core: Core | None) -> bool:
+    """Warn that a consumer was dropped without close(), and stop its thread without a commit."""
+    if core is None or core.closed or not core.in_own_process:
+        return False
+    warnings.warn(f"unclosed consumer {consumer!r}", ResourceWarning, source=consumer, stacklevel=3)
+    core.engine.loop.stop()
+    return True
 
 
 async def end_network_thread(core: Core, deadline_ms: int) -> None:

@@ -151,19 +151,27 @@ class ClusterMethods(WithCore):
     @shared
     async def _bootstrap(self, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
         """Wait until the cluster has been reached."""
-        config = self._core.config
-        if timeout_ms is None:
-            timeout_ms = config.bootstrap_timeout_ms
-        try:
-            deadline_ms = self._core.deadline_ms(timeout_ms)
-            await self._core.ask(Bootstrap(deadline_ms=deadline_ms, refresh=refresh))
-        except KafkaTimeoutError:
-            troubles = self._core.engine.loop.troubles(self._core.clock.now_ms())
-            if not troubles:
-                servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
-                troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
-            msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
-            raise KafkaTimeoutError(msg) from None
+        await bootstrap(self._core, timeout_ms, refresh=refresh)
+
+
+async def bootstrap(core: Core, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
+    """Wait until the cluster has been reached.
+
+    Raises:
+        KafkaTimeoutError: No broker responded in time.
+    """
+    config = core.config
+    if timeout_ms is None:
+        timeout_ms = config.bootstrap_timeout_ms
+    try:
+        await core.ask(Bootstrap(deadline_ms=core.deadline_ms(timeout_ms), refresh=refresh))
+    except KafkaTimeoutError:
+        troubles = core.engine.loop.troubles(core.clock.now_ms())
+        if not troubles:
+            servers = (f"{host}:{port}" for host, port in config.bootstrap_servers)
+            troubles = [f"still connecting to {', '.join(servers)}; allow more time"]
+        msg = f"no broker responded within {timeout_ms} ms: {'; '.join(troubles)}"
+        raise KafkaTimeoutError(msg) from None
 
 
 async def _describe(core: Core, names: Iterable[str], deadline_ms: int) -> dict[str, TopicInfo]:

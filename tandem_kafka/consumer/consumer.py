@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overloa
 from tandem_kafka.config import Config, default_config
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import BlockingMethods
+from tandem_kafka.consumer.closing import closed_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
-from tandem_kafka.consumer.parts import Parts, named_client
+from tandem_kafka.consumer.parts import ConsumerParts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
 from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.records import ConsumerRecords
@@ -66,7 +66,7 @@ class KafkaConsumer(
             failed.
     """
 
-    _parts: Parts
+    _parts: ConsumerParts
     _reading: Reading
 
     #: All options with their default values.
@@ -122,7 +122,7 @@ class KafkaConsumer(
     ) -> None:
         self._config, self._written = named_client(config)
         callers = Threads(runtime.clock, runtime.driver)
-        self._begin(Parts(self._config, runtime, callers, transport), topics)
+        self._begin(ConsumerParts(self._config, runtime, callers, transport), topics)
 
     if TYPE_CHECKING:
 
@@ -257,12 +257,7 @@ class KafkaConsumer(
             timeout_ms=timeout_ms,
             leave_group=leave_group,
         )
-        driver = self._core.driver
-        if driver.is_current():
-            # Garbage is collected on any thread, and this one cannot wait for its own end.
-            driver.offload(lambda: run(call()), lambda _: None)
-        else:
-            run(call())
+        closed_on_any_thread(self._core, call)
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""
@@ -279,13 +274,4 @@ class KafkaConsumer(
 
     def __del__(self) -> None:
         """Warn that the consumer was never closed; stop its thread without a commit."""
-        core = getattr(self, "_core", None)
-        if core is None or core.closed or not core.in_own_process:
-            return
-        warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
-        core.engine.loop.stop()
-
-    def __repr__(self) -> str:
-        """Show the client id and the group id."""
-        group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
-        return f"<KafkaConsumer {self._config.client_id!r}{group}>"
+        stop_unclosed(self, getattr(self, "_core", None))

@@ -6,7 +6,7 @@ import signal
 import sys
 import traceback
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TextIO
 
 from tandem_kafka.consumer.core import Core
@@ -20,19 +20,24 @@ from tandem_kafka.version import __version__
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health, PartitionHealth
 
-#: The consumers of this process that have not been collected.
-_cores: Final[weakref.WeakSet[Core]] = weakref.WeakSet()
+#: The consumers of this process that have not been collected, and what tells their health.
+_cores: Final[weakref.WeakKeyDictionary[Core, Callable[[Core], Health]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def remember(core: Core) -> None:
-    """Note a consumer for `diagnose_on_signal`."""
-    _cores.add(core)
+def remember(core: Core, health: Callable[[Core], Health]) -> None:
+    """Note a consumer for `diagnose_on_signal`, and what tells its health."""
+    _cores[core] = health
+
+
+def health_of(core: Core) -> Health:
+    """Return the health of a consumer; any thread may call this, and it waits for nothing."""
+    return _cores[core](core)
 
 
 def diagnose(core: Core) -> str:
     """Return the diagnosis; any thread may call this, and it waits for nothing."""
-    from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
-
     health = health_of(core)
     lines = [
         f"tandem-kafka {__version__} ({implementation()}): consumer {health.client_id!r}",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.background_events import BackgroundEvents
-from tandem_kafka.consumer.closing import Closing, Hook
+from tandem_kafka.consumer.closing import ConsumerClosing, Hook
+from tandem_kafka.consumer.cluster_methods import bootstrap
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
@@ -22,12 +23,21 @@ from tandem_kafka.consumer.poller import Poller
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.reporters import Reporters
-from tandem_kafka.engine.assembly import assemble
+from tandem_kafka.engine.assembly import Build, assemble, managers_of_consumer
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Callers
 
+if TYPE_CHECKING:
+    from tandem_kafka.consumer.health import Health
+
 _numbers = itertools.count(1)
+
+
+def _health(core: Core) -> Health:
+    from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
+
+    return health_of(core)
 
 
 def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
@@ -49,14 +59,31 @@ def named_client(config: Config) -> tuple[Config, Callable[[], dict[str, Any]]]:
     return dataclasses.replace(config, client_id=client_id), written
 
 
+class Kind(NamedTuple):
+    """What a kind of consumer has of its own.
+
+    Attributes:
+        build: Makes the request managers.
+        health: Returns the health.
+    """
+
+    build: Build
+    health: Callable[[Core], Health]
+
+
+_CONSUMER: Final = Kind(managers_of_consumer, _health)
+
+
 class Parts:
-    """Made with a running network thread, before its first contact with the cluster.
+    """What every consumer has: made with a running network thread, before its first contact.
 
     Args:
         config: The options.
         runtime: Clock, driver and randomness.
         callers: Threads or tasks, which decides how calls wait.
         transport: A transport for the network thread; None for sockets.
+        kind: What this kind of consumer has of its own.
+        hooks: The user's objects that are closed before the others.
 
     Raises:
         NetworkThreadError: The system cannot start another thread.
@@ -64,41 +91,80 @@ class Parts:
     """
 
     def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        callers: Callers,
+        transport: Any = None,
+        *,
+        kind: Kind = _CONSUMER,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self.deserializers = Deserializers(config)
+        self.hooks: list[Hook] = [*hooks, self.deserializers, callers]
+        try:
+            self.reporters = Reporters(config)
+            self.hooks.append(self.reporters)
+            engine = assemble(for_network_thread(config), runtime, transport, kind.build)
+            self.reporters.follow(engine.metrics, engine.polls.request_attention)
+            self.core = Core(config, runtime, callers, engine)
+            self.core.start_network_thread()
+        except BaseException:
+            for hook in self.hooks:
+                hook.close()
+            raise
+        remember(self.core, kind.health)
+
+    async def begin(
+        self,
+        subscribe: Callable[[], Awaitable[None]] | None,
+        close: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Wait for the first contact with the cluster, as kafka-python does, and subscribe.
+
+        Args:
+            subscribe: Subscribes to the topics that were given, if any.
+            close: Ends the consumer if this fails.
+
+        Raises:
+            KafkaError: Either failed. The network thread has ended.
+        """
+        config = self.core.config
+        try:
+            if config.bootstrap_timeout_ms and config.api_version is None:
+                await bootstrap(self.core)
+            if subscribe is not None:
+                await subscribe()
+            self.reporters.report()
+        except BaseException:
+            await self.core.callers.shield(close())
+            raise
+
+
+class ConsumerParts(Parts):
+    """The parts of ``KafkaConsumer`` and ``AsyncKafkaConsumer``."""
+
+    def __init__(
         self, config: Config, runtime: Runtime, callers: Callers, transport: Any = None
     ) -> None:
         interceptors = Interceptors(
             config.interceptor_classes, ClientNames(config.client_id, config.group_id)
         )
-        deserializers = Deserializers(config)
-        hooks: list[Hook] = [interceptors, deserializers, callers]
-        try:
-            self._reporters = Reporters(config)
-            hooks.append(self._reporters)
-            engine = assemble(for_network_thread(config), runtime, transport)
-            self._reporters.follow(engine.metrics, engine.polls.request_attention)
-            core = Core(config, runtime, callers, engine)
-            core.start_network_thread()
-        except BaseException:
-            for hook in hooks:
-                hook.close()
-            raise
-        self.core = core
-        remember(core)
+        super().__init__(config, runtime, callers, transport, hooks=[interceptors])
+        core, engine = self.core, self.core.engine
         self.listener = ListenerCalls(core)
         self.commits = Commits(core, interceptors)
         self.positions = Positions(core)
         self.collector = Collector(
             engine.subscription,
             engine.buffer,
-            deserializers,
+            self.deserializers,
             engine.transport.wakeup,
             config.fetch_buffer_max_bytes,
         )
         self.background = BackgroundEvents(core, self.commits, self.collector, self.listener)
-        poller = Poller(core, self.commits, self.collector, self.background, self._reporters)
-        self.reading = Reading(core, poller, self.collector, deserializers, interceptors)
-        self.closing = Closing(core, self.commits, self.listener, self.reading.iteration, hooks)
-
-    def report(self) -> None:
-        """Tell the user's reporters of all metrics."""
-        self._reporters.report()
+        poller = Poller(core, self.commits, self.collector, self.background, self.reporters)
+        self.reading = Reading(core, poller, self.collector, self.deserializers, interceptors)
+        self.closing = ConsumerClosing(
+            core, self.hooks, self.commits, self.listener, self.reading.iteration
+        )

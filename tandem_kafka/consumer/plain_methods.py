@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
-from tandem_kafka.consumer.concurrent_calls import WithCore, shared
-from tandem_kafka.consumer.diagnosis import diagnose
+from tandem_kafka.consumer.concurrent_calls import shared
+from tandem_kafka.consumer.inquiries import Inquiries
 from tandem_kafka.consumer.positions import Positions
-from tandem_kafka.logs import ClientNames
 from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-if TYPE_CHECKING:
-    from tandem_kafka.consumer.health import Health
 
-
-class PlainMethods(WithCore):
+class PlainMethods(Inquiries):
     """A part of ``KafkaConsumer`` and of ``AsyncKafkaConsumer``.
 
     A change waits until the network thread has applied it, which takes well under a millisecond.
     """
 
     _positions: Positions
-    _written: Callable[[], dict[str, Any]]
-    _release_known = False
 
     def subscription(self) -> set[str] | None:
         """Return the subscribed or matched topics, or None without a subscription.
@@ -153,72 +145,3 @@ class PlainMethods(WithCore):
         """
         self._core.check_readable()
         return self._core.engine.group.last
-
-    def wakeup(self) -> None:
-        """Interrupt a blocked call, or else the next one; it raises ``WakeupError``.
-
-        This applies to poll, iteration, commit, committed, position, topics, cluster and
-        partitions_for_topic. Any thread or signal handler may call this method.
-        """
-        self._core.wakeup()
-
-    def bootstrap_connected(self) -> bool:
-        """Return whether the cluster has been reached, and the consumer has not been closed."""
-        self._core.check_readable()
-        return not self._core.closed and self._core.engine.metadata.snapshot.version > 0
-
-    def health(self) -> Health:
-        """Return what this consumer does, what it waits for, and what is wrong.
-
-        Any thread may call this, also while another one is inside ``poll()``. It never waits.
-
-        .. versionadded:: 0.10
-        """
-        from tandem_kafka.consumer.health import health_of  # noqa: PLC0415 - few programs ask
-
-        return health_of(self._core)
-
-    def diagnose(self) -> str:
-        """Return ``health()`` and more as text, with the stacks of all threads; for people.
-
-        Any thread may call this, and it never waits. Secrets are hidden.
-
-        .. versionadded:: 0.10
-        """
-        return diagnose(self._core)
-
-    def metrics(self, raw: bool = False) -> Any:
-        """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
-
-        Args:
-            raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
-                values by group and name; each topic and each partition has its own group.
-        """
-        measured = self._core.engine.metrics
-        return measured.raw() if raw else measured.values()
-
-    @property
-    def log_names(self) -> ClientNames:
-        """The names of this consumer, for a logger of ``tandem_kafka.logs``.
-
-        .. versionadded:: 0.10
-        """
-        return self._core.client
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The options by name, with defaults for those not given; changing it has no effect.
-
-        Once the cluster has been reached, ``api_version`` is the release of its brokers. The
-        ``repr()`` hides secrets; the values do not.
-        """
-        if not self._release_known:
-            release = self._core.engine.release()
-            if release is not None:
-                self._release_known = True
-                self._options["api_version"] = release
-        return self._options
-
-    @cached_property
-    def _options(self) -> dict[str, Any]:
-        return self._written()

@@ -55,12 +55,79 @@ class RaisedErrors:
 ALIVE_INTERVAL_MS = 1_000
 
 
-class Poller:
+class Polling:
+    """What `poll()` of every consumer does besides records.
+
+    Attributes:
+        measured: Collects the measurements.
+    """
+
+    def __init__(self, core: Core, reporters: Reporters) -> None:
+        self._core = core
+        self._reporters = reporters
+        self._errors = RaisedErrors(core.client)
+        self._event: Poll | None = None
+        self.measured = ReaderMeasurements(core.engine.metrics)
+
+    def begin(self, now_ms: int) -> None:
+        """Measure the time since the last poll()."""
+        polls = self._core.engine.polls
+        polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
+        polls.polled_ms = now_ms  # also if this poll() raises
+        self.measured.poll_begins(now_ms)
+
+    async def look(self, held: Held, *, nested: bool = False) -> None:
+        """Look at everything besides records; see `Polls.attention`.
+
+        Raises:
+            WakeupError: `wakeup()` was called.
+            KafkaError: The network thread reported an error, or has ended.
+        """
+        core = self._core
+        # Invariant: a nested poll(), of a listener for example, does not give way: its caller holds
+        # the lock twice.
+        if core.visited and not nested:
+            await core.give_way(held)
+        core.raise_if_woken()
+        await self._process_events()
+        self._reporters.report()
+        if (fatal := core.engine.group.fatal) is not None:
+            raise fatal.with_traceback(None)
+        # A listener, a signal handler or another thread may have closed it.
+        if core.engine.loop.finished and not (core.closing or core.closed):
+            raise core.engine.loop.error()
+
+    async def _process_events(self) -> None:
+        """Process what the network thread reports."""
+        raise NotImplementedError
+
+    def note_error(self, error: KafkaError) -> None:
+        """Note that poll() or iteration raises an error. The application is alive."""
+        now_ms = self._core.clock.now_ms()
+        self._core.engine.polls.polled_ms = now_ms
+        self.tell(now_ms)
+        if not isinstance(error, WakeupError):
+            self._errors.note(error, now_ms)
+
+    def tell(self, now_ms: int) -> None:
+        """Tell the network thread that the application polls, if something waits for it."""
+        if self._core.engine.polls.event_needed:
+            self._send_event(now_ms)
+
+    def _send_event(self, now_ms: int) -> None:
+        if self._event is None or self._event.future.done:
+            event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
+            self._core.engine.queue.add(event)
+            # Stored last: otherwise an interrupt in between would leave an event that is never
+            # sent but prevents all later ones.
+            self._event = event
+
+
+class Poller(Polling):
     """Collects fetched records, or waits for them.
 
     Attributes:
         interval_ms: How long a reader may wait before it polls again.
-        measured: Collects the measurements.
     """
 
     def __init__(
@@ -71,16 +138,12 @@ class Poller:
         background: BackgroundEvents,
         reporters: Reporters,
     ) -> None:
-        self._core = core
+        super().__init__(core, reporters)
         self._commits = commits
         self._collector = collector
         self._background = background
-        self._reporters = reporters
-        self._errors = RaisedErrors(core.client)
-        self.measured = ReaderMeasurements(core.engine.metrics)
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
         self._answered: object = None
-        self._event: Poll | None = None
         #: The count of changes at which no event is needed: one was sent, or all can be fetched.
         self._quiet_changes = -1
         self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
@@ -104,7 +167,7 @@ class Poller:
         try:
             core.reader = core.callers.current()
             now_ms = core.clock.now_ms()
-            self._note_poll(now_ms)
+            self.begin(now_ms)
             while True:
                 # The usual way is straight down: nothing but records needs attention.
                 attention = polls.attention
@@ -120,7 +183,7 @@ class Poller:
                     now_ms = core.clock.now_ms()
                 polls.polled_ms = now_ms
                 if changes.count != self._quiet_changes or polls.event_needed:
-                    self._send_event(now_ms)
+                    self.tell(now_ms)
                 if batch or batch.next_offsets or now_ms >= deadline_ms:
                     return batch
                 await core.callers.wait(
@@ -137,24 +200,17 @@ class Poller:
         finally:
             core.reader = outer
 
+    def begin(self, now_ms: int) -> None:
+        """Measure the time since the last poll(), and commit automatically if that is due."""
+        super().begin(now_ms)
+        if now_ms >= self._commits.auto_commit_ms:
+            self._commits.auto_commit(now_ms)
+
     async def _answer(self, attention: object, held: Held, *, nested: bool) -> None:
-        """Look at everything besides records; see `Polls.attention`."""
         core = self._core
-        # Invariant: a nested poll(), of a listener for example, does not give way: its caller holds
-        # the lock twice.
-        if core.visited and not nested:
-            await core.give_way(held)
-        core.raise_if_woken()
-        self._commits.run_callbacks()
-        if len(self._background):
-            await self._background.process()
-        self._reporters.report()
-        if (fatal := core.engine.group.fatal) is not None:
-            raise fatal.with_traceback(None)
+        await self.look(held, nested=nested)
         if core.closed:
-            return  # a listener, a signal handler or another thread closed it
-        if core.engine.loop.finished and not core.closing:
-            raise core.engine.loop.error()
+            return
         if partitions := self._collector.paused_over_budget():
             await self._make_room(partitions)
         # What is left is for the next look: an outer poll() lets the visitor in, or another thread
@@ -164,13 +220,10 @@ class Poller:
         if not (nested or core.visited or self._commits.waiting):
             self._answered = attention
 
-    def note_error(self, error: KafkaError) -> None:
-        """Note that poll() or iteration raises an error. The application is alive."""
-        now_ms = self._core.clock.now_ms()
-        self._core.engine.polls.polled_ms = now_ms
-        self._send_event(now_ms)
-        if not isinstance(error, WakeupError):
-            self._errors.note(error, now_ms)
+    async def _process_events(self) -> None:
+        self._commits.run_callbacks()
+        if len(self._background):
+            await self._background.process()
 
     async def _make_room(self, partitions: frozenset[TopicPartition]) -> None:
         """Drop records of paused partitions, because other partitions need the room.
@@ -182,7 +235,7 @@ class Poller:
         await self._core.ask(DropReadAhead(deadline_ms=deadline_ms, partitions=partitions))
         self._collector.purge()
 
-    def _send_event(self, now_ms: int) -> None:
+    def tell(self, now_ms: int) -> None:
         """Tell the network thread that the application polls, if something waits for it.
 
         While all partitions can be fetched, no event is sent. This saves a wakeup of the network
@@ -198,18 +251,5 @@ class Poller:
                 self._quiet_changes = changes
                 return
         if self._event is None or self._event.future.done:
-            event = Poll(deadline_ms=now_ms + self._core.config.default_api_timeout_ms)
-            engine.queue.add(event)
-            # Stored last: otherwise an interrupt in between would leave an event that is never
-            # sent but prevents all later ones.
-            self._event = event
+            self._send_event(now_ms)
             self._quiet_changes = changes
-
-    def _note_poll(self, now_ms: int) -> None:
-        """Measure the time since the last poll(), and commit automatically if that is due."""
-        polls = self._core.engine.polls
-        polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
-        polls.polled_ms = now_ms  # also if this poll() raises
-        self.measured.poll_begins(now_ms)
-        if now_ms >= self._commits.auto_commit_ms:
-            self._commits.auto_commit(now_ms)

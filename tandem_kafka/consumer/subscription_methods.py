@@ -14,7 +14,7 @@ from tandem_kafka.consumer.arguments import (
 )
 from tandem_kafka.consumer.concurrent_calls import WithCore, steering
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.parts import Parts
+from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.events.application import Assign, Subscribe, SubscribePattern, SubscribeRegex
 from tandem_kafka.shared.subscription import SubscriptionKind
 from tandem_kafka.types import RebalanceListener, SubscriptionPattern, TopicPartition
@@ -27,7 +27,7 @@ class SubscriptionMethods(WithCore):
     without their listener.
     """
 
-    _parts: Parts
+    _parts: ConsumerParts
 
     @steering
     async def subscribe(
@@ -126,7 +126,7 @@ def _subscribe_regex(core: Core, pattern: SubscriptionPattern, deadline_ms: int)
     core.ask_now(SubscribeRegex(deadline_ms=deadline_ms, regex=regex))
 
 
-async def _unsubscribe(parts: Parts) -> None:
+async def _unsubscribe(parts: ConsumerParts) -> None:
     try:
         await parts.core.callers.shield(parts.closing.unsubscribe())
     finally:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arrow_form import ArrowForm
-from tandem_kafka.consumer.health import Health
+from tandem_kafka.consumer.blocking_methods import blocking
+from tandem_kafka.consumer.closing import closed_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.parts import named_client
-from tandem_kafka.errors import KafkaError
-from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
+from tandem_kafka.share.awaitable_methods import AwaitableShareMethods
 from tandem_kafka.share.handing import Given
-from tandem_kafka.share.methods import ShareMethods, returning
 from tandem_kafka.share.options import How, share_options
+from tandem_kafka.share.parts import ShareParts
+from tandem_kafka.share.plain_methods import PlainShareMethods
+from tandem_kafka.share.poller import returning
 from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 
@@ -39,7 +41,7 @@ def record_of(given: Given) -> ShareRecord[Any, Any]:
     return chunk.made_one(start)
 
 
-class ShareConsumer(Generic[KeyT, ValueT]):
+class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
     """A member of a share group (KIP-932), which needs Kafka 4.2 with ``share.version=1``.
 
     Many consumers take records of the same partitions, in no order. A broker locks each record for
@@ -74,7 +76,6 @@ class ShareConsumer(Generic[KeyT, ValueT]):
                 resize(record.value)
     """
 
-    _methods: ShareMethods
     #: What poll() and iteration return. A subclass sees it here, before it counts as handed out.
     _batch_of = staticmethod(batch_of)
     _record_of = staticmethod(record_of)
@@ -98,45 +99,17 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         topics: Sequence[str],
         transport: Any = None,
     ) -> None:
-        self._config, _ = named_client(config)
+        self._config, self._written = named_client(config)
+        self._how = how
         callers = Threads(runtime.clock, runtime.driver)
-        self._methods = ShareMethods(self._config, runtime, callers, how, transport)
-        run(self._methods.begin(topics))
+        self._begin(ShareParts(self._config, runtime, callers, how, transport), topics)
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Subscribe to topics in place of those before. Takes effect with the next poll().
-
-        Raises:
-            InvalidArgumentError: A name is not valid.
-        """
-        run(self._methods.subscribe(topics))
-
-    def unsubscribe(self) -> None:
-        """End the subscription, release records that were not handed out, and leave the group."""
-        run(self._methods.unsubscribe())
-
-    def subscription(self) -> set[str]:
-        """Return the topics."""
-        return self._methods.subscription()
-
-    @property
-    def acknowledgement(self) -> str:
-        """``"implicit"`` or ``"explicit"``."""
-        return "implicit" if self._methods.implicit else "explicit"
-
-    @property
-    def log_names(self) -> ClientNames:
-        """The names of this consumer, for a logger of ``tandem_kafka.logs``."""
-        return self._methods.core.client
-
-    def renew_locks(self, max_processing_ms: float) -> None:
-        """Renew the locks of records that the application works on, as ``renew="auto"`` does.
-
-        Args:
-            max_processing_ms: For how long the lock of a record is renewed, in milliseconds; 0 for
-                not at all.
-        """
-        self._methods.renew_locks(max_processing_ms)
+    subscribe = blocking(AwaitableShareMethods.subscribe)
+    unsubscribe = blocking(AwaitableShareMethods.unsubscribe)
+    commit = blocking(AwaitableShareMethods.commit)
+    release_all = blocking(AwaitableShareMethods.release_all)
+    client_instance_id = blocking(AwaitableShareMethods.client_instance_id)
+    _begin = blocking(AwaitableShareMethods._begin)  # noqa: SLF001 - the same facade
 
     @returning
     def poll(
@@ -159,11 +132,11 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             UnsupportedVersionError: The cluster has no share groups.
             KafkaError: The cluster denies access, or rejects the membership.
         """
-        given = run(self._methods.poll(max(0, timeout_ms), max_records))
+        given = run(self._parts.reading.poll(max(0, timeout_ms), max_records))
         batch = self._batch_of(given)
         # Invariant: this store directly precedes the return. What an interrupt keeps from the
         # application is not accepted by the next call.
-        self._methods.handing.given = given
+        self._parts.handing.given = given
         return batch
 
     @returning
@@ -204,31 +177,9 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             KafkaError: As for ``poll()``.
         """
         form = ArrowForm(columns, binary_view, key, value)
-        batch, given = run(self._methods.poll_arrow(timeout_ms, max_records, form))
-        self._methods.handing.given = given  # as in poll()
+        batch, given = run(self._parts.reading.poll_arrow(timeout_ms, max_records, form))
+        self._parts.handing.given = given  # as in poll()
         return batch
-
-    def acknowledge(
-        self, batch: pa.RecordBatch | pa.Table, how: Literal["accept", "release", "reject", "renew"]
-    ) -> None:
-        """Acknowledge each row of a record batch, as the methods of a record do.
-
-        Any thread may call this, also with a part of a batch, or rows of several in a table.
-
-        Args:
-            batch: A record batch or table with the columns topic, partition and offset. With
-                delivery_count, one of an earlier delivery acknowledges nothing.
-            how: ``"accept"``, ``"release"``, ``"reject"`` or ``"renew"``.
-
-        Raises:
-            ArgumentTypeError: ``batch`` is neither.
-            InvalidArgumentError: A column is missing or has another type, or ``how`` is invalid.
-            RecordLockLostError: The locks of some records have ended, so they are delivered again.
-                All others are acknowledged.
-            IllegalStateError: Some records have been acknowledged before. All others are
-                acknowledged.
-        """
-        self._methods.acknowledge(batch, how)
 
     def __iter__(self) -> Self:
         """Return this consumer."""
@@ -242,48 +193,13 @@ class ShareConsumer(Generic[KeyT, ValueT]):
             StopIteration: The consumer was closed, or no record came in ``consumer_timeout_ms``.
             KafkaError: As for ``poll()``.
         """
-        methods = self._methods
-        given = methods.following() or run(methods.next())
+        parts = self._parts
+        given = parts.poller.following() or run(parts.reading.next())
         if given is None:
             raise StopIteration
         record = self._record_of(given)
-        methods.handing.given = (given,)  # as in poll()
+        parts.handing.given = (given,)  # as in poll()
         return record
-
-    def commit(self, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
-        """Send all acknowledgements made so far, and wait for the brokers' answers.
-
-        With implicit acknowledgement, records are accepted by the next poll(), not by this.
-
-        Args:
-            timeout_ms: Time limit in milliseconds, ``default_api_timeout_ms`` by default.
-
-        Returns:
-            Each partition with acknowledgements since the last call: None if the brokers have
-            stored all of them, or the error of those that failed, whose records are delivered
-            again. ``renew()`` counts too; automatic renewals do not.
-
-        Raises:
-            KafkaTimeoutError: Not all brokers answered in time.
-            WakeupError: ``wakeup()`` was called.
-        """
-        return run(self._methods.commit(timeout_ms))
-
-    def _tell_again(self, outcome: dict[TopicPartition, KafkaError | None]) -> None:
-        """Let the next commit() also return an outcome that a subclass could not return."""
-        self._methods.tell_again(outcome)
-
-    def release_all(self) -> None:
-        """Release all records without an acknowledgement, for an application that pauses.
-
-        With implicit acknowledgement, these are those of the last call, which the next one would
-        accept. Nothing is locked for this consumer until it asks for the next record.
-        """
-        run(self._methods.release_all())
-
-    def wakeup(self) -> None:
-        """End the current or the next poll() with ``WakeupError``; for any thread or signal."""
-        self._methods.core.wakeup()
 
     def close(self, timeout_ms: float | None = None) -> None:
         """Send all acknowledgements, release all other records, and leave the group.
@@ -292,27 +208,14 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         thread may call this.
 
         Args:
-            timeout_ms: Time limit in milliseconds, 30,000 by default.
+            timeout_ms: Time limit in milliseconds, never more than ``request_timeout_ms``. The
+                default is 30,000, or 5,000 if the coordinator is already unreachable.
         """
-        run(self._methods.close(timeout_ms=timeout_ms, clean=True))
+        self._close(timeout_ms, clean=True)
 
-    def health(self) -> Health:
-        """Return what the consumer does, and what is wrong; see ``KafkaConsumer.health()``.
-
-        Any thread may call this, and it never waits. Its partitions have neither position nor lag,
-        and ``commit_ms`` is the time since brokers stored an acknowledgement.
-        """
-        return self._methods.health()
-
-    def metrics(self, raw: bool = False) -> Any:
-        """Return the metrics, or None if ``metrics_enabled`` is False.
-
-        Args:
-            raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
-                values by group and name, such as ``"consumer-share-fetch-manager-metrics"`` and
-                ``"records-accepted-total"``.
-        """
-        return self._methods.metrics(raw=raw)
+    def _close(self, timeout_ms: float | None, *, clean: bool) -> None:
+        close = partial(self._parts.closing.close, timeout_ms=timeout_ms, clean=clean)
+        closed_on_any_thread(self._core, close)
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""
@@ -325,16 +228,8 @@ class ShareConsumer(Generic[KeyT, ValueT]):
         traceback: TracebackType | None,
     ) -> None:
         """Close the consumer; after an exception, release what was not done."""
-        run(self._methods.close(timeout_ms=None, clean=exc_type is None))
+        self._close(None, clean=exc_type is None)
 
     def __del__(self) -> None:
         """Warn that the consumer was never closed; stop its thread."""
-        methods = getattr(self, "_methods", None)
-        if methods is None or methods.core.closed or not methods.core.in_own_process:
-            return
-        warnings.warn(f"unclosed consumer {self!r}", ResourceWarning, source=self, stacklevel=2)
-        methods.core.engine.loop.stop()
-
-    def __repr__(self) -> str:
-        """Show the client id and the group."""
-        return f"<ShareConsumer {self._config.client_id!r}, group {self._config.group_id!r}>"
+        stop_unclosed(self, getattr(self, "_core", None))

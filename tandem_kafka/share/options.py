@@ -20,6 +20,7 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "auto_offset_reset": _OF_THE_GROUP + "share.auto.offset.reset=earliest",
     "default_offset_commit_callback": _NO_OFFSETS,
     "enable_auto_commit": _NO_OFFSETS,
+    "enable_incremental_fetch_sessions": "the sessions of share groups are always incremental",
     "group_instance_id": "members of a share group have no fixed partitions",
     "group_local_assignors": _NO_REBALANCE,
     "group_protocol": "share groups have one protocol",
@@ -27,6 +28,7 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "heartbeat_interval_ms": _OF_THE_GROUP + "share.heartbeat.interval.ms=...",
     "interceptor_classes": "interceptors see positions, which a share group does not have",
     "isolation_level": _OF_THE_GROUP + "share.isolation.level=read_committed",
+    "max_partition_fetch_bytes": "a fetch of a share group has one limit, fetch_max_bytes",
     "partition_assignment_strategy": _NO_REBALANCE,
     "session_timeout_ms": _OF_THE_GROUP + "share.session.timeout.ms=...",
 }

@@ -177,12 +177,9 @@ def test_the_parts_of_a_record(kafka: Cluster, topic: str, share: Share) -> None
     assert (record.serialized_key_size, record.serialized_value_size) == (3, 5)
 
 
-@pytest.mark.parametrize("option", ["fetch_max_bytes", "max_partition_fetch_bytes"])
-def test_a_record_that_is_larger_than_a_fetch(
-    kafka: Cluster, topic: str, share: Share, option: str
-) -> None:
+def test_a_record_that_is_larger_than_a_fetch(kafka: Cluster, topic: str, share: Share) -> None:
     kafka.admin.produce(topic, [b"small", b"0" * 10_000])
-    assert offsets(share(**{option: 1}), 2) == [0, 1]
+    assert offsets(share(fetch_max_bytes=1), 2) == [0, 1]
 
 
 def test_few_records_in_a_call(kafka: Cluster, topic: str, share: Share) -> None:

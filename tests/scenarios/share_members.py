@@ -93,7 +93,7 @@ class ShareMember:
     @property
     def _core(self) -> Any:
         """The core, where faults find the process."""
-        return self.consumer._methods.core
+        return self.consumer._core
 
     @property
     def member_id(self) -> str:

@@ -51,7 +51,7 @@ class ShareInvariants(Invariants):
         if max(client.queued, client.in_flight) > WAITING:
             raise Violation(f"requests pile up: {client.queued=}, {client.in_flight=}")
         share = cast(ShareMember, member)
-        records, now_ms = share.consumer._methods.records, self._clock.now_ms()
+        records, now_ms = share.consumer._parts.records, self._clock.now_ms()
         ahead = records.ahead()
         for partition in ahead:
             if now_ms > partition.usable_until_ms + LATE_MS:
@@ -290,7 +290,7 @@ def _conclude(members: ShareMembers, within_ms: int) -> None:
 
 def _check_empty(member: ShareMember) -> None:
     """Check that nothing is kept for records that are done."""
-    records = member.consumer._methods.records
+    records = member.consumer._parts.records
     sessions: Any = member._core.engine.loop._managers.locks._sessions
     kept = [len(session.locked) for session in sessions.values() if session.fetching]
     waiting = sum(each.ahead for each in records.ahead())

@@ -36,7 +36,7 @@ def test_a_loop_that_always_finds_records_lets_other_tasks_run(reading: str) -> 
 
         consumer = await started(simulation)
         try:
-            pace = consumer._methods.records.pace
+            pace = consumer._parts.records.pace
             pace.per_ms, pace.handled = 1.0, 1_000  # so that all are acquired ahead
             assert await consumer.poll(10_000, max_records=1)
             task = asyncio.create_task(reads(consumer))

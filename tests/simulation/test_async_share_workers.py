@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.aio import AsyncShareConsumer
-from tandem_kafka.aio.tasks import Tasks
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.share.methods import ShareMethods
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tests.scenarios.numbered_records import produce
@@ -27,14 +25,13 @@ async def started(
 ) -> AsyncShareConsumer[Any, Any]:
     """Return a real share consumer of the running loop on the simulated network."""
     consumer = make(
+        "orders",
         acknowledgement="explicit",
         group_id="g",
         bootstrap_servers=simulation.cluster.bootstrap(),
     )
-    (config, how), (runtime, transport) = consumer._options, simulation._environment()
-    consumer._tasks = Tasks(runtime.clock, runtime.driver, asyncio.get_running_loop())
-    consumer._started = ShareMethods(config, runtime, consumer._tasks, how, transport)
-    await consumer.subscribe(["orders"])
+    consumer._run_in(*simulation._environment())
+    await consumer.start()
     return consumer
 
 

@@ -64,7 +64,7 @@ def sharing(
             yield simulation, start
         except BaseException:
             for consumer in started:
-                consumer._methods.core.closed = True
+                consumer._core.closed = True
             raise
         for consumer in started:
             consumer.close()
@@ -72,7 +72,7 @@ def sharing(
 
 def take(consumer: ShareConsumer[Any, Any], count: int, within_ms: int = 40_000) -> list[Any]:
     """Poll until there are so many records."""
-    clock = consumer._methods.core.clock
+    clock = consumer._core.clock
     deadline_ms, found = clock.now_ms() + within_ms, []
     while len(found) < count:
         assert clock.now_ms() < deadline_ms, f"{len(found)} of {count} records"
@@ -82,11 +82,11 @@ def take(consumer: ShareConsumer[Any, Any], count: int, within_ms: int = 40_000)
 
 def take_ahead(simulation: Simulation, consumer: ShareConsumer[Any, Any]) -> tuple[int, int]:
     """Iterate until records wait; returns the last offset, and how many offsets wait behind it."""
-    methods, offset = consumer._methods, -1
-    while not methods.records.waiting():
+    parts, offset = consumer._parts, -1
+    while not parts.records.waiting():
         offset = next(consumer).offset
         simulation.sleep(1)
-    return offset, methods.records.waiting()
+    return offset, parts.records.waiting()
 
 
 def places(records: list[Any]) -> list[tuple[int, int]]:
@@ -109,7 +109,7 @@ def delete_group(simulation: Simulation) -> None:
 
 def session_of(consumer: ShareConsumer[Any, Any]) -> ShareSession:
     """Return the session with the first broker."""
-    managers = consumer._methods.core.engine.loop._managers
+    managers = consumer._core.engine.loop._managers
     manager = next(each for each in managers if isinstance(each, LockManager))
     return manager._sessions[1]
 
@@ -214,7 +214,7 @@ def test_a_record_is_not_locked_once_its_connection_is_closed(*, idle: bool) -> 
     with sharing("closed", brokers=1) as (simulation, start):
         consumer = start(**times)
         record, *_ = take(consumer, 3)
-        consumer._methods.records.resting = True
+        consumer._parts.records.resting = True
         simulation.sleep(2_000)  # until no fetch is in flight
         assert record.is_locked
         if idle:
@@ -258,9 +258,9 @@ def test_the_records_of_a_crashed_member_come_to_another_after_their_locks() -> 
         member, other = start(), start()
         got = take(member, 3)
         began_ms = simulation.clock.now_ms()
-        driver: Any = member._methods.core.driver
+        driver: Any = member._core.driver
         driver.parked.stalled_until_ms = 2**60
-        member._methods.core.closed = True
+        member._core.closed = True
         simulation.network.freeze(driver.parked.transport)
         assert places(take(other, 3)) == [(record.offset, 2) for record in got]
         assert LOCK_MS - 1_000 < simulation.clock.now_ms() - began_ms < LOCK_MS + 2_000
@@ -482,7 +482,7 @@ def test_a_broker_without_room_for_a_session_is_asked_again(
 def test_a_consumer_acquires_what_it_soon_handles() -> None:
     with sharing("pace", brokers=1, count=600) as (simulation, start):
         consumer, most = start("implicit"), 0
-        records = consumer._methods.records
+        records = consumer._parts.records
         for number in range(200):
             next(consumer)
             simulation.sleep(10)
@@ -667,7 +667,7 @@ def test_a_commit_after_one_that_was_interrupted_tells_the_outcome() -> None:
     """It said nothing of records that are delivered again."""
     with sharing("interrupted commit") as (simulation, start):
         consumer = start()
-        core = consumer._methods.core
+        core = consumer._core
         wait = core.wait
 
         async def interrupted(*args: Any, **options: Any) -> None:

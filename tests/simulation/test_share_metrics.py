@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import urllib.request
 from typing import Any
 
 import pytest
 
 from tandem_kafka import ShareConsumer
-from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import RecordLockLostError
 from tandem_kafka.probe import Probe
 from tests.simulation.test_share_groups import LOCK_MS, TP, sharing, take, take_ahead
@@ -171,16 +169,3 @@ def test_a_probe_answers_for_a_share_consumer() -> None:
                 assert response.status == 200
             with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}/") as response:
                 assert response.status == 200
-
-
-def test_both_classes_have_the_same_methods() -> None:
-    def public(owner: type) -> dict[str, list[str]]:
-        return {
-            name: list(inspect.signature(each).parameters) if callable(each) else []
-            for name, each in vars(owner).items()
-            if not name.startswith("_")
-        }
-
-    threads, tasks = public(ShareConsumer), public(AsyncShareConsumer)
-    assert tasks.pop("start") == ["self"]
-    assert threads == tasks

@@ -48,7 +48,7 @@ def book_of(simulation: Simulation) -> set[int]:
 
 def books_of(consumer: ShareConsumer[Any, Any]) -> dict[int, frozenset[Place]]:
     """Return the partitions that the consumer takes for those of its open sessions."""
-    managers = consumer._methods.core.engine.loop._managers
+    managers = consumer._core.engine.loop._managers
     [locks] = (each for each in managers if isinstance(each, LockManager))
     return {
         node_id: session._partitions
@@ -83,7 +83,7 @@ def test_a_broker_is_told_to_forget_a_partition_that_it_no_longer_leads(*, fetch
         consumer.poll(1_000)
         assert book_of(simulation) == known_to(consumer) == {0, 1}
         if not fetches:  # ShareAcknowledge tells of the new leader
-            consumer._methods.records.resting = True
+            consumer._parts.records.resting = True
             simulation.sleep(2_000)
         simulation.cluster.move_leader(OTHER, 2)
         records[1].accept()

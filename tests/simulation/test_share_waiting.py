@@ -198,7 +198,7 @@ def test_after_a_slow_record_nothing_is_acquired_ahead_for_a_while() -> None:
         consumer = start("implicit", renew="auto")
         take_ahead(simulation, consumer)
         simulation.sleep(LOCK_MS // 3)
-        records = consumer._methods.records
+        records = consumer._parts.records
         waiting = records.waiting()
         for _ in range(waiting + 10):
             next(consumer)
@@ -218,7 +218,7 @@ def test_behind_records_that_were_delivered_before_nothing_is_acquired_ahead() -
         for _ in range(150):
             assert next(consumer).delivery_count == 2
             simulation.sleep(1)
-            assert not consumer._methods.records.waiting()
+            assert not consumer._parts.records.waiting()
         assert metric(consumer, "records-fetched-total") == 150
 
 
@@ -272,7 +272,7 @@ def test_what_waits_behind_a_slow_record_is_renewed_within_bounds() -> None:
     """For two locks those of a poll(), and then what the next call returns."""
     with sharing("bounds", brokers=1, count=400) as (simulation, start):
         consumer = start("implicit", renew="auto", max_poll_records=5)
-        records = consumer._methods.records
+        records = consumer._parts.records
         while records.waiting() < 8:
             last = next(consumer).offset
             simulation.sleep(1)
@@ -294,7 +294,7 @@ def test_what_was_renewed_is_accepted_within_its_new_lock() -> None:
         for _ in range(60):
             next(consumer).accept()
             simulation.sleep(1)
-        assert consumer._methods.records.waiting()
+        assert consumer._parts.records.waiting()
         simulation.sleep(LOCK_MS * 5 // 4)
         record = next(consumer)
         simulation.sleep(LOCK_MS * 2 // 3)
