@@ -19,6 +19,10 @@ from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
+from tandem_kafka.request_managers.membership.heartbeat_schedule import (
+    HeartbeatSchedule,
+    final_heartbeat,
+)
 from tandem_kafka.request_managers.membership.kip848.heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -83,13 +87,10 @@ class ShareMembership(RequestManager):
         self._metadata = metadata
         self._machine: StateMachine[State] = StateMachine(State.OUTSIDE, TRANSITIONS)
         self._timer = PollTimer(context)
-        self._request = context.request_state()
+        self._heartbeats = HeartbeatSchedule(context)
         self.member_id = new_member_id(context.random)
         context.group.client.member_id = self.member_id
         self._epoch = JOIN_EPOCH
-        self._interval_ms = 0
-        self._next_ms = 0
-        self._expedited = False
         self._partitions_wait_ms = _FIRST_WAIT_MS
         self._sent_topics: frozenset[str] | None = None
         self._assignment: Mapping[UUID, tuple[int, ...]] = {}
@@ -147,9 +148,8 @@ class ShareMembership(RequestManager):
             self._end(State.STALE)
             return PollResult((self._final_heartbeat(destination),))
         changed = self._sent_topics != self._context.subscription.topics
-        wait_ms = self._request.wait_ms(now_ms)
-        if not changed and self.state is not State.JOINING:
-            wait_ms = max(wait_ms, self._next_ms - now_ms)
+        urgent = changed or self.state is State.JOINING
+        wait_ms = self._heartbeats.wait_ms(now_ms, urgent=urgent)
         if wait_ms > 0:
             return PollResult(wait_ms=min(wait_ms, left_ms))
         return PollResult((self._heartbeat(destination, now_ms),), left_ms)
@@ -164,13 +164,14 @@ class ShareMembership(RequestManager):
 
     def _join(self, why: str) -> None:
         log.info("share group %s: joining: %s", self._context.config.group_id, why)
-        self._epoch, self._sent_topics, self._next_ms = JOIN_EPOCH, None, 0
+        self._epoch, self._sent_topics = JOIN_EPOCH, None
+        self._heartbeats.due()
         self._partitions_wait_ms = _FIRST_WAIT_MS
         self._machine.move(State.JOINING)
         self._context.group.set_state("<rebalancing>")
 
     def _end(self, state: State) -> None:
-        self._request.reset()
+        self._heartbeats.request.reset()
         self._assignment = {}
         self._context.polls.event_needed = True
         self._context.group.left()
@@ -186,25 +187,18 @@ class ShareMembership(RequestManager):
         if self._sent_topics != topics:
             fields["subscribed_topic_names"] = sorted(topics)
             self._sent_topics = topics
-        self._context.metrics.happened("last-heartbeat-seconds-ago")
-        self._next_ms = now_ms + self._interval_ms
+        self._heartbeats.sent(now_ms)
         return self._context.request(
             self._message(self._epoch, **fields),
             destination,
             on_response=self._handle_response,
             on_error=self._handle_error,
-            state=self._request,
+            state=self._heartbeats.request,
         )
 
     def _final_heartbeat(self, destination: ToNode) -> UnsentRequest:
         futures, self._leaving = self._leaving, []
-
-        def done(_: object) -> None:
-            for future in futures:
-                future.complete(None)
-
-        message = self._message(LEAVE_EPOCH)
-        return self._context.request(message, destination, on_response=done, on_error=done)
+        return final_heartbeat(self._context, self._message(LEAVE_EPOCH), destination, futures)
 
     def _message(self, epoch: int, **fields: Any) -> ShareGroupHeartbeatRequest:
         return ShareGroupHeartbeatRequest(
@@ -224,8 +218,7 @@ class ShareMembership(RequestManager):
         message = response.message
         if message.error_code:
             raise for_code(message.error_code)(message.error_message or "")
-        self._expedited = False
-        self._interval_ms = max(1, message.heartbeat_interval_ms)
+        self._heartbeats.answered(message.heartbeat_interval_ms)
         self._epoch = message.member_epoch
         self._context.group.joined(self._epoch, self.member_id)
         if message.assignment is not None:
@@ -235,11 +228,9 @@ class ShareMembership(RequestManager):
                 each.topic_id: tuple(each.partitions)
                 for each in message.assignment.topic_partitions
             }
-        wait_ms = self._interval_ms
         if not self._assignment:
-            wait_ms = min(wait_ms, self._partitions_wait_ms)
+            self._heartbeats.due(min(self._heartbeats.interval_ms, self._partitions_wait_ms))
             self._partitions_wait_ms *= 2
-        self._next_ms = self._context.clock.now_ms() + wait_ms
         if self.state is State.JOINING:
             self._machine.move(State.STABLE)
         self._context.group.set_state("<stable>")
@@ -251,12 +242,7 @@ class ShareMembership(RequestManager):
         reaction = reaction_to(GROUP_HEARTBEAT, error)
         if isinstance(error, GroupIdNotFoundError) and self.state is not State.JOINING:
             reaction = Reaction.LOST  # the group was deleted
-        if reaction is Reaction.REDISCOVER:
-            self._coordinator.mark_unknown(error)
-        if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._expedited:
-            self._expedited = True  # without a backoff, but only once
-            self._request.reset()
-        self._next_ms = 0
+        self._heartbeats.failed(error, reaction, self._coordinator)
         if reaction is Reaction.LOST:
             self._assignment = {}
             self._context.group.fenced(self.member_id)

@@ -9,6 +9,7 @@ from tandem_kafka.network.request import ClientResponse, KeepAlive, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.membership.classic.join_and_sync import group_error
+from tandem_kafka.request_managers.membership.heartbeat_schedule import HeartbeatSchedule
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.wire.messages import HeartbeatRequest
@@ -26,19 +27,17 @@ class Heartbeats:
         self._context = context
         self._timer = timer
         self._on_error = on_error
-        self._state = context.request_state()
-        self._next_ms = 0
+        self._schedule = HeartbeatSchedule(context, context.config.heartbeat_interval_ms)
         self._last: HeartbeatRequest | None = None
 
     def start(self, *, immediately: bool = False) -> None:
         """Start a generation; its first heartbeat is due after an interval, or immediately."""
-        self._state.reset()
-        interval_ms = 0 if immediately else self._context.config.heartbeat_interval_ms
-        self._next_ms = self._context.clock.now_ms() + interval_ms
+        self._schedule.request.reset()
+        self._schedule.due(0 if immediately else self._schedule.interval_ms)
 
     def reset(self) -> None:
         """Reset the state, because the membership is over."""
-        self._state.reset()
+        self._schedule.request.reset()
 
     def poll(self, destination: ToNode, now_ms: int) -> PollResult:
         """Return the heartbeat if it is due, or the time until then."""
@@ -46,18 +45,17 @@ class Heartbeats:
         member = self._context.group.metadata
         if member.generation_id == NO_GENERATION:
             return IDLE
-        wait_ms = max(self._state.wait_ms(now_ms), self._next_ms - now_ms)
+        wait_ms = self._schedule.wait_ms(now_ms)
         if wait_ms > 0:
             return PollResult(wait_ms=wait_ms)
-        self._context.metrics.happened("last-heartbeat-seconds-ago")
-        self._next_ms = now_ms + config.heartbeat_interval_ms
+        self._schedule.sent(now_ms)
         timeout_ms = min(config.request_timeout_ms, config.session_timeout_ms)
         request = self._context.request(
             self._message(),
             destination,
             on_response=partial(self._handle_response, member.generation_id),
             on_error=partial(self._handle_error, member.generation_id),
-            state=self._state,
+            state=self._schedule.request,
             timeout_ms=timeout_ms,
         )
         request.keep_alive = self.keep_alive(now_ms)
@@ -98,5 +96,5 @@ class Heartbeats:
 
     def _handle_error(self, generation: int, error: Exception) -> None:
         if self._context.group.metadata.generation_id == generation:
-            self._next_ms = 0
+            self._schedule.due()
             self._on_error(error)
