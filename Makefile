@@ -47,8 +47,11 @@ test: $(VENV)/.test
 test-all: $(VENV)/.test
 	@$(PYTEST) --all $(ARGS)
 
+# Without what takes long and says little about a change: rules of the sources, interrupts at each
+# place, and what begins an interpreter for each test.
 unit: $(VENV)/.test
-	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -k 'not interrupted' \
+	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -k 'not interrupted' -m 'not sources' \
+	    $(addprefix --ignore tests/unit/,test_everyday.py test_imports.py test_kafka_python.py testing/test_real_kafka_absent.py) \
 	    tests/unit tests/simulation/test_membership.py tests/simulation/test_groups.py $(ARGS)
 
 # The library replaces the one that pip has built, whatever its name.

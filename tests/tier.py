@@ -46,4 +46,4 @@ def bytecodes(step: int = 1) -> Iterator[int]:
 
 def examples(most: int) -> int:
     """Return how many examples Hypothesis tries."""
-    return most if os.environ.get(ALL) else max(20, most // 4)
+    return most if os.environ.get(ALL) else max(10, most // 6)
