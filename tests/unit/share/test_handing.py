@@ -22,6 +22,7 @@ from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
+    Run,
 )
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import Node, TopicPartition
@@ -256,6 +257,29 @@ def test_an_acknowledgement_that_comes_while_the_lock_is_forgotten_fails() -> No
     chunk.run.forgotten = True  # the network thread, after the lock was looked at
     with pytest.raises(RecordLockLostError):
         world.records.acknowledge(chunk.run, 0, ACCEPT)
+
+
+def test_an_acknowledgement_that_comes_while_others_are_taken_is_taken_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(implicit=False)
+    [(chunk, _, _), *_] = found = world.poll(2)
+    world.got(found)
+    run, take_done = chunk.run, Run.take_done
+    world.records.acknowledge(run, 0, ACCEPT)
+
+    def interrupted(self: Run) -> Any:
+        """As if another thread accepted the last record behind the last step of this."""
+        taken = [*take_done(self)]
+        if not run.is_finished:
+            for offset in range(1, run.last + 1):
+                world.records.acknowledge(run, offset, ACCEPT)
+        return iter(taken)
+
+    monkeypatch.setattr(Run, "take_done", interrupted)
+    first, second = world.acknowledged(), world.acknowledged()
+    assert first == [(0, ACCEPT)]
+    assert [offset for offset, _ in second] == [*range(1, run.last + 1)]
 
 
 def test_what_was_accepted_by_going_on_is_not_acknowledged_again() -> None:
