@@ -7,6 +7,7 @@ import secrets
 import time
 from contextlib import closing
 
+from tests.chaos.member import PROTOCOLS
 from tests.chaos.run import Chaos
 
 
@@ -20,6 +21,9 @@ def main() -> None:
         "--members", type=int, default=3, help="members of each of the three groups (3)"
     )
     parser.add_argument("--seed", type=int, help="selects the faults (default: random)")
+    parser.add_argument(
+        "--only-share", action="store_true", help="run the share group, and no other group"
+    )
     arguments = parser.parse_args()
     seed = secrets.randbelow(10**6) if arguments.seed is None else arguments.seed
     begun = time.monotonic()
@@ -28,7 +32,8 @@ def main() -> None:
         print(f"{time.monotonic() - begun:6.1f} s  {line}", flush=True)
 
     say(f"seed {seed}")
-    with closing(Chaos(seed, arguments.members, say)) as chaos:
+    protocols = () if arguments.only_share else tuple(PROTOCOLS)
+    with closing(Chaos(seed, arguments.members, say, protocols)) as chaos:
         read = chaos.run(arguments.seconds)
     seconds, what = chaos.worst
     say(

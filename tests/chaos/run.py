@@ -7,7 +7,7 @@ from __future__ import annotations
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from benchmarks.outages.streaming import Stream
@@ -43,19 +43,26 @@ class Chaos:
         seed: Determines the faults; their effects depend on the machine.
         members: The number of members of each group.
         say: Prints a line of the report.
+        protocols: Of the groups that run beside the share group.
 
     Attributes:
         faults: The number of faults that were survived.
         worst: The longest time in which a group did not read a partition, and its fault.
     """
 
-    def __init__(self, seed: int, members: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        members: int,
+        say: Callable[[str], None],
+        protocols: Collection[str] = tuple(PROTOCOLS),
+    ) -> None:
         self._random = Random(seed)
         self._first_kind = seed % len(_KINDS)
         self._size = members
         self._say = say
         self._proxies: dict[int, HarmfulProxy] = {}
-        self._ledgers = {protocol: Ledger(_PARTITIONS) for protocol in PROTOCOLS}
+        self._ledgers = {protocol: Ledger(_PARTITIONS) for protocol in protocols}
         self._running: list[MemberProcess] = []
         self._topic = f"chaos-{uuid.uuid4().hex[:8]}"
         self._cluster = RealKafka(
@@ -103,11 +110,11 @@ class Chaos:
                     self._survive(self._draw())
                 stream.stop()
             self._finish(stream.sent)
-            return stream.sent * _PARTITIONS * len(PROTOCOLS)
+            return stream.sent * _PARTITIONS * len(self._ledgers)
 
     def _begin(self) -> None:
         begun = time.monotonic()
-        for protocol in (*PROTOCOLS, SHARE):
+        for protocol in (*self._ledgers, SHARE):
             for _ in range(self._size):
                 self._start(protocol)
         self._wait_for_records(begun, "the start")
@@ -132,7 +139,7 @@ class Chaos:
     def _finish(self, sent: int) -> None:
         """Check that everything was read and committed, end the members, and check again."""
         everything = dict.fromkeys(range(_PARTITIONS), sent)
-        for protocol in PROTOCOLS:
+        for protocol in self._ledgers:
             end = time.monotonic() + _PATIENCE_S
             while (committed := self._committed(protocol)) != everything:
                 assert time.monotonic() < end, f"{protocol}: {committed} of {sent} are committed"

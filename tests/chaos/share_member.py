@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from tandem_kafka import ShareConsumer, TopicPartition
@@ -86,6 +87,10 @@ class Reporter:
         self.note("stored", (place for place in self._made if place[0] in done))
         self._made = []
 
+    def forget(self) -> None:
+        """Forget the acknowledgements without an outcome."""
+        self._made = []
+
     def read(self, call: Callable[[], Mapping[TopicPartition, Iterable[Any]]]) -> list[Any]:
         """Call poll(), and report what it returns."""
         try:
@@ -100,15 +105,11 @@ def accept_implicitly(make: Callable[..., Consumer], reporter: Reporter) -> None
     """Read with poll() and with next(), which accept what was handed out before."""
     given: list[Any] = []
     with make(consumer_timeout_ms=_POLL_MS) as consumer:
-
-        def following() -> dict[TopicPartition, list[Any]]:
-            record = next(consumer, None)
-            return {} if record is None else {TopicPartition("", record.partition): [record]}
-
         for number in _until(reporter.ending):
             reporter.acknowledging("accept", given)
             singly = number // 20 % 2
-            given = reporter.read(following if singly else lambda: consumer.poll(_POLL_MS))
+            call = partial(_next, consumer) if singly else partial(consumer.poll, _POLL_MS)
+            given = reporter.read(call)
             if number % (_COMMIT_EVERY * (1 + 3 * singly)) == 0:
                 # It accepts all but what was handed out last, and that is reported already.
                 reporter.commit(consumer)
@@ -166,13 +167,55 @@ def work(make: Callable[..., Consumer], reporter: Reporter) -> None:
                 reporter.note("damaged", _damaged(error))
 
 
-KINDS: Final = {"implicit": accept_implicitly, "explicit": decide, "workers": work}
+def be_slow(make: Callable[..., Consumer], reporter: Reporter) -> None:
+    """Iterate, with some handlers that take up to three locks, which are renewed."""
+    given: list[Any] = []
+    with make(renew="auto", consumer_timeout_ms=_POLL_MS) as consumer:
+        for number in _until(reporter.ending):
+            reporter.acknowledging("accept", given)
+            given = reporter.read(lambda: _next(consumer))
+            if given and reporter.random.random() < 0.01:
+                reporter.ending.wait(reporter.random.random() * 3 * LOCK_MS / 1_000)
+            if number % (4 * _COMMIT_EVERY) == 0:
+                reporter.commit(consumer)
+        reporter.acknowledging("accept", given)
+
+
+def do_jobs(make: Callable[..., Consumer], reporter: Reporter) -> None:
+    """Take a few records, and end; then begin anew, with another consumer."""
+    for _ in _until(reporter.ending):
+        left = reporter.random.randint(1, 3)
+        with make(acknowledgement="explicit", max_poll_records=1) as consumer:
+            while left and not reporter.ending.is_set():
+                for record in reporter.read(lambda: consumer.poll(_POLL_MS)):
+                    left -= 1
+                    reporter.acknowledging("accept", [record])
+                    try:
+                        record.accept()
+                    except RecordLockLostError:
+                        reporter.lost(record)
+            reporter.commit(consumer)
+        reporter.forget()  # what this consumer could not confirm, no other confirms
+
+
+def _next(consumer: Consumer) -> dict[TopicPartition, list[Any]]:
+    record = next(consumer, None)
+    return {} if record is None else {TopicPartition("", record.partition): [record]}
 
 
 def _damaged(error: CorruptRecordError) -> list[Place]:
     if error.partition is None or error.offset is None:
         return []
     return [(error.partition.partition, error.offset, (error.next_offset or error.offset + 1) - 1)]
+
+
+KINDS: Final = {
+    "implicit": accept_implicitly,
+    "explicit": decide,
+    "workers": work,
+    "slow": be_slow,
+    "jobs": do_jobs,
+}
 
 
 def _until(ending: threading.Event) -> Iterable[int]:

@@ -19,6 +19,10 @@ worker_records.py    what workers may do with records
 simulated_executor.py  an executor whose calls take simulated time
 invariants.py        what must hold after every step
 history.py           what everybody did, for the checks of tests/histories at the end
+shares.py            members of share groups, their faults and their end
+share_members.py     one of them, and its application
+share_soak.py        applications whose handlers take longer than a lock
+share_ledger.py      what became of each record
 violation.py         raised when an invariant does not hold
 run.py               one seed
 runner.py            many seeds on several processes

@@ -89,6 +89,8 @@ def _summarize(totals: Totals, took_ms: int) -> None:
     )
     faults = sorted(totals.faults.items())
     print("faults: " + ", ".join(f"{count:,} {name}" for name, count in faults))
+    if totals.account:
+        print(", ".join(f"{count:,} {name}" for name, count in totals.account.items()))
     print(f"{len(totals.failures)} failed" if totals.failures else "all passed")
 
 

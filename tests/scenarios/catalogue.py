@@ -15,6 +15,8 @@ __all__ = ["GROUP", "MAX_POLL_INTERVAL_MS", "SCENARIOS", "Scenario", "scenario_f
 
 GROUP = "readers"
 MAX_POLL_INTERVAL_MS = 20_000
+#: Of the scenarios with `soak`.
+MOST_BROKERS = 12
 
 _COMMON: dict[str, Any] = {
     "group_id": GROUP,
@@ -62,6 +64,9 @@ class Scenario:
             more scenario in the rounds would change the run of every seed.
         workers: Whether members have workers, whose handlers fail. Such a scenario runs by name.
         shares: Whether the members are share consumers. Such a scenario runs by name.
+        soak: Whether those have applications of many kinds, whose handlers take up to 50 seconds at
+            locks of 15, on up to 12 brokers.
+        calm: Whether there are no faults.
         others: Options of half of the members, in a group with members of both protocols.
         asynchronous: Whether the members are asyncio consumers, whose calls are cancelled.
     """
@@ -81,6 +86,8 @@ class Scenario:
     in_turn: bool = True
     workers: bool = False
     shares: bool = False
+    soak: bool = False
+    calm: bool = False
     others: dict[str, Any] | None = None
     asynchronous: bool = False
 
@@ -88,6 +95,10 @@ class Scenario:
     def keeps_partitions(self) -> bool:
         """Whether members keep partitions during a classic rebalance, which may reject commits."""
         return self.options.get("partition_assignment_strategy") == [CooperativeStickyAssignor]
+
+    def brokers(self, seed: int) -> int:
+        """Return the number of brokers."""
+        return 1 + seed % MOST_BROKERS if self.soak else 2 + seed // 7 % 2
 
     def draw_options(self, random: Random) -> dict[str, Any]:
         """Return the options, with values that the seed draws for some."""
@@ -146,6 +157,8 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario(
             "share-explicit", {**_SHARE, "acknowledgement": "explicit"}, shares=True, in_turn=False
         ),
+        Scenario("share-soak", _SHARE, shares=True, soak=True, in_turn=False),
+        Scenario("share-calm", _SHARE, shares=True, soak=True, calm=True, in_turn=False),
         Scenario("consumer-asyncio", _CONSUMER, asynchronous=True, in_turn=False),
         Scenario("cooperative-asyncio", _COOPERATIVE, asynchronous=True, in_turn=False),
         Scenario("classic-asyncio", _CLASSIC, asynchronous=True, in_turn=False),

@@ -14,7 +14,7 @@ from tests.scenarios.catalogue import GROUP, Scenario, scenario_for
 from tests.scenarios.faults import Faults
 from tests.scenarios.members import Members
 from tests.scenarios.numbered_records import create_topic, produce
-from tests.scenarios.shares import run_shares
+from tests.scenarios.shares import ShareMembers, run_shares
 from tests.scenarios.workers import run_workers
 
 __all__ = ["FAULTS_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "run_scenario", "run_seed"]
@@ -23,6 +23,8 @@ __all__ = ["FAULTS_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "run_scenario", "r
 KEPT_LINES = 400
 #: Duration of the faults.
 FAULTS_MS = 50_000
+#: Without faults, a scenario takes ten minutes, and for one seed in six an hour.
+CALM_MS, LONG_CALM_MS = 600_000, 3_600_000
 #: Time after the faults in which everything must be assigned and read. It covers a session timeout,
 #: a rebalance that waits for a member with a request from before, and delayed frames.
 SETTLE_MS = 90_000
@@ -38,6 +40,7 @@ class Outcome:
         settled_ms: How long the group took to settle after the faults.
         digest: Fingerprint of the trace: the same for every run of the seed.
         faults: How often each fault happened.
+        account: What became of the records of a share group.
         error: The error with its place; empty if the run passed.
         trace: The last lines of a failed run, or all lines if requested.
     """
@@ -50,12 +53,16 @@ class Outcome:
     settled_ms: int
     digest: str
     faults: dict[str, int] = field(default_factory=dict)
+    account: dict[str, int] = field(default_factory=dict)
     error: str = ""
     trace: tuple[str, ...] = ()
 
 
 def run_scenario(
-    simulation: Simulation, scenario: Scenario, runner: asyncio.Runner | None = None
+    simulation: Simulation,
+    scenario: Scenario,
+    runner: asyncio.Runner | None = None,
+    account: dict[str, int] | None = None,
 ) -> tuple[int, dict[str, int]]:
     """Run a scenario; returns how long it took to settle, and the number of faults by name.
 
@@ -63,6 +70,7 @@ def run_scenario(
         simulation: The simulation.
         scenario: The kind of group.
         runner: For members that are asyncio consumers.
+        account: Gets what became of the records of a share group.
 
     Raises:
         Violation: An invariant does not hold.
@@ -82,7 +90,10 @@ def run_scenario(
     epochs = Random(f"{simulation.seed}/commit epochs")
     cluster.configure_group(GROUP, commit_epochs=epochs.choice(["exact", "assigned"]))
     if scenario.shares:
-        return run_shares(simulation, scenario, partitions, FAULTS_MS, SETTLE_MS)
+        shares = ShareMembers(simulation, scenario, partitions)
+        calm_ms = delay.choice([*[CALM_MS] * 5, LONG_CALM_MS])
+        working_ms = calm_ms if scenario.calm else FAULTS_MS
+        return run_shares(shares, working_ms, SETTLE_MS, {} if account is None else account)
     if scenario.workers:
         return run_workers(simulation, scenario, partitions, FAULTS_MS, SETTLE_MS)
     if scenario.local:
@@ -111,16 +122,17 @@ def run_seed(seed: int, name: str | None = None, *, whole_trace: bool = False) -
     scenario = scenario_for(seed, name)
     simulation = Simulation(
         f"{scenario.name} {seed}",
-        brokers=2 + seed // 7 % 2,
+        brokers=scenario.brokers(seed),
         racks=scenario.racks,
         trace_lines=None if whole_trace else KEPT_LINES,
     )
     began_ms = simulation.clock.now_ms()
     settled_ms, error = 0, ""
     faults: dict[str, int] = {}
+    account: dict[str, int] = {}
     try:
         with simulation, simulation.runner() as runner:
-            settled_ms, faults = run_scenario(simulation, scenario, runner)
+            settled_ms, faults = run_scenario(simulation, scenario, runner, account)
     except Exception as raised:  # noqa: BLE001 - the outcome has the error and the seed
         error = _explain(raised)
     trace = simulation.trace
@@ -133,6 +145,7 @@ def run_seed(seed: int, name: str | None = None, *, whole_trace: bool = False) -
         settled_ms=settled_ms,
         digest=trace.digest,
         faults=faults,
+        account=account,
         error=error,
         trace=tuple(trace.lines) if whole_trace or error else (),
     )

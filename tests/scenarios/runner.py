@@ -35,6 +35,7 @@ class Totals:
     iterations: int = 0
     longest_ms: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    account: dict[str, int] = field(default_factory=dict)
     failures: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -44,8 +45,9 @@ class Totals:
         self.events += outcome.events
         self.iterations += outcome.iterations
         self.longest_ms = max(self.longest_ms, outcome.settled_ms)
-        for name, count in outcome.faults.items():
-            self.faults[name] = self.faults.get(name, 0) + count
+        for sums, counts in ((self.faults, outcome.faults), (self.account, outcome.account)):
+            for name, count in counts.items():
+                sums[name] = sums.get(name, 0) + count
         if outcome.error:
             self.failures.append(outcome)
 

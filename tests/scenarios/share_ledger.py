@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tandem_kafka.testing.clock import NEVER_MS
 from tandem_kafka.testing.share.in_flight import Delivery, InFlightBatch, RecordState
 from tandem_kafka.testing.share.persisted import Change, PersistedState
 from tandem_kafka.testing.share.sessions import ShareSession
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "ShareLedger"]
 
+#: So many deliveries of one record are not lost by faults alone.
+_MANY = 5
+#: What a member does not want any more, brokers soon know.
+_RETURNED_MS = 3_000
 #: A partition and an offset.
 Place = tuple[TopicPartition, int]
 
@@ -62,17 +67,31 @@ class _Holder(NamedTuple):
 class ShareLedger:
     """The records of a share group.
 
+    Args:
+        simulation: The simulation.
+        group_id: The group.
+        partitions: The partitions of its topic.
+        calm: Whether nothing fails, so that no lock is lost that is renewed.
+
     Attributes:
         accepted: Records that a member has accepted, perhaps without success.
         rejected: Records that a member has rejected, perhaps without success.
         confirmed: Accepted records of which a commit() said that they are stored.
         final: The last state of each record that is done.
         handed: How often each record was handed out.
+        got: How many records each member got, by its number.
+        handed_ms: When each was handed out first.
+        deliveries: How often brokers have delivered the records that are done.
         violations: Violations found while a broker worked, where no error reaches the run.
     """
 
     def __init__(
-        self, simulation: Simulation, group_id: str, partitions: Iterable[TopicPartition]
+        self,
+        simulation: Simulation,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        calm: bool = False,
     ) -> None:
         self._simulation = simulation
         self._cluster = simulation.cluster
@@ -82,13 +101,26 @@ class ShareLedger:
         self.confirmed: set[Place] = set()
         self.final: dict[Place, RecordState] = {}
         self.handed: Counter[Place] = Counter()
+        self.got: Counter[int] = Counter()
+        self.handed_ms: dict[Place, int] = {}
+        self.deliveries = 0
+        self._calm = calm
+        #: Until when members give back what their applications have not come for.
+        self._returning_until_ms = -1
+        self._returned: Counter[Place] = Counter()
+        #: Whose record it is for as long as nothing fails: its member, and until when.
+        self._kept: dict[Place, tuple[ShareMember, int]] = {}
         self.violations: list[str] = []
         self._holders: dict[Place, _Holder] = {}
         self._watched: dict[TopicPartition, _Watched] = {}
         for tp in partitions:
-            topic_id = self._cluster.topics[tp.topic].topic_id
-            watched = self._watched[tp] = _Watched(tp, self)
-            self._cluster.share_states[group_id, topic_id, tp.partition] = watched
+            self.watch(tp)
+
+    def watch(self, tp: TopicPartition) -> None:
+        """Note what becomes of the records of a partition, before a member has it."""
+        topic_id = self._cluster.topics[tp.topic].topic_id
+        watched = self._watched[tp] = _Watched(tp, self)
+        self._cluster.share_states[self._group_id, topic_id, tp.partition] = watched
 
     def now_ms(self) -> int:
         """Return the time."""
@@ -111,18 +143,55 @@ class ShareLedger:
         done = self.final.get(place)
         if done is not None:
             self.violations.append(f"{place} is {state} after {done}")
+        if self.now_ms() <= self._returning_until_ms:
+            self._returned[place] += 1
         if not state.terminal:
             return
         self.final[place] = state
+        self.deliveries += count
         accepted = state is RecordState.ACKNOWLEDGED
         if accepted and place not in self.accepted:
             self.violations.append(f"{place} is acknowledged, and nobody has accepted it")
         if not accepted and place not in self.rejected and count < self.limit:
             self.violations.append(f"{place} is archived after {count} deliveries")
+        if not accepted and place not in self.rejected and not self.handed[place]:
+            self._unseen(place, count)
+
+    def _unseen(self, place: Place, count: int) -> None:
+        # Faults may lose a few deliveries, but not so many of the same record. Without faults, one
+        # is lost behind a slow record.
+        excused = self._returned[place] >= count - 1 if self._calm else self.limit < _MANY
+        if not excused:
+            self.violations.append(
+                f"{place} is archived unseen: {count} deliveries, {self._returned[place]} of them "
+                f"to members that ended, and no application has got it"
+            )
 
     def all_done(self) -> bool:
         """Return whether each record is accepted, rejected, or was delivered often enough."""
-        return not self.undone()
+        return len(self.final) == self.records
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return sum(self._cluster.at(tp).log.end_offset for tp in self._watched)
+
+    def account(self) -> dict[str, int]:
+        """Return what became of the records."""
+        states = Counter(self.final.values())
+        return {
+            "records": self.records,
+            "deliveries": self.deliveries,
+            "handed out": self.handed.total(),
+            "accepted": states[RecordState.ACKNOWLEDGED],
+            "archived": states[RecordState.ARCHIVED],
+            "archived unseen": sum(
+                1
+                for place, state in self.final.items()
+                if state is RecordState.ARCHIVED and not self.handed[place]
+            ),
+            "confirmed": len(self.confirmed),
+        }
 
     def undone(self) -> list[Place]:
         """Return the records that are not done."""
@@ -143,6 +212,9 @@ class ShareLedger:
         if record.value != value_of(tp, record.offset):
             raise Violation(f"{place}: {record.value!r}")
         self.handed[place] += 1
+        self.got[member.number] += 1
+        self.handed_ms.setdefault(place, now_ms)
+        self._check_kept(member, place)
         # A leader that moves or restarts forgets deliveries that it has not written.
         if (
             self.handed[place] > self.limit + watched.loads - 1
@@ -171,6 +243,32 @@ class ShareLedger:
         self._holders = {
             place: each for place, each in self._holders.items() if each.member is not member
         }
+        self.let_go(member)
+
+    def check_lost(self, member: ShareMember, place: Place) -> None:
+        """Check that a member may have lost the lock of a record that it acknowledges."""
+        holder, until_ms = self._kept.get(place, (None, 0))
+        if holder is member and self.now_ms() < until_ms:
+            raise Violation(f"member {member.number} has lost the lock of {place} without a fault")
+
+    def let_go(self, member: ShareMember) -> None:
+        """Note that a member gives up its records without an acknowledgement."""
+        self._returning_until_ms = self.now_ms() + _RETURNED_MS
+        for place, (holder, _) in tuple(self._kept.items()):
+            if holder is member and place not in self.accepted and place not in self.rejected:
+                del self._kept[place]
+
+    def _check_kept(self, member: ShareMember, place: Place) -> None:
+        """Check, if nothing fails, that nobody works on the record, or has accepted it in time."""
+        now_ms = self.now_ms()
+        before, until_ms = self._kept.pop(place, (member, 0))
+        if now_ms < until_ms:
+            raise Violation(
+                f"{place} is handed out to member {member.number} again, and member "
+                f"{before.number} has renewed its lock or acknowledged it"
+            )
+        if self._calm and member.renews_ms:
+            self._kept[place] = member, now_ms + member.renews_ms
 
     def _check_holder(self, place: Place) -> None:
         """Check that nobody else has the record in work, with a lock that the broker knows."""
@@ -219,6 +317,12 @@ class ShareLedger:
             self.accepted.add(place)
         elif how == "reject":
             self.rejected.add(place)
+        kept = self._kept.get(place)
+        if kept is not None and kept[0] is member:
+            if how == "release":
+                del self._kept[place]
+            elif how != "renew" and self.now_ms() < kept[1]:
+                self._kept[place] = member, NEVER_MS
         holder = self._holders.get(place)
         if how != "renew" and holder is not None and holder.member is member:
             del self._holders[place]

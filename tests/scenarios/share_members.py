@@ -51,7 +51,11 @@ class ShareMember:
         busy_until_ms: Until when a handler runs. Meanwhile, the application does not poll.
         alive: Whether the process runs or is stopped for a while.
         work: Explicit only: when a handler ends, and its record.
+        renews_ms: For how long the locks of its records are renewed; 0 for not at all.
+        ended: Whether the application has done what it was started for.
     """
+
+    ended = False
 
     #: As for the listeners of other members: they have none.
     slept_ms = 0
@@ -81,6 +85,7 @@ class ShareMember:
         self._renews_long = (
             options["renew"] == "auto" and options["max_processing_ms"] > 2 * lock_ms
         )
+        self.renews_ms = options["max_processing_ms"] * (options["renew"] == "auto")
         self.busy_until_ms = 0
         self.alive = True
         self.work: list[tuple[int, Any]] = []
@@ -128,7 +133,7 @@ class ShareMember:
         if self._clock.now_ms() < self.busy_until_ms:
             return
         try:
-            records = self._iterate() if self._iterates else self._poll(timeout_ms)
+            records = self._get(timeout_ms)
         except KafkaError:
             if not fails:
                 raise
@@ -136,9 +141,12 @@ class ShareMember:
         for record in records:
             self._handed_out(record)
 
-    def _poll(self, timeout_ms: int) -> list[Any]:
+    def _get(self, timeout_ms: int) -> list[Any]:
+        return self._iterate() if self._iterates else self._poll(timeout_ms)
+
+    def _poll(self, timeout_ms: int, max_records: int | None = None) -> list[Any]:
         self._done()
-        batch = self.timed(timeout_ms, lambda: self.consumer.poll(timeout_ms))
+        batch = self.timed(timeout_ms, lambda: self.consumer.poll(timeout_ms, max_records))
         return [record for records in batch.values() for record in records]
 
     def _iterate(self) -> list[Any]:
@@ -160,7 +168,7 @@ class ShareMember:
         self._note(f"gets {place[0].partition}-{place[1]} for the {record.delivery_count}. time")
         self._ledger.handed_out(self, record)
         now_ms = self._clock.now_ms()
-        duration_ms = 1 if self.quick else self.random.randint(*self._durations_ms)
+        duration_ms = 1 if self.quick else self._draw_duration_ms()
         if self.explicit:
             self.work.append((now_ms + duration_ms, record))
             return
@@ -170,6 +178,9 @@ class ShareMember:
             self._given.append(place)
         else:  # some records of a batch are decided on
             self._acknowledge(record, "release" if decision < 0.9 else "reject")
+
+    def _draw_duration_ms(self) -> int:
+        return self.random.randint(*self._durations_ms)
 
     def _end_work(self) -> None:
         now_ms = self._clock.now_ms()
@@ -193,6 +204,7 @@ class ShareMember:
         try:
             getattr(record, how)()
         except RecordLockLostError:
+            self._ledger.check_lost(self, place)
             run, sure_ms = record._origin, record._origin.lock_times(record.offset)[0]
             if not run.partition.lost and self._clock.now_ms() < sure_ms:
                 raise
@@ -224,6 +236,7 @@ class ShareMember:
         """Unsubscribe, and subscribe again."""
         self._note("unsubscribes")
         topics = self.consumer.subscription()
+        self._ledger.let_go(self)
         with suppress(KafkaError):
             self.timed(CLOSING_MS, self.consumer.unsubscribe)
         self.consumer.subscribe(topics)
@@ -244,13 +257,14 @@ class ShareMember:
             self._ledger.acknowledged(self, place, "release")
         self._given, self.work = [], []
 
-    def close(self) -> None:
+    def close(self, limit_ms: int = CLOSING_MS) -> None:
         """Close the consumer; what was handed out last is accepted."""
         self._note("closes")
         self._done()
         self._drop()
+        self._ledger.let_go(self)
         self.alive = False
-        self.timed(CLOSING_MS, self.consumer.close)
+        self.timed(limit_ms, self.consumer.close)
 
     def kill(self) -> None:
         """End the process: its threads do nothing more, and its connections break or not."""

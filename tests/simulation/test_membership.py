@@ -60,6 +60,10 @@ FOUND = {
         "a simulated coordinator that took over forgot to send the loss of a deleted topic's "
         "partitions; Kafka's compares each heartbeat with the logged assignment"
     ),
+    (7, "share-explicit"): (
+        "fetches in turn were parked for the shortest time for ever, as one of the brokers was "
+        "asked no more"
+    ),
 }
 
 

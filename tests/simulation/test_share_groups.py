@@ -31,6 +31,7 @@ from tests.scenarios import SCENARIOS, run_seed
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.runner import silence
 from tests.scenarios.share_members import share_consumer
+from tests.tier import seeds
 
 LOCK_MS = 15_000
 TP = TopicPartition("orders", 0)
@@ -82,11 +83,11 @@ def take(consumer: ShareConsumer[Any, Any], count: int, within_ms: int = 40_000)
 
 def take_ahead(simulation: Simulation, consumer: ShareConsumer[Any, Any]) -> tuple[int, int]:
     """Iterate until records wait; returns the last offset, and how many offsets wait behind it."""
-    parts, offset = consumer._parts, -1
-    while not parts.records.waiting():
+    records, offset = consumer._parts.records, -1
+    while not records.waiting():
         offset = next(consumer).offset
         simulation.sleep(1)
-    return offset, parts.records.waiting()
+    return offset, records.waiting()
 
 
 def places(records: list[Any]) -> list[tuple[int, int]]:
@@ -776,9 +777,22 @@ def test_a_batch_that_is_damaged_once_is_not_lost(times: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("kind", [each.name for each in SCENARIOS.values() if each.shares])
+@pytest.mark.parametrize(
+    "kind", [each.name for each in SCENARIOS.values() if each.shares and not each.soak]
+)
 def test_each_record_is_done_or_delivered_often_enough(kind: str, seed: int) -> None:
     with silence():
         outcome = run_seed(seed, kind)
     assert not outcome.error
     assert outcome.events > 50
+
+
+@pytest.mark.parametrize("seed", seeds(1, 12))
+@pytest.mark.parametrize("kind", [each.name for each in SCENARIOS.values() if each.soak])
+def test_records_are_handled_once_by_slow_applications_and_never_lost_unseen(
+    kind: str, seed: int
+) -> None:
+    with silence():
+        outcome = run_seed(seed, kind)
+    assert not outcome.error
+    assert outcome.account["records"] > 50

@@ -354,3 +354,15 @@ def test_a_broker_that_does_not_answer_holds_up_no_others() -> None:
         consumer.poll(2_000)
         produce(simulation, TP._replace(partition=1), 1)
         assert consumer.poll(5_000)
+
+
+def test_a_broker_that_is_down_does_not_make_the_others_busy() -> None:
+    """It had answered nothing, so the others were asked as often as while records come."""
+    with sharing("one is down", brokers=3, partitions=3, count=1) as (simulation, start):
+        consumer = start("implicit")
+        assert len(take(consumer, 3)) == 3
+        simulation.cluster.stop(2, elect=False)
+        consumer.poll(5_000)
+        before = counted(simulation, ShareFetchRequest)
+        consumer.poll(10_000)
+        assert counted(simulation, ShareFetchRequest) - before < 150

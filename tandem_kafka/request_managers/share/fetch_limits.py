@@ -33,6 +33,8 @@ _KEPT_LOCKS: Final = 2
 #: For how long a fetch is parked while the application works on records, or another broker is next.
 _FIRST_PARKED_MS: Final = 5
 _LONGEST_PARKED_MS: Final = 100
+#: So many empty responses park a fetch for the longest time.
+_MOST_EMPTY: Final = 8
 #: The acquire modes of KIP-1206.
 _WHOLE_BATCHES: Final = 0
 _RECORD_LIMIT: Final = 1
@@ -44,6 +46,7 @@ class FetchLimits:
     Attributes:
         retried: Whether the last response with records had some that were delivered before.
         turns: How many brokers are asked one after the other; 1 if all are asked at once.
+        empty: The number of responses without records since the last with some, of all brokers.
     """
 
     def __init__(self, config: Config, records: LockedRecords) -> None:
@@ -51,6 +54,7 @@ class FetchLimits:
         self._records = records
         self.retried = False
         self.turns = 1
+        self.empty = 0
         self._exact = True
         #: When records were last released because the application did not come for them.
         self._unused_ms = self._careful_until_ms = -1
@@ -126,17 +130,13 @@ class FetchLimits:
             "share_acquire_mode": _RECORD_LIMIT if self._exact else _WHOLE_BATCHES,
         }
 
-    def held_ms(self, session: ShareSession, empty: int) -> int:
+    def held_ms(self, session: ShareSession) -> int:
         """Return for how long a broker may park a fetch.
 
         Invariant: an acknowledgement waits behind a parked fetch, and so does the next record once
         a partition has as many locks as the broker allows, or if another broker has it. While the
         application works on records, and in turn, a fetch is therefore parked for a short time
-        only, a longer one after each empty response.
-
-        Args:
-            session: The session with the broker.
-            empty: The smallest number of empty responses in a row of any broker.
+        only, a longer one after each empty response, or after one of each broker.
         """
         # Half of the lock is for the application, and counts from the request on.
         most_ms = min(self._config.fetch_max_wait_ms, self._records.lock_ms // 8) // self.turns
@@ -144,4 +144,6 @@ class FetchLimits:
             most_ms = min(most_ms, _LONGEST_PARKED_MS)
         elif self.turns == 1:
             return most_ms
-        return min(most_ms, _FIRST_PARKED_MS << (session.empty if self.turns == 1 else empty))
+        # Not the fewest of any broker: one that is down, or asked no more, would keep its number.
+        empty = session.empty if self.turns == 1 else self.empty // self.turns
+        return min(most_ms, _FIRST_PARKED_MS << min(empty, _MOST_EMPTY))

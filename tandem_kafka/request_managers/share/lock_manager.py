@@ -58,7 +58,6 @@ log = client_logger(__name__)
 
 #: SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know.
 _SESSION_LIMIT_REACHED: Final = 133
-_MOST_EMPTY: Final = 8
 #: The shortest time between two attempts to renew a lock.
 _RENEW_PAUSE_MS: Final = 100
 #: How long to wait after a response without records that came before its time.
@@ -452,7 +451,8 @@ class LockManager(RequestManager):
                 self._take(session, place, each, (sent_ms, now_ms))
         self._outcomes.unanswered(sent.values(), _INCOMPLETE)
         self._note_recovered(session, now_ms)
-        session.empty = 0 if got else min(session.empty + 1, _MOST_EMPTY)
+        session.empty = 0 if got else session.empty + 1
+        self._limits.empty = 0 if got else self._limits.empty + 1
         early = now_ms - sent_ms < held_ms
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
         session.forget_old_locks(now_ms)

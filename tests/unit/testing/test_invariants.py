@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +14,14 @@ from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, UnsentRequest
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.share.in_flight import RecordState, Span
 from tandem_kafka.wire.messages import MetadataRequest
 from tests.scenarios import SCENARIOS, Violation
 from tests.scenarios.invariants import QUEUED, WAITING
 from tests.scenarios.listener import CheckingListener
 from tests.scenarios.members import Members
 from tests.scenarios.numbered_records import create_topic, produce, value_of
+from tests.scenarios.share_ledger import ShareLedger
 
 
 @pytest.fixture
@@ -247,3 +250,30 @@ def test_only_records_dropped_by_retention_may_be_missing(
     with pytest.raises(Violation, match="9 where 6 was due"):
         hand_out(members, new_owner, tp, 9)
     hand_out(members, new_owner, tp, 8)
+
+
+@pytest.mark.parametrize(
+    ("calm", "limit", "ended", "found"),
+    [
+        (True, 2, False, True),
+        (True, 2, True, False),
+        (False, 2, False, False),
+        (False, 5, False, True),
+    ],
+)
+def test_a_share_group_archives_nothing_unseen(
+    *, calm: bool, limit: int, ended: bool, found: bool
+) -> None:
+    """A few deliveries are lost by faults, or given back by members that end."""
+    with Simulation("unseen") as simulation:
+        [tp] = create_topic(simulation, "orders", 1)
+        produce(simulation, tp, 1)
+        simulation.cluster.configure_group("g", share_delivery_count_limit=limit)
+        ledger = ShareLedger(simulation, "g", [tp], calm=calm)
+        for count in range(1, limit):
+            if ended:
+                ledger.let_go(None)  # type: ignore[arg-type]
+            ledger.written(tp, [(Span(0, 0), RecordState.AVAILABLE, count)])
+        ledger.written(tp, [(Span(0, 0), RecordState.ARCHIVED, limit)])
+        with pytest.raises(Violation, match="unseen") if found else nullcontext():
+            ledger.check()
