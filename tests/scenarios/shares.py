@@ -118,8 +118,7 @@ class ShareMembers(Members):
         self.simulation.cluster.configure_group(
             GROUP,
             share_record_lock_duration_ms=LOCK_MS,
-            # With two, a record that was acquired ahead of two slow ones is archived unseen.
-            share_delivery_count_limit=self.random.choice([5, 10]),
+            share_delivery_count_limit=self.random.choice([2, 5, 10]),
             share_max_record_locks=self.random.choice([100, 2_000]),
         )
         for _ in range(self.random.randrange(4)):

@@ -107,16 +107,16 @@ class FetchLimits:
     def most_kept(self, partition: LockedPartition, now_ms: int) -> int:
         """Return how many records may wait in all, of those whose locks are to be renewed.
 
-        What is more is for other members: an application may be slow for two locks, and has up to
-        `max_poll_records` then. What its next call returns is kept until the call, for as long as a
-        member may be without one.
+        All that waits behind an application that is slow for two locks. Later, what its next call
+        returns, for as long as a member may be without one; the others are for other members. What
+        was delivered before is kept as long: it might have no delivery left.
         """
-        most, since_ms = self._config.max_poll_records, partition.since_ms
-        if now_ms >= since_ms + self._config.max_poll_interval_ms:
+        waited_ms, before = now_ms - partition.since_ms, any(n > 1 for _, _, n in partition.ranges)
+        if waited_ms >= self._config.max_poll_interval_ms:
             return 0
-        if now_ms >= since_ms + _KEPT_LOCKS * self._records.lock_ms:
-            return min(self._records.wanted, most)
-        return most
+        if before or waited_ms < _KEPT_LOCKS * self._records.lock_ms:
+            return MOST_RECORDS
+        return min(self._records.wanted, self._config.max_poll_records)
 
     def fields(self, limit: int, held_ms: int) -> dict[str, int]:
         """Return the fields of a fetch."""

@@ -263,7 +263,7 @@ class LockManager(RequestManager):
     def _fetch(
         self, session: ShareSession, wanted: AbstractSet[Place], limit: int
     ) -> UnsentRequest:
-        held_ms = self._limits.held_ms(session, min(each.empty for each in self._sessions.values()))
+        held_ms = self._limits.held_ms(session)
         sent_ms = self._context.clock.now_ms()
         self._turn_ends_ms = sent_ms + held_ms + _TURN_MS
         return self._request(

@@ -43,9 +43,12 @@ class World:
     def limit(self, brokers: int = 1, *, fetching: bool = False) -> int:
         return self.limits.records(brokers, fetching=fetching)
 
-    def wait(self, count: int) -> None:
+    def wait(self, count: int, deliveries: int = 1) -> LockedPartition:
         place = TopicPartition("orders", 0), uuid.uuid4(), 1, memoryview(b"")
-        self.records.add(LockedPartition(*place, ((0, count - 1, 1),), self.records))
+        locked = LockedPartition(*place, ((0, count - 1, deliveries),), self.records)
+        locked.since_ms = locked.requested_ms = self.clock.now_ms()
+        self.records.add(locked)
+        return locked
 
 
 def test_at_first_a_fetch_acquires_what_a_call_asks_for() -> None:
@@ -163,3 +166,15 @@ def test_a_pace_follows_what_was_slow_at_once() -> None:
     pace.note(1, 2_010, LOCK_MS)
     assert pace.per_ms is not None
     assert pace.per_ms < 1
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "locks", "kept"), [(1, 1, 20), (1, 3, 5), (1, 11, 0), (2, 3, 20), (2, 11, 0)]
+)
+def test_what_waits_is_kept_within_bounds(deliveries: int, locks: int, kept: int) -> None:
+    """What was delivered before might have no delivery left."""
+    world = World()
+    world.ask(5)
+    locked = world.wait(20, deliveries)
+    now_ms = world.clock.now_ms() + locks * LOCK_MS
+    assert min(20, world.limits.most_kept(locked, now_ms)) == kept
