@@ -18,6 +18,7 @@ from tandem_kafka.share.columns import acknowledge_rows
 from tandem_kafka.shared.locks import AcknowledgeType, LockedPartition
 from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
 from tests.simulation.test_share_groups import LOCK_MS, TP, places, sharing, take
+from tests.simulation.test_share_waiting import metric
 from tests.unit.share.test_handing import DATA, World
 
 pa = pytest.importorskip("pyarrow")
@@ -173,6 +174,19 @@ def test_bad_values_are_null_or_dropped() -> None:
         assert implicit.commit() == {TP: None}
         simulation.cluster.produce(TP, BAD, BAD, GOOD)
         assert rows(take_batch(implicit, value=Numbers("drop"))) == [(5, 1)]
+
+
+def test_one_call_goes_on_behind_a_batch_of_which_all_rows_are_dropped() -> None:
+    """And accepts them; they were read again until the end of its time."""
+    with sharing("all dropped", brokers=1, count=0) as (simulation, start):
+        consumer = start("implicit")
+        for value in (BAD, BAD, GOOD):
+            simulation.cluster.produce(TP, value)
+        batch = consumer.poll_arrow(5_000, 2, value=Numbers("drop"))
+        assert rows(batch) == [(2, 1)]
+        consumer.poll()
+        assert consumer.commit() == {TP: None}
+        assert metric(consumer, "records-accepted-total") == 3
 
 
 def test_offsets_that_are_no_integers_are_rejected() -> None:
