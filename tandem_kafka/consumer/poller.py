@@ -60,6 +60,7 @@ class Polling:
 
     Attributes:
         measured: Collects the measurements.
+        interval_ms: How long a reader may wait before it polls again.
     """
 
     def __init__(self, core: Core, reporters: Reporters) -> None:
@@ -68,6 +69,7 @@ class Polling:
         self._errors = RaisedErrors(core.client)
         self._event: Poll | None = None
         self.measured = ReaderMeasurements(core.engine.metrics)
+        self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     def begin(self, now_ms: int) -> None:
         """Measure the time since the last poll()."""
@@ -124,11 +126,7 @@ class Polling:
 
 
 class Poller(Polling):
-    """Collects fetched records, or waits for them.
-
-    Attributes:
-        interval_ms: How long a reader may wait before it polls again.
-    """
+    """Collects fetched records, or waits for them."""
 
     def __init__(
         self,
@@ -146,7 +144,6 @@ class Poller(Polling):
         self._answered: object = None
         #: The count of changes at which no event is needed: one was sent, or all can be fetched.
         self._quiet_changes = -1
-        self.interval_ms = max(1, min(ALIVE_INTERVAL_MS, core.config.max_poll_interval_ms // 4))
 
     async def poll(self, deadline_ms: int, max_records: int, held: Held) -> ConsumerRecords:
         """Return records as soon as there are any; empty at the deadline or once closed.

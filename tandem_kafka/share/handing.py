@@ -45,6 +45,8 @@ class Handing:
         #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
+        #: Whether offsets without a record were given back since the last look.
+        self._found_hole = False
         self._accepted_ms = 0
 
     def settle(self, now_ms: int) -> None:
@@ -52,6 +54,7 @@ class Handing:
 
         Perhaps it is accepted together with records that follow, or by `flush`.
         """
+        self._records.begin_call(now_ms)
         # Invariant: each step can be repeated after an interrupt.
         handled = 0
         for chunk, _, stop in self.given:
@@ -110,7 +113,7 @@ class Handing:
             KafkaError: The next record cannot be read. It is raised once.
         """
         found: list[Given] = []
-        self._records.call(count, now_ms)
+        self._records.wanted = count
         self._fill(now_ms)
         for each in self._ready:
             if isinstance(each, Acknowledgement):
@@ -127,8 +130,11 @@ class Handing:
             found.append((each, each.index, stop))
         if found:
             self._records.pace.given_ms = now_ms
+            self._records.holes = 0
         else:
+            self._records.holes += self._found_hole
             self._records.ask(waits=waits)
+        self._found_hole = False
         return found
 
     def following(self, now_ms: int) -> Given | None:
@@ -160,6 +166,7 @@ class Handing:
                 usable = first.is_usable(now_ms)
                 self._ready = deque(self._unpacker.unpack(first) if usable else ())
             elif isinstance(first, Acknowledgement):
+                self._found_hole |= first.how is AcknowledgeType.GAP
                 self._records.give_back(self._ready)
             elif isinstance(first, KafkaError):
                 return

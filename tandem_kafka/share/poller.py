@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.poller import ALIVE_INTERVAL_MS, Polling
+from tandem_kafka.consumer.poller import Polling
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import IllegalStateError, KafkaError
 from tandem_kafka.events.background import ErrorEvent
@@ -89,7 +89,7 @@ class SharePoller(Polling):
                     lambda attention=attention: (  # type: ignore[misc]
                         not records.empty or polls.attention is not attention
                     ),
-                    min(deadline_ms, now_ms + ALIVE_INTERVAL_MS),
+                    min(deadline_ms, now_ms + self.interval_ms),
                 )
                 self.measured.idle_ms += core.clock.now_ms() - now_ms
         finally:

@@ -74,7 +74,9 @@ class LockedRecords:
         self.lock_ms = DEFAULT_LOCK_MS
         #: How many records the last call wanted. Writer: the reader.
         self.wanted = 1
-        #: When that call looked for them, and how long after the look before. Writer: the reader.
+        #: How often in a row it found only offsets without a record. Writer: the reader.
+        self.holes = 0
+        #: When that call began, and how long after the one before. Writer: the reader.
         self._called_ms = self._paused_ms = 0
         #: When the application found nothing, None if it got a record since. Writer: the reader.
         self._asked_ms: int | None = None
@@ -194,9 +196,8 @@ class LockedRecords:
         recent = asked_ms is not None and self.clock.now_ms() - asked_ms <= ASKED_MS
         return self.wanted if recent else 0
 
-    def call(self, count: int, now_ms: int) -> None:
-        """Note that the application looks for so many records."""
-        self.wanted = count
+    def begin_call(self, now_ms: int) -> None:
+        """Note that the application calls poll(), or asks for the next record."""
         self._called_ms, self._paused_ms = now_ms, now_ms - self._called_ms
 
     def ask(self, *, waits: bool) -> None:
@@ -219,8 +220,8 @@ class LockedRecords:
         self._notify()
 
     def end_waiting(self) -> None:
-        """Note that the application waits no longer."""
-        self._asked_ms = None
+        """Note that the application waits no longer; it may come again soon."""
+        self.comes_soon = self._paused_ms < self.lock_ms // 2
 
     def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
@@ -232,6 +233,8 @@ class LockedRecords:
             return False
         self._handed.setdefault(run)
         run.handed.append((first, now_ms))
+        if run.came_late:
+            self._notify()  # the network thread renews it
         return True
 
     def acknowledge(self, run: Run, offset: int, how: AcknowledgeType) -> None:

@@ -312,6 +312,12 @@ class Run:
         """When the application was given the first of them."""
         return self.handed[0][1] if self.handed else 0
 
+    @property
+    def came_late(self) -> bool:
+        """Whether the application got some with less than three quarters of their lock."""
+        left_ms = self.sure_until_ms - (self.handed[-1][1] if self.handed else 0)
+        return left_ms < self.partition.lock_ms * 3 // 4
+
     def given_ms(self, offset: int) -> int:
         """Return when the application was given a record."""
         at = bisect_right(self.handed, offset, key=itemgetter(0))

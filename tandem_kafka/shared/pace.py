@@ -9,7 +9,7 @@ SHARE_OF_LOCK: Final = 4
 #: For so many locks, an application counts as slow after it was.
 CAREFUL_LOCKS: Final = 2
 #: The pace is known after so many records, or so much time.
-_KNOWN_RECORDS: Final = 50
+_KNOWN_RECORDS: Final = 8
 _KNOWN_MS: Final = 20
 #: What came before so many records, or so much time, counts half.
 _RECENT_RECORDS: Final = 500

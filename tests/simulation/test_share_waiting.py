@@ -5,6 +5,7 @@ Applications are slow at times, poll seldom, or take a few records and end.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,9 +17,19 @@ from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.cluster.log import (
+    _CHECKED_FROM,
+    _CHECKSUM,
+    _CHECKSUM_AT,
+    calc_crc32c,
+)
 from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.testing.share.in_flight import RecordState
-from tandem_kafka.wire.messages import ShareAcknowledgeRequest, ShareFetchRequest
+from tandem_kafka.wire.messages import (
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
+)
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.runner import silence
 from tests.scenarios.share_ledger import Place, ShareLedger
@@ -175,14 +186,14 @@ def test_jobs_that_take_one_record_leave_no_others_behind() -> None:
 
 
 def test_a_call_gets_what_it_asks_for_and_nothing_waits() -> None:
-    with sharing("asked", brokers=1, count=20) as (simulation, start):
+    with sharing("asked", brokers=1, count=5) as (simulation, start):
         consumer = start()
-        assert len(take(consumer, 1)) == 20
+        assert len(take(consumer, 1)) == 5
         produce(simulation, TP, 20)
         while not consumer.poll(1_000, max_records=2):
             pass
         simulation.sleep(1_000)
-        assert metric(consumer, "records-fetched-total") == 22
+        assert metric(consumer, "records-fetched-total") == 7
 
 
 def test_a_slow_record_keeps_none_from_others() -> None:
@@ -364,3 +375,59 @@ def test_a_broker_that_is_down_does_not_make_the_others_busy() -> None:
         before = counted(simulation, ShareFetchRequest)
         consumer.poll(10_000)
         assert counted(simulation, ShareFetchRequest) - before < 150
+
+
+@pytest.mark.parametrize("pause_ms", [LOCK_MS * 3 // 4 + 500, LOCK_MS * 9 // 10])
+def test_what_has_waited_is_handed_out_with_the_time_of_a_lock(pause_ms: int) -> None:
+    """It had half of one, so an application that polls seldom lost each lock, five times."""
+    with sharing("half a lock", brokers=1, count=20) as (simulation, start):
+        consumer = start("implicit")
+        found: list[Any] = []
+        for _ in range(24):
+            found += [each for batch in consumer.poll(0).values() for each in batch]
+            simulation.sleep(pause_ms)
+        assert places(found) == [(offset, 1) for offset in range(20)]
+        assert metric(consumer, "records-accepted-total") == 20
+
+
+def widen(log: Any, size: int) -> None:
+    """Let the last batch have had more offsets before it was compacted."""
+    last = log._batches[-1]
+    data = bytearray(last.data)
+    struct.pack_into(">i", data, 23, size - 1)
+    _CHECKSUM.pack_into(data, _CHECKSUM_AT, calc_crc32c(bytes(data[_CHECKED_FROM:])))
+    log.end_offset = last.base_offset + size
+    log._batches[-1] = replace(last, next_offset=log.end_offset, data=bytes(data))
+
+
+def test_a_loop_over_a_compacted_log_does_not_ask_for_each_offset() -> None:
+    with sharing("holes", brokers=1, count=0) as (simulation, start):
+        log = simulation.cluster.at(TP).log
+        for _ in range(20):
+            produce(simulation, TP, 1)
+            widen(log, 100)
+        consumer = start("implicit")
+        for _ in range(20):
+            next(consumer)
+        assert counted(simulation, ShareFetchRequest) < 200
+
+
+def test_a_poll_with_a_short_timeout_asks_more_than_one_broker() -> None:
+    with sharing("short timeouts", brokers=12, partitions=12, count=0) as (simulation, start):
+        consumer = start("implicit")
+        consumer.poll(2_000, max_records=1)
+        produce(simulation, TopicPartition("orders", 7), 3)
+        found = 0
+        for _ in range(12):
+            found += sum(map(len, consumer.poll(5, max_records=1).values()))
+            simulation.sleep(1_000)
+        assert found == 3
+
+
+def test_a_short_poll_interval_does_not_end_the_membership_within_a_poll() -> None:
+    with sharing("short interval", brokers=1, count=1) as (simulation, start):
+        consumer = start("implicit", max_poll_interval_ms=400)
+        consumer.poll(2_000)
+        before = counted(simulation, ShareGroupHeartbeatRequest)
+        consumer.poll(20_000)
+        assert counted(simulation, ShareGroupHeartbeatRequest) - before < 10

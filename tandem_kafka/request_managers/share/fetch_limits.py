@@ -28,6 +28,8 @@ MOST_RECORDS: Final = 10_000
 _AHEAD_MS: Final = 200
 #: What is acquired ahead is at most this part of what was handled.
 _PART_OF_HANDLED: Final = 4
+#: So often is what is asked for doubled, while only offsets without a record come.
+_MOST_DOUBLED: Final = 9
 #: For how many locks an application keeps more than its next call returns.
 _KEPT_LOCKS: Final = 2
 #: For how long a fetch is parked while the application works on records, or another broker is next.
@@ -88,7 +90,10 @@ class FetchLimits:
         # Invariant: who did not come for the last ones gets others only if it comes in time now.
         if not records.comes_soon and records.pace.given_ms <= self._unused_ms:
             return 0
-        return min(records.asked, self._config.max_poll_records)
+        # A compacted log has many offsets without a record.
+        return min(records.asked, self._config.max_poll_records) << min(
+            records.holes, _MOST_DOUBLED
+        )
 
     def _ahead(self, brokers: int) -> int:
         """Return how many records may wait that the application has not asked for."""

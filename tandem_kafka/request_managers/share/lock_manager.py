@@ -364,8 +364,8 @@ class LockManager(RequestManager):
         if not self._renewal_supported:
             return FOREVER_MS
         wait_ms = FOREVER_MS
-        handed = self._records.handed() if renew_ms else ()
-        works = [run for run in handed if now_ms < run.handed_ms + renew_ms]
+        handed = self._records.handed()
+        works = [run for run in handed if run.came_late or now_ms < run.handed_ms + renew_ms]
         renewable: list[Run | LockedPartition] = [*works, *self._records.ahead()]
         for each in renewable:
             partition = each.partition if isinstance(each, Run) else each
@@ -373,6 +373,9 @@ class LockManager(RequestManager):
             if partition.lost or session is None:
                 continue
             due_ms = each.sure_until_ms - partition.lock_ms // 2
+            # Invariant: what has waited is handed out with the time of a lock for the application.
+            if isinstance(each, Run) and each.came_late:
+                due_ms = now_ms
             if now_ms < due_ms:
                 wait_ms = min(wait_ms, due_ms - now_ms)
                 continue

@@ -37,7 +37,8 @@ class World:
             pace.note(1 if each_ms >= 1 else int(1 / each_ms), self.clock.now_ms(), LOCK_MS)
 
     def ask(self, count: int) -> None:
-        self.records.call(count, self.clock.now_ms())
+        self.records.begin_call(self.clock.now_ms())
+        self.records.wanted = count
         self.records.ask(waits=True)
 
     def limit(self, brokers: int = 1, *, fetching: bool = False) -> int:
