@@ -431,3 +431,30 @@ def test_a_short_poll_interval_does_not_end_the_membership_within_a_poll() -> No
         before = counted(simulation, ShareGroupHeartbeatRequest)
         consumer.poll(20_000)
         assert counted(simulation, ShareGroupHeartbeatRequest) - before < 10
+
+
+def test_what_is_handed_out_before_a_renewal_is_sent_is_renewed_as_well() -> None:
+    """It counted as renewed, and went to another member while its handler ran."""
+    with sharing("toomuch", brokers=1, count=400) as (simulation, start):
+        consumer = start("explicit", renew="auto", consumer_timeout_ms=60_000)
+        records, slow = consumer._parts.records, list[Any]()
+        while records.waiting() < 20 or len(slow) < 12:
+            record = next(consumer)
+            if len(slow) < 12 and record.offset > 60:
+                slow.append(record)
+            else:
+                record.accept()
+            simulation.sleep(1)
+        due_ms = records.ahead()[0].requested_ms + LOCK_MS // 2
+        simulation.sleep(due_ms - simulation.clock.now_ms() - 1)
+        given = list[Any]()
+        for record in slow[1:9]:
+            record.accept()  # is in flight when the renewal is due
+            given.append(next(consumer))
+            simulation.sleep(1)
+        other, end_ms = start(), simulation.clock.now_ms() + 4 * LOCK_MS
+        while simulation.clock.now_ms() < end_ms:
+            for batch in other.poll(500).values():
+                for record in batch:
+                    assert record.offset not in {each.offset for each in given}
+                    record.accept()

@@ -550,8 +550,12 @@ class LockManager(RequestManager):
     def _renewed(self, acknowledged: Acknowledged, times: tuple[int, int]) -> None:
         lock_ms = self._records.lock_ms
         lock_times = times[0] + lock_ms, times[1] + lock_ms
-        for run in acknowledged.whole:
-            if not run.forgotten:  # else what it was given is acknowledged no more
+        for run, (first, last) in acknowledged.whole.items():
+            if run.forgotten:
+                continue  # what it was given is acknowledged no more
+            if run.given - 1 > last:  # it was given more since
+                run.renew_locks(first, last, lock_times)
+            else:
                 run.renew_all(lock_times)
         for each in acknowledged.asked:
             if each.run is not None and not each.run_is_over:

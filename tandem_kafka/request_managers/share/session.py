@@ -74,7 +74,7 @@ class Acknowledged:
         tp: The partition.
         made: What became of which offsets.
         asked: The renewals that the application has asked for.
-        whole: The runs that are renewed, and the offsets that the application was given.
+        whole: The runs that are renewed, and the offsets that the application had been given.
         kept: What waits for the application, and is renewed.
     """
 
@@ -94,19 +94,23 @@ class Acknowledged:
         """What became of which offsets, as ranges."""
         return [(each.first, each.last, each.how) for each in self.made]
 
-    @property
     def renewals(self) -> list[Range]:
-        """The ranges to renew: without records that are acknowledged or locked again by now."""
-        wanted = [(run, *offsets) for run, offsets in self.whole.items()]
-        wanted += [(each.run, each.first, each.last) for each in self.asked if each.run is not None]
+        """Return the ranges to renew: without records that are acknowledged or locked again by now.
+
+        Invariant: first what waits. What the application claims meanwhile is renewed as well.
+        """
         rows = [
             row
-            for run, first, last in wanted
-            if not run.forgotten
-            for row in run.renewable_ranges(max(first, run.accepted), last + 1)
+            for each in self.kept
+            if not each.lost
+            for row in each.ranges_between(each.given, each.stop)
         ]
-        for each in self.kept:
-            rows += () if each.lost else each.ranges_between(each.given, each.stop)
+        self.whole = {run: (run.accepted, run.given - 1) for run in self.whole}
+        wanted = [(run, *offsets) for run, offsets in self.whole.items()]
+        wanted += [(each.run, each.first, each.last) for each in self.asked if each.run is not None]
+        for run, first, last in wanted:
+            if not run.forgotten:
+                rows += run.renewable_ranges(max(first, run.accepted), last + 1)
         found, end = list[Range](), -1
         for first, last in sorted(rows):  # a broker refuses ranges that overlap
             if last > end:
@@ -323,7 +327,7 @@ class ShareSession:
     def renewal(self, identity: Mapping[str, str]) -> ShareAcknowledgeRequest | None:
         """Return a request that renews locks, None if their records are acknowledged by now."""
         self.sent, self.renewals = self.renewals, Batch()
-        ranges = {place: each.renewals for place, each in self.sent.by_partition.items()}
+        ranges = {place: each.renewals() for place, each in self.sent.by_partition.items()}
         for place in [place for place, found in ranges.items() if not found]:
             del self.sent.by_partition[place], ranges[place]
         if not ranges:

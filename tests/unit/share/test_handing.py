@@ -465,7 +465,7 @@ def test_what_is_locked_again_is_not_renewed_by_its_old_lock() -> None:
         made.acknowledge(each, 1)
     run.end_locks(1, 1)
     [renewals] = made.renewals.by_partition.values()
-    assert [(first, last) for first, last, _ in renewals.renewals] == [(0, 0), (2, 2)]
+    assert [(first, last) for first, last, _ in renewals.renewals()] == [(0, 0), (2, 2)]
     run.renew_locks(0, 2, (5_000, 5_000))
     assert [run.lock_times(offset)[0] for offset in range(3)] == [5_000, -1, 5_000]
 
@@ -480,9 +480,9 @@ def test_renewals_of_the_same_records_do_not_overlap() -> None:
     for offset in (1, 1, 2):
         made.acknowledge(Acknowledgement(world.locked, offset, offset, RENEW, chunk.run), 1)
     [renewals] = made.renewals.by_partition.values()
-    assert renewals.renewals == [(0, 2, RENEW)]
+    assert renewals.renewals() == [(0, 2, RENEW)]
     chunk.run.forgotten = True  # its records may be locked again
-    assert renewals.renewals == []
+    assert renewals.renewals() == []
 
 
 def test_a_renewal_whose_lock_has_ended_is_not_sent() -> None:
