@@ -283,7 +283,7 @@ async def _called(function: Callable[[], object]) -> None:
     function()
 
 
-def closed_on_any_thread(core: Core, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def close_on_any_thread(core: Core, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a close that blocks. Garbage is collected on any thread, also on the network thread."""
     if core.driver.is_current():  # it cannot wait for its own end
         core.driver.offload(lambda: run(close()), lambda _: None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overloa
 from tandem_kafka.config import Config, default_config
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import BlockingMethods
-from tandem_kafka.consumer.closing import closed_on_any_thread, stop_unclosed
+from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
 from tandem_kafka.consumer.parts import ConsumerParts, named_client
@@ -257,7 +257,7 @@ class KafkaConsumer(
             timeout_ms=timeout_ms,
             leave_group=leave_group,
         )
-        closed_on_any_thread(self._core, call)
+        close_on_any_thread(self._core, call)
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import blocking
-from tandem_kafka.consumer.closing import closed_on_any_thread, stop_unclosed
+from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
@@ -215,7 +215,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
 
     def _close(self, timeout_ms: float | None, *, clean: bool) -> None:
         close = partial(self._parts.closing.close, timeout_ms=timeout_ms, clean=clean)
-        closed_on_any_thread(self._core, close)
+        close_on_any_thread(self._core, close)
 
     def __enter__(self) -> Self:
         """Return this consumer; the end of the block closes it."""

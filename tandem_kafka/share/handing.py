@@ -45,8 +45,6 @@ class Handing:
         #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
-        #: Whether offsets without a record were given back since the last look.
-        self._found_hole = False
         self._accepted_ms = 0
 
     def settle(self, now_ms: int) -> None:
@@ -114,7 +112,7 @@ class Handing:
         """
         found: list[Given] = []
         self._records.wanted = count
-        self._fill(now_ms)
+        found_hole = self._fill(now_ms)
         for each in self._ready:
             if isinstance(each, Acknowledgement):
                 continue  # `_fill` gives it back once it is the first
@@ -132,9 +130,8 @@ class Handing:
             self._records.pace.given_ms = now_ms
             self._records.holes = 0
         else:
-            self._records.holes += self._found_hole
+            self._records.holes += found_hole
             self._records.ask(waits=waits)
-        self._found_hole = False
         return found
 
     def following(self, now_ms: int) -> Given | None:
@@ -157,8 +154,13 @@ class Handing:
             return None
         return chunk, stop, stop + 1
 
-    def _fill(self, now_ms: int) -> None:
-        """Remove what can no longer be handed out, and unpack until there is a record."""
+    def _fill(self, now_ms: int) -> bool:
+        """Remove what can no longer be handed out, and unpack until there is a record.
+
+        Returns:
+            Whether offsets without a record were given back.
+        """
+        found_hole = False
         # Invariant: each step is one store or one call, so it can be repeated after an interrupt.
         while self._ready or self._records.move_to(self._ready):
             first = self._ready[0]
@@ -166,16 +168,17 @@ class Handing:
                 usable = first.is_usable(now_ms)
                 self._ready = deque(self._unpacker.unpack(first) if usable else ())
             elif isinstance(first, Acknowledgement):
-                self._found_hole |= first.how is AcknowledgeType.GAP
+                found_hole |= first.how is AcknowledgeType.GAP
                 self._records.give_back(self._ready)
             elif isinstance(first, KafkaError):
-                return
+                return found_hole
             elif first.index == len(first.records):
                 self._ready.popleft()
             elif _usable(first, now_ms):
-                return
+                return found_hole
             else:
                 self._drop(first)
+        return found_hole
 
     def _drop(self, chunk: Chunk) -> None:
         """Replace the first chunk by the release of what was claimed, and kept by an interrupt."""

@@ -45,9 +45,7 @@ class ShareReading:
         core = self._core
         held = core.enter() or await core.acquire()
         try:
-            limit = core.config.max_poll_records
-            if max_records is not None:
-                limit = check_limit(max_records, limit)
+            limit = check_limit(max_records, core.config.max_poll_records)
             endless = timeout_ms is None or timeout_ms < 0
             deadline_ms = NO_DEADLINE_MS if endless else core.deadline_ms(timeout_ms)
             return await self._poller.poll(limit, deadline_ms, held)

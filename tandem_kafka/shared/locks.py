@@ -193,6 +193,11 @@ class LockedPartition:
         return self.requested_ms + self.lock_ms
 
     @property
+    def renew_from_ms(self) -> int:
+        """From when on the locks of what waits are renewed: half of them is over."""
+        return self.sure_until_ms - self.lock_ms // 2
+
+    @property
     def usable_until_ms(self) -> int:
         """Until when a record that waits here may still be handed out.
 
@@ -317,6 +322,14 @@ class Run:
         """Whether the application got some with less than three quarters of their lock."""
         left_ms = self.sure_until_ms - (self.handed[-1][1] if self.handed else 0)
         return left_ms < self.partition.lock_ms * 3 // 4
+
+    @property
+    def renew_from_ms(self) -> int:
+        """From when on its locks are renewed: half of them is over, or some came late.
+
+        Invariant: what has waited is handed out with the time of a lock for the application.
+        """
+        return 0 if self.came_late else self.sure_until_ms - self.partition.lock_ms // 2
 
     def given_ms(self, offset: int) -> int:
         """Return when the application was given a record."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kafka.errors import GroupIdNotFoundError
+
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode, UnsentRequest
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
-from tandem_kafka.request_managers.reactions import Reaction
+from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
 
 
 class HeartbeatSchedule:
@@ -55,7 +57,14 @@ class HeartbeatSchedule:
         if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._expedited:
             self._expedited = True
             self.request.reset()
-        self._next_ms = 0
+        self.due()
+
+
+def heartbeat_reaction(error: Exception, *, joining: bool) -> Reaction:
+    """Return the reaction to the error of a heartbeat."""
+    if isinstance(error, GroupIdNotFoundError) and not joining:
+        return Reaction.LOST  # the group was deleted, or became one of another kind
+    return reaction_to(GROUP_HEARTBEAT, error)
 
 
 def final_heartbeat(

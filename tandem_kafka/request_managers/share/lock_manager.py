@@ -187,12 +187,12 @@ class LockManager(RequestManager):
             node = self._context.metadata.snapshot.nodes[node_id]
             self._sessions[node_id] = ShareSession(node, self._context.request_state())
         for node_id, session in tuple(self._sessions.items()):
-            fetching = any(each.fetching for each in self._sessions.values())
             if session.state.in_flight:
                 continue
-            if fetching and now_ms < self._turn_ends_ms:
-                wait_ms = min(wait_ms, self._turn_ends_ms - now_ms)
+            fetching = any(each.fetching for each in self._sessions.values())
             fetching = fetching and now_ms < self._turn_ends_ms
+            if fetching:
+                wait_ms = min(wait_ms, self._turn_ends_ms - now_ms)
             left_ms = session.state.wait_ms(now_ms)
             if left_ms > 0:
                 wait_ms = min(wait_ms, left_ms)
@@ -372,12 +372,8 @@ class LockManager(RequestManager):
             session = self._sessions.get(partition.node_id)
             if partition.lost or session is None:
                 continue
-            due_ms = each.sure_until_ms - partition.lock_ms // 2
-            # Invariant: what has waited is handed out with the time of a lock for the application.
-            if isinstance(each, Run) and each.came_late:
-                due_ms = now_ms
-            if now_ms < due_ms:
-                wait_ms = min(wait_ms, due_ms - now_ms)
+            if now_ms < each.renew_from_ms:
+                wait_ms = min(wait_ms, each.renew_from_ms - now_ms)
                 continue
             # The response sets when it is due again. Without one, there is another attempt.
             wait_ms = min(wait_ms, max(_RENEW_PAUSE_MS, (each.sure_until_ms - now_ms) // 2))

@@ -22,6 +22,7 @@ from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
     final_heartbeat,
+    heartbeat_reaction,
 )
 from tandem_kafka.request_managers.membership.kip848.heartbeat import (
     JOIN_EPOCH,
@@ -30,7 +31,7 @@ from tandem_kafka.request_managers.membership.kip848.heartbeat import (
 )
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.request_managers.reactions import Reaction
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import TopicPartition
@@ -239,9 +240,7 @@ class ShareMembership(RequestManager):
         if self.state not in _IN_GROUP:
             return  # of an earlier membership
         self._sent_topics = None
-        reaction = reaction_to(GROUP_HEARTBEAT, error)
-        if isinstance(error, GroupIdNotFoundError) and self.state is not State.JOINING:
-            reaction = Reaction.LOST  # the group was deleted
+        reaction = heartbeat_reaction(error, joining=self.state is State.JOINING)
         self._heartbeats.failed(error, reaction, self._coordinator)
         if reaction is Reaction.LOST:
             self._assignment = {}

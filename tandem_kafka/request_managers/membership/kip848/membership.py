@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafka.errors import GroupIdNotFoundError
-
 from tandem_kafka.errors import LOGIN_ERRORS, UnreleasedInstanceIdError, UnsupportedVersionError
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
@@ -19,6 +17,7 @@ from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
     final_heartbeat,
+    heartbeat_reaction,
 )
 from tandem_kafka.request_managers.membership.kip848.confirmation import Confirmation
 from tandem_kafka.request_managers.membership.kip848.heartbeat import (
@@ -41,7 +40,7 @@ from tandem_kafka.request_managers.membership.kip848.states import (
 )
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
-from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
+from tandem_kafka.request_managers.reactions import Reaction
 from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation
 
@@ -331,7 +330,7 @@ class Kip848Membership(RequestManager):
             return  # of an earlier membership
         self._fields.forget()
         error = with_advice(error, self._context)
-        reaction = reaction_to(GROUP_HEARTBEAT, error)
+        reaction = heartbeat_reaction(error, joining=self.state is State.JOINING)
         error, reaction = self._resolve_instance_conflict(error, reaction)
         self._heartbeats.failed(error, reaction, self._coordinator)
         if reaction is Reaction.LOST:
@@ -356,8 +355,6 @@ class Kip848Membership(RequestManager):
         if isinstance(error, UnreleasedInstanceIdError) and self.state is State.JOINING:
             self._rejected_instance = error
             return error, Reaction.RETRY
-        if isinstance(error, GroupIdNotFoundError) and self.state is not State.JOINING:
-            return error, Reaction.LOST  # the group was deleted, or became a classic group
         return error, reaction
 
     def _fail(self, error: Exception) -> None:
