@@ -22,6 +22,7 @@ from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.testing.pytest_plugin import why_no_kafka
 from tests.process_state import ProcessState
 from tests.second_run import SecondRun
+from tests.shared_brokers import SharedBrokers, shared_broker
 from tests.tier import ALL
 
 # No test asserts how fast a machine is.
@@ -58,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[ALL] = "1"
     hypothesis.settings.load_profile("all" if config.option.all else "everyday")
     config.pluginmanager.register(ProcessState())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SharedBrokers())
     if config.option.second_run and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SecondRun(config))
 
@@ -160,6 +163,13 @@ def kafka_python_ends(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
+    """A real Kafka of one broker, for all processes of the run."""
+    with shared_broker(request.config, "open") as (cluster, _):
+        yield cluster
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from tests.integration.raw_worlds import (
 from tests.integration.share_members import LOCK_MS, Share
 from tests.integration.sharing import require_share_groups
 from tests.integration.simulated_cluster import Cluster, SimulatedCluster, choose_clusters
-from tests.kafka.listeners import secured_cluster
 from tests.kafka.tokens import TokenIssuer
+from tests.shared_brokers import shared_broker
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -101,19 +101,24 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def issuer(tmp_path_factory: pytest.TempPathFactory) -> TokenIssuer:
-    """Signs the tokens that the cluster of `guarded` accepts."""
-    return TokenIssuer(tmp_path_factory.mktemp("tokens"))
+def _guarded_and_issuer(request: pytest.FixtureRequest) -> Iterator[tuple[RealKafka, TokenIssuer]]:
+    with shared_broker(request.config, "guarded") as both:
+        yield both
 
 
 @pytest.fixture(scope="session")
-def guarded(issuer: TokenIssuer) -> Iterator[RealKafka]:
+def issuer(_guarded_and_issuer: tuple[RealKafka, TokenIssuer]) -> TokenIssuer:
+    """Signs the tokens that the cluster of `guarded` accepts."""
+    return _guarded_and_issuer[1]
+
+
+@pytest.fixture(scope="session")
+def guarded(_guarded_and_issuer: tuple[RealKafka, TokenIssuer]) -> RealKafka:
     """A cluster with an authorizer, with listeners for all logins.
 
     Metadata requests can create topics.
     """
-    with secured_cluster(issuer) as cluster:
-        yield cluster
+    return _guarded_and_issuer[0]
 
 
 @pytest.fixture(params=IMPLEMENTATIONS)

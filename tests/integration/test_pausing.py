@@ -49,27 +49,6 @@ def test_a_poll_with_all_partitions_paused_uses_no_cpu(
     assert consumer.position(tp) == 10
 
 
-@pytest.mark.real_cluster("it pauses the broker's process")
-@pytest.mark.behaviour(156)
-def test_buffered_records_are_returned_after_resume_without_a_new_fetch(
-    kafka: RealKafka, topic: str, consume: Consume
-) -> None:
-    kafka.admin.produce(topic, [b"x"] * 100)
-    tp = TopicPartition(topic, 0)
-    # Long enough to keep the next fetch parked.
-    consumer = consume(max_poll_records=10, fetch_max_wait_ms=25_000)
-    sent = half_read(consumer, tp)
-    assert consumer.poll(timeout_ms=200) == {}
-    kafka.pause()  # now only buffered records can be returned
-    try:
-        consumer.resume(tp)
-        assert consumer.paused() == set()
-        assert [record.offset for record in read_all(consumer, 90)] == list(range(10, 100))
-    finally:
-        kafka.resume()
-    assert sent.fetch_offsets()[0] == [0, 100]
-
-
 @pytest.mark.behaviour(156)
 def test_a_seek_while_paused_drops_buffered_records(
     kafka: RealKafka, topic: str, consume: Consume

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,16 +14,13 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
+from tandem_kafka.wire.messages import ListOffsetsRequest
 from tests.integration.polling import (
     ENDLESS_MS,
-    ENDLESS_REQUESTS,
-    Clock,
     Consume,
     partitions_of,
     poll_until,
     read_all,
-    wait_until,
 )
 from tests.integration.watching import Sent
 
@@ -42,22 +37,6 @@ def numbers(start: int, stop: int) -> list[bytes]:
     return [b"%d" % number for number in range(start, stop)]
 
 
-def commit(kafka: RealKafka, group: str, offsets: dict[TopicPartition, int]) -> None:
-    """Commit for a group without members."""
-    with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), group_id=group) as consumer:
-        consumer.commit({tp: OffsetAndMetadata(at, "", -1) for tp, at in offsets.items()})
-
-
-@contextmanager
-def silent(kafka: RealKafka) -> Iterator[None]:
-    """A broker that does not respond."""
-    kafka.pause()
-    try:
-        yield
-    finally:
-        kafka.resume()
-
-
 @pytest.mark.behaviour(138)
 @pytest.mark.partitions(3)
 @pytest.mark.parametrize(("policy", "start"), [("earliest", 0), ("latest", 10)])
@@ -67,75 +46,15 @@ def test_committed_offsets_first_then_the_policy(
     kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1, 2)] * 10)
     group = f"group-of-{topic}"
     partitions = partitions_of(topic, 3)
-    commit(kafka, group, {partitions[0]: 4, partitions[1]: 10})
+    committed = [OffsetAndMetadata(at, "", -1) for at in (4, 10)]
+    with KafkaConsumer(bootstrap_servers=kafka.bootstrap(), group_id=group) as nobody:
+        nobody.commit(dict(zip(partitions, committed, strict=False)))
     consumer = consume(group_id=group, auto_offset_reset=policy)
     consumer.assign(partitions)
     assert [consumer.position(tp) for tp in partitions] == [4, 10, start]
     read = read_all(consumer, 6 + 10 - start)
     assert [record.offset for record in read if record.partition == 0] == list(range(4, 10))
     assert not [record for record in read if record.partition == 1]
-
-
-def with_coordinator(consume: Consume, topic: str) -> KafkaConsumer:
-    """A consumer that lacks only the committed offsets."""
-    consumer = consume(group_id=f"group-of-{topic}")
-    consumer.partitions_for_topic(topic)
-    consumer.committed(TopicPartition(topic, 0))
-    return consumer
-
-
-@pytest.mark.real_cluster("it pauses the broker's process")
-@pytest.mark.behaviour(139)
-def test_a_seek_wins_over_a_lookup_of_committed_offsets(
-    kafka: RealKafka, topic: str, consume: Consume
-) -> None:
-    kafka.admin.produce(topic, numbers(0, 10))
-    tp = TopicPartition(topic, 0)
-    commit(kafka, f"group-of-{topic}", {tp: 3})
-    consumer = with_coordinator(consume, topic)
-    sent = Sent(consumer)
-    with silent(kafka):
-        consumer.assign([tp])
-        poll_until(consumer, lambda: sent.of(OffsetFetchRequest))
-        consumer.seek(tp, 7)
-    assert values_of(consumer, 3) == numbers(7, 10)
-    assert len(sent.of(OffsetFetchRequest)) == 1
-
-
-@pytest.mark.real_cluster("it pauses the broker's process")
-@pytest.mark.behaviour(140)
-@pytest.mark.partitions(2)
-def test_an_added_partition_is_looked_up_before_it_is_reset(
-    kafka: RealKafka, topic: str, consume: Consume
-) -> None:
-    kafka.admin.produce(topic, [Record(b"x", partition=part) for part in (0, 1)] * 10)
-    first, second = partitions_of(topic, 2)
-    commit(kafka, f"group-of-{topic}", {first: 3, second: 8})
-    consumer = with_coordinator(consume, topic)
-    sent = Sent(consumer)
-    with silent(kafka):
-        consumer.assign([first])
-        poll_until(consumer, lambda: sent.of(OffsetFetchRequest))
-        consumer.assign([first, second])
-        consumer.poll(timeout_ms=20)
-    assert [consumer.position(tp) for tp in (first, second)] == [3, 8]
-    assert sent.of(ListOffsetsRequest) == []
-
-
-@pytest.mark.real_cluster("it pauses the broker's process")
-@pytest.mark.behaviour(141)
-def test_short_polls_share_one_lookup(kafka: RealKafka, topic: str, consume: Consume) -> None:
-    kafka.admin.produce(topic, numbers(0, 10))
-    tp = TopicPartition(topic, 0)
-    commit(kafka, f"group-of-{topic}", {tp: 3})
-    consumer = with_coordinator(consume, topic)
-    sent = Sent(consumer)
-    with silent(kafka):
-        consumer.assign([tp])
-        for _ in range(50):
-            assert consumer.poll(timeout_ms=2) == {}
-    assert values_of(consumer, 7) == numbers(3, 10)
-    assert len(sent.of(OffsetFetchRequest)) == 1
 
 
 @pytest.mark.behaviour(142)
@@ -317,43 +236,3 @@ def test_a_seek_drops_records_that_were_fetched_before(
     rest: Any = poll_until(consumer, lambda: consumer.position(other) == 200)
     offsets = [record.offset for record in rest if record.partition == 1]
     assert offsets == list(range(200 - len(offsets), 200))
-
-
-@pytest.mark.real_cluster("it pauses the broker's process")
-@pytest.mark.behaviour(34)
-@pytest.mark.parametrize("timeout_ms", [0, 300])
-def test_position_keeps_to_its_timeout(
-    kafka: RealKafka, topic: str, consume: Consume, timeout_ms: int
-) -> None:
-    kafka.admin.produce(topic, numbers(0, 3))
-    tp = TopicPartition(topic, 0)
-    consumer = consume(default_api_timeout_ms=ENDLESS_MS, **ENDLESS_REQUESTS)
-    consumer.assign([tp])
-    with silent(kafka):
-        clock = Clock()
-        assert consumer.position(tp, timeout_ms=timeout_ms) is None
-        assert clock.seconds >= timeout_ms / 1_000 - 0.02
-    assert consumer.position(tp) == 0
-
-
-@pytest.mark.real_cluster("it pauses the broker's process")
-@pytest.mark.behaviour(149)
-def test_the_lag_is_looked_up_once(kafka: RealKafka, topic: str, consume: Consume) -> None:
-    kafka.admin.produce(topic, numbers(0, 10))
-    tp = TopicPartition(topic, 0)
-    consumer = consume(max_poll_records=4)
-    consumer.assign([tp])
-    assert consumer.current_lag(tp) is None
-    consumer.partitions_for_topic(topic)
-    sent = Sent(consumer)
-    consumer.pause(tp)  # no fetch returns the end
-    consumer.seek(tp, 3)
-    with silent(kafka):
-        assert [consumer.current_lag(tp) for _ in range(10)] == [None] * 10
-        wait_until(lambda: sent.of(ListOffsetsRequest))
-    wait_until(lambda: consumer.current_lag(tp) is not None)
-    assert consumer.current_lag(tp) == 7
-    assert len(sent.of(ListOffsetsRequest)) == 1
-    consumer.resume(tp)
-    assert len(poll_until(consumer, lambda: consumer.position(tp) == 7)) == 4
-    assert consumer.current_lag(tp) == 3

@@ -28,9 +28,11 @@ class TokenIssuer:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._key = RSAKey.generate_key(2048, {"kid": _KEY_ID})
+        key = RSAKey.generate_key(2048, {"kid": _KEY_ID})
+        # As text, since other processes sign with it too.
+        self._key = key.as_dict(private=True)
         self.keys = folder / "keys.json"
-        public = {**self._key.as_dict(private=False), "kid": _KEY_ID, "alg": "RS256", "use": "sig"}
+        public = {**key.as_dict(private=False), "kid": _KEY_ID, "alg": "RS256", "use": "sig"}
         self.keys.write_text(json.dumps({"keys": [public]}))
 
     def issue(self, user: str = "alice", lifetime_s: float = 600, **claims: Any) -> str:
@@ -45,4 +47,5 @@ class TokenIssuer:
             "jti": uuid.uuid4().hex,
             **claims,
         }
-        return jwt.encode({"alg": "RS256", "kid": _KEY_ID}, payload, self._key)
+        key = RSAKey.import_key(self._key)
+        return jwt.encode({"alg": "RS256", "kid": _KEY_ID}, payload, key)

@@ -44,7 +44,7 @@ class RealKafka:
     Every broker listens for PLAINTEXT, SASL_PLAINTEXT, SSL and SASL_SSL. The SASL mechanisms are
     PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with the users of `tandem_kafka.testing.kafka.security`.
     The data is in a temporary folder. No broker outlives the process that started it, even if that
-    is killed.
+    is killed; in another one, pickled, it has addresses and certificates.
 
     Args:
         brokers: The number of brokers. Ids begin with 1; broker n is in the rack `rack-<n>`.
@@ -113,6 +113,11 @@ class RealKafka:
         write_properties(properties, {**settings, **extra})
         log = folder / "broker.log"
         return BrokerProcess(properties, log, jvm_options, self._plugins, self.version)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What another process may have: it can use the cluster, and not stop it."""
+        kept = {name: value for name, value in vars(self).items() if name != "admin"}
+        return {**kept, "_brokers": dict.fromkeys(self._brokers)}
 
     def __enter__(self) -> Self:
         try:
@@ -224,7 +229,7 @@ class RealKafka:
 
     def log_tail(self, node_id: int = 1, lines: int = 40) -> str:
         """Return the last lines of a broker's log."""
-        return self._brokers[node_id].log_tail(lines)
+        return self._chosen(node_id)[0].log_tail(lines)
 
     def close(self) -> None:
         """Kill all brokers and remove their data; a process forked from their owner may not."""
@@ -235,6 +240,8 @@ class RealKafka:
         atexit.unregister(self.close)
 
     def _chosen(self, node_id: int | None) -> list[BrokerProcess]:
+        if os.getpid() != self._owner:
+            raise RuntimeError(f"only the process that has started it ({self._owner}) may do this")
         return list(self._brokers.values()) if node_id is None else [self._brokers[node_id]]
 
 

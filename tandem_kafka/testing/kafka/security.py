@@ -44,7 +44,6 @@ class Certificates:
 
     Attributes:
         folder: Where all files are.
-        issuer: The authority, which can issue further certificates.
         authority: The authority's certificate; clients and brokers trust it.
         broker: Key and certificate chain of the brokers, for localhost and 127.0.0.1.
         client_certificate: Certificate chain of a client.
@@ -58,13 +57,20 @@ class Certificates:
         self.broker = folder / "broker.pem"
         self.client_certificate = folder / "client.pem"
         self.client_key = folder / "client.key"
-        self.issuer = authority = trustme.CA()
+        authority = trustme.CA()
+        # As text, which other processes can have too.
+        self._pems = authority.cert_pem.bytes(), authority.private_key_pem.bytes()
         authority.cert_pem.write_to_path(str(self.authority))
         broker = authority.issue_cert("localhost", "127.0.0.1", common_name="broker")
         write_certificate(self.broker, broker)
         client = authority.issue_cert("client@test.invalid", common_name="client")
         self.client_certificate.write_bytes(_chain(client))
         self.client_key.write_bytes(_key(client))
+
+    @property
+    def issuer(self) -> trustme.CA:
+        """The authority, which can issue further certificates."""
+        return trustme.CA.from_pem(*self._pems)
 
 
 def tls_options(protocol: str, certificates: Certificates) -> dict[str, str]:
