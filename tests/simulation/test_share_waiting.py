@@ -355,6 +355,22 @@ def test_brokers_without_records_are_asked_in_turn_and_seldom() -> None:
         assert simulation.clock.now_ms() - began_ms < 1_000
 
 
+@pytest.mark.parametrize("cause", ["short lock", "option"])
+def test_empty_fetches_that_are_not_parked_do_not_follow_one_another(cause: str) -> None:
+    """They came as fast as the network allows."""
+    with sharing("not parked", brokers=1, count=1) as (simulation, start):
+        simulation.network.conditions.latency_ms = (0, 0)
+        if cause == "short lock":
+            simulation.cluster.configure_group("g", share_record_lock_duration_ms=7)
+        consumer = start(fetch_max_wait_ms=0 if cause == "option" else 500)
+        next(consumer).accept()
+        consumer.commit()
+        consumer.poll(1_000)
+        before = counted(simulation, ShareFetchRequest)
+        consumer.poll(10_000)
+        assert counted(simulation, ShareFetchRequest) - before < 1_200
+
+
 def test_a_broker_that_does_not_answer_holds_up_no_others() -> None:
     with sharing("silent", brokers=3, partitions=3, count=0) as (simulation, start):
         consumer = start("implicit")

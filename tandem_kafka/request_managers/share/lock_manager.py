@@ -60,8 +60,9 @@ log = client_logger(__name__)
 _SESSION_LIMIT_REACHED: Final = 133
 #: The shortest time between two attempts to renew a lock.
 _RENEW_PAUSE_MS: Final = 100
-#: How long to wait after a response without records that came before its time.
+#: How long to wait after a response without records that came before its time, or so soon.
 _EMPTY_PAUSE_MS: Final = 10
+_SOON_MS: Final = 5
 #: A broker whose response is so late is not waited for before others are asked in turn.
 _TURN_MS: Final = 1_000
 
@@ -452,7 +453,7 @@ class LockManager(RequestManager):
         self._note_recovered(session, now_ms)
         session.empty = 0 if got else session.empty + 1
         self._limits.empty = 0 if got else self._limits.empty + 1
-        early = now_ms - sent_ms < held_ms
+        early = now_ms - sent_ms < max(held_ms, _SOON_MS)
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
         session.forget_old_locks(now_ms)
 
