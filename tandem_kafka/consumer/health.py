@@ -73,7 +73,7 @@ class Health:
         requests_in_flight: Requests without a response yet.
         troubles: Each broker that cannot be used or is slow, why, and since when; each topic that
             cannot be read; a handler that uses most of ``max_poll_interval_ms``; a member of a
-            group without partitions.
+            group without partitions; a share consumer that calls poll() too seldom.
     """
 
     not_alive: tuple[str, ...]

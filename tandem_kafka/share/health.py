@@ -20,6 +20,8 @@ def share_health(core: Core, records: LockedRecords) -> Health:
     if found.generation_id != NO_GENERATION and not assigned:
         group_id = found.group_id
         troubles += (f"the coordinator has assigned no partition of {group_id!r} to this member",)
+    if records.comes_too_late:
+        troubles += (f"records waited too long for poll(), and were released: {records.advice}",)
     broken = {each.node_id for each in core.engine.loop.broker_troubles(core.clock.now_ms())}
     return replace(
         found,

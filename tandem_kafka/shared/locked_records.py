@@ -82,6 +82,9 @@ class LockedRecords:
         self._asked_ms: int | None = None
         #: Whether it waits since, or its calls come often enough. Writer: the reader.
         self.comes_soon = False
+        #: When records were last released because it did not come for them. Writer: the network
+        #: thread.
+        self.unused_ms = -1
 
     # --- network thread --------------------------------------------------------------------------
 
@@ -195,6 +198,20 @@ class LockedRecords:
         asked_ms = self._asked_ms
         recent = asked_ms is not None and self.clock.now_ms() - asked_ms <= ASKED_MS
         return self.wanted if recent else 0
+
+    @property
+    def comes_too_late(self) -> bool:
+        """Whether it did not come for what was acquired last, and may not come for others."""
+        # Invariant: it gets others only if it comes in time now. Their deliveries would be used up.
+        return not self.comes_soon and self.pace.given_ms <= self.unused_ms
+
+    @property
+    def advice(self) -> str:
+        """What to do against that."""
+        return (
+            "this has counted as a delivery, so this consumer gets others only if poll() waits for "
+            f"them (timeout_ms), or is called at least twice in {self.lock_ms // 2} ms"
+        )
 
     def begin_call(self, now_ms: int) -> None:
         """Note that the application calls poll(), or asks for the next record."""

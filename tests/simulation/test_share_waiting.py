@@ -265,6 +265,21 @@ def test_who_comes_too_late_for_records_gets_others_only_while_it_waits() -> Non
         assert places(list(found)) == [(offset, 2) for offset in range(20)]
 
 
+def test_a_program_that_always_comes_too_late_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """It got nothing ever, and nothing said why."""
+    with sharing("told", brokers=1, count=20) as (simulation, start):
+        without_renewals(simulation)
+        consumer = start()
+        for _ in range(10):
+            assert not consumer.poll(0)
+            simulation.sleep(LOCK_MS * 4 // 5)
+        [trouble] = consumer.health().troubles
+        assert "waited too long for poll()" in trouble
+        assert caplog.text.count("waited too long for poll()") == 1
+        assert consumer.poll(1_000)
+        assert consumer.health().troubles == ()
+
+
 def test_who_came_too_late_once_gets_records_once_it_comes_often() -> None:
     with sharing("late once", brokers=1, count=20) as (simulation, start):
         without_renewals(simulation)

@@ -16,10 +16,13 @@ from __future__ import annotations
 from typing import Final
 
 from tandem_kafka.config import Config
+from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.share.session import ShareSession
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.locks import LockedPartition
 from tandem_kafka.shared.pace import CAREFUL_LOCKS, SHARE_OF_LOCK
+
+log = client_logger(__name__)
 
 #: The most records of one fetch, however fast the handler is.
 MOST_RECORDS: Final = 10_000
@@ -58,13 +61,13 @@ class FetchLimits:
         self.turns = 1
         self.empty = 0
         self._exact = True
-        #: When records were last released because the application did not come for them.
-        self._unused_ms = self._careful_until_ms = -1
+        self._careful_until_ms = self._warned_ms = -1
 
-    def note_unused(self, now_ms: int) -> None:
+    def note_unused(self, partition: LockedPartition, now_ms: int) -> None:
         """Note that records were released because they had waited for too long."""
-        self._unused_ms = now_ms
         self._careful_until_ms = now_ms + CAREFUL_LOCKS * self._records.lock_ms
+        if now_ms >= partition.usable_until_ms or not self.most_kept(partition, now_ms):
+            self._records.unused_ms = now_ms  # none is left for the next call
 
     def records(self, brokers: int, *, fetching: bool) -> int:
         """Return how many records to acquire of a broker.
@@ -87,8 +90,12 @@ class FetchLimits:
     def _asked(self) -> int:
         """Return how many records the application waits for."""
         records = self._records
-        # Invariant: who did not come for the last ones gets others only if it comes in time now.
-        if not records.comes_soon and records.pace.given_ms <= self._unused_ms:
+        if records.comes_too_late:
+            if self._warned_ms < records.unused_ms:
+                self._warned_ms = records.unused_ms
+                log.warning(
+                    "records waited too long for poll(), and were released: %s", records.advice
+                )
             return 0
         # A compacted log has many offsets without a record.
         return min(records.asked, self._config.max_poll_records) << min(

@@ -140,13 +140,13 @@ class LockManager(RequestManager):
             if ends or not self._is_subscribed(each.tp):
                 self._release(each, self._records.withdraw(each))
             elif now_ms >= each.usable_until_ms:
-                limits.note_unused(now_ms)
+                limits.note_unused(each, now_ms)
                 self._release(each, self._records.withdraw(each))
             elif self._renewal_supported and now_ms >= each.kept_from_ms:
                 most = max(0, limits.most_kept(each, now_ms) - kept)
                 kept += min(most, each.ahead)
                 if each.ahead > most:
-                    limits.note_unused(now_ms)
+                    limits.note_unused(each, now_ms)
                     self._release(each, self._replace(each, most))
 
     def _replace(
