@@ -38,7 +38,6 @@ class ShareClosing(Closing):
                 if not clean:
                     self._handing.drop_last()
                 self._handing.settle(core.clock.now_ms())
-                self._handing.flush()
             commit = CommitAcknowledgements(deadline_ms=deadline_ms, closing=True)
             await self._attempt(core.ask(commit))
             await self._leave(deadline_ms)

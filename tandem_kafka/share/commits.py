@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from tandem_kafka.consumer.concurrent_calls import WithCore, shared
-from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.core import Core
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.application import CommitAcknowledgements
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.share.handing import Handing
 from tandem_kafka.types import TopicPartition
 
 #: What `commit()` returns.
@@ -19,9 +18,8 @@ Outcome = dict[TopicPartition, KafkaError | None]
 class ShareCommits(WithCore):
     """Each outcome is told once."""
 
-    def __init__(self, core: Core, handing: Handing) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._handing = handing
         #: Commits that an interrupt or `wakeup()` has ended: the next one tells their outcome.
         self._untold: deque[Completion[Outcome]] = deque()
 
@@ -30,7 +28,6 @@ class ShareCommits(WithCore):
         """Send all acknowledgements, and return what became of them."""
         core = self._core
         deadline_ms = core.deadline_ms(timeout_ms)
-        self._flush()
         event = CommitAcknowledgements(deadline_ms=deadline_ms)
         try:
             found = await core.ask(event, interruptible=True)
@@ -50,14 +47,3 @@ class ShareCommits(WithCore):
         told = Completion[Outcome]()
         told.complete(outcome)
         self._untold.append(told)
-
-    @guarded
-    def _flush(self) -> None:
-        """Accept what the reader is done with, unless it is at work."""
-        core = self._core
-        held = core.enter()
-        if held is not None:
-            try:
-                self._handing.flush()
-            finally:
-                held.release()

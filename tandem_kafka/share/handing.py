@@ -11,19 +11,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from tandem_kafka.errors import KafkaError
-from tandem_kafka.share.unpacking import Chunk, Rest, Unpacked, Unpacker
+from tandem_kafka.share.unpacking import Chunk, Rest, Unpacked, Unpacker, Unreadable
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
-    Run,
 )
 
-#: So many records are accepted at once, or those of this time.
-_ACCEPTED_RECORDS: Final = 500
-_ACCEPTED_MS: Final = 5
+#: For so long, records are given one by one without a look at anything else.
+_FOLLOWING_MS: Final = 5
 
 #: A chunk, and the indexes of the first of its records that a call returned, and after the last.
 Given = tuple[Chunk, int, int]
@@ -45,39 +42,26 @@ class Handing:
         #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
-        self._accepted_ms = 0
 
     def settle(self, now_ms: int) -> None:
-        """Note that the application is done with what it got last, and accept it.
-
-        Perhaps it is accepted together with records that follow, or by `flush`.
-        """
+        """Note that the application is done with what it got last, and accept it."""
         self._records.begin_call(now_ms)
         # Invariant: each step can be repeated after an interrupt.
         handled = 0
         for chunk, _, stop in self.given:
             handled += stop - chunk.index
             chunk.index = stop
-            self._settle(chunk, now_ms)
+            if self._implicit:
+                self._records.accept_up_to(chunk.run, chunk.run.first + stop)
         if self.given:
             self._records.pace.note(handled, now_ms, self._records.lock_ms)
             self.given = ()
 
-    def flush(self) -> None:
-        """Accept now what the application is done with: all but what it got last."""
-        done = [(chunk, start) for chunk, start, _ in self.given]
-        if not done:  # the first chunk may have ended, and the next one have begun
-            done = [(each, each.index) for each in self._ready if isinstance(each, Chunk)]
-        for chunk, index in done:
-            self._accept(chunk.run, chunk.run.first + index)
-
     def release_all(self) -> None:
         """Release what the application got and has not acknowledged, and what waits for it."""
         self._records.rest()
-        self.flush()
         # Invariant: in this order. After an interrupt, nothing is accepted that was not handed out.
-        for run in self._records.handed():
-            self._records.settle_up_to(run, run.given, AcknowledgeType.RELEASE)
+        self._records.release_all()
         for chunk in self._ready:
             if isinstance(chunk, Chunk):  # also what an interrupt has kept from the application
                 chunk.index = max(chunk.index, chunk.run.given - chunk.run.first)
@@ -86,18 +70,6 @@ class Handing:
     def drop_last(self) -> None:
         """Forget that the application got records by the last call: it did not handle them."""
         self.given = [(chunk, start, start) for chunk, start, _ in self.given]
-
-    def _settle(self, chunk: Chunk, now_ms: int) -> None:
-        run, ended = chunk.run, chunk.index == len(chunk.records)
-        stop = run.first + chunk.index
-        many = stop - run.accepted >= _ACCEPTED_RECORDS
-        if ended or many or now_ms - self._accepted_ms >= _ACCEPTED_MS:
-            self._accepted_ms = now_ms
-            self._accept(run, stop)
-
-    def _accept(self, run: Run, stop: int) -> None:
-        if self._implicit and stop > run.accepted:
-            self._records.settle_up_to(run, stop)
 
     def next(self, count: int, now_ms: int, *, waits: bool) -> list[Given]:
         """Return up to `count` records, which stay here until they are settled.
@@ -116,9 +88,9 @@ class Handing:
         for each in self._ready:
             if isinstance(each, Acknowledgement):
                 continue  # `_fill` gives it back once it is the first
-            if isinstance(each, KafkaError) and not found:
+            if isinstance(each, Unreadable) and not found:
                 self._ready.popleft()
-                raise each
+                raise each.error
             if not isinstance(each, Chunk) or count <= 0 or not _usable(each, now_ms):
                 break  # what is not usable, `_fill` removes in the next call
             stop = min(len(each.records), each.index + count)
@@ -137,18 +109,19 @@ class Handing:
     def following(self, now_ms: int) -> Given | None:
         """Return the record after the one that the application got last, if it is at hand.
 
-        The records before it are settled later, together.
+        This accepts that one. `settle` does the rest for all of them together.
         """
         if len(self.given) != 1:
             return None
         [(chunk, _, stop)] = self.given
         run, partition = chunk.run, chunk.run.partition
-        since_ms = now_ms - self._records.pace.given_ms
-        behind = stop - chunk.index >= _ACCEPTED_RECORDS or since_ms >= _ACCEPTED_MS
-        if behind or run.first + stop > run.last:
+        since_ms, last = now_ms - self._records.pace.given_ms, run.first + stop > run.last
+        if last or since_ms >= _FOLLOWING_MS:
             return None
         if partition.lost or now_ms >= partition.usable_until_ms:
             return None
+        if self._implicit:
+            self._records.accept_up_to(run, run.first + stop)
         # `hand_out` also tells whether the record has been withdrawn meanwhile.
         if not self._records.hand_out(run, run.first + stop + 1, now_ms):
             return None
@@ -170,8 +143,10 @@ class Handing:
             elif isinstance(first, Acknowledgement):
                 found_hole |= first.how is AcknowledgeType.GAP
                 self._records.give_back(self._ready)
-            elif isinstance(first, KafkaError):
-                return found_hole
+            elif isinstance(first, Unreadable):
+                if first.is_given_back:
+                    return found_hole
+                self._ready.popleft()  # it comes again, and so does its error
             elif first.index == len(first.records):
                 self._ready.popleft()
             elif _usable(first, now_ms):
@@ -183,7 +158,6 @@ class Handing:
     def _drop(self, chunk: Chunk) -> None:
         """Replace the first chunk by the release of what was claimed, and kept by an interrupt."""
         run, begin = chunk.run, chunk.run.first + chunk.index
-        self._accept(run, begin)
         if begin < run.given:
             release = AcknowledgeType.RELEASE
             self._ready[0] = Acknowledgement(run.partition, begin, run.given - 1, release, None)

@@ -48,7 +48,7 @@ class ShareParts(Parts):
         self.reading = ShareReading(
             core, self.poller, self.handing, self.deserializers, implicit=how.implicit
         )
-        self.commits = ShareCommits(core, self.handing)
+        self.commits = ShareCommits(core)
         self.closing = ShareClosing(core, self.hooks, self.handing)
 
 

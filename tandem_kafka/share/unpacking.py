@@ -102,8 +102,27 @@ class Rest(NamedTuple):
         return self.locked.is_usable(now_ms)
 
 
-Unpacked = Chunk | Acknowledgement | KafkaError | Rest
-_Unreadable = CorruptRecordError | UnsupportedCodecError
+class Unreadable(NamedTuple):
+    """A record or batch that the application does not get, but an error. See `Unpacker.unpack`.
+
+    Attributes:
+        locked: What it was locked with.
+        offset: Its first offset.
+        error: The error.
+    """
+
+    locked: LockedPartition
+    offset: int
+    error: _Damage | RecordDeserializationError
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether this consumer has given its offsets back; else they were withdrawn before."""
+        return self.locked.given > self.offset
+
+
+Unpacked = Chunk | Acknowledgement | Unreadable | Rest
+_Damage = CorruptRecordError | UnsupportedCodecError
 
 
 class _Source:
@@ -142,7 +161,7 @@ class _Source:
         fetched = FetchedPartition(tp.topic, topic_id, tp.partition, 0, records=data)
         self._reader = open_reader(tp.topic, tp.partition, offset, fetched, self._options)
 
-    def take(self, first: int, last: int) -> TakenRecords | _Unreadable | None:
+    def take(self, first: int, last: int) -> TakenRecords | _Damage | None:
         """Return the next records of a range, the error of a batch, or None at its end."""
         reader, rest = self._reader, self._rest
         assert reader is not None  # noqa: S101 - `begin_at`
@@ -249,7 +268,7 @@ class Unpacker:
                 return
             yield from _given_back(locked, error.offset, error.offset, AcknowledgeType.RELEASE)
             error.advice = _ADVICE[AcknowledgeType.RELEASE]
-            yield error
+            yield Unreadable(locked, error.offset, error)
             taken = taken.part(len(records) + 1, len(taken))
 
 
@@ -257,13 +276,13 @@ def _given_up(
     locked: LockedPartition,
     offsets: tuple[int, int],
     count: int,
-    error: _Unreadable,
+    error: _Damage,
 ) -> Iterator[Unpacked]:
     """Yield the acknowledgement of locked offsets that cannot be read, and the error."""
     how = AcknowledgeType.RELEASE if count == 1 else AcknowledgeType.REJECT
     error.offset, error.advice = offsets[0], _ADVICE[how]
     yield from _given_back(locked, *offsets, how)
-    yield error
+    yield Unreadable(locked, offsets[0], error)
 
 
 def _given_back(

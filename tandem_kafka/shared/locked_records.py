@@ -39,6 +39,9 @@ DEFAULT_LOCK_MS: Final = 30_000
 #: How long an application that found nothing and did not wait counts as waiting.
 ASKED_MS: Final = 1_500
 
+#: What is accepted because the application went on is gathered for so long.
+GATHERED_MS: Final = 5
+
 #: Looking a member up takes as long as the rest of an acknowledgement.
 _RENEW: Final = AcknowledgeType.RENEW
 
@@ -56,6 +59,9 @@ class LockedRecords:
         #: What the application works on.
         self._handed: dict[Run, None] = {}
         self._noticed = False
+        #: When the network thread takes what is accepted, without a notice of it; None if it needs
+        #: one. Writer: the network thread.
+        self.gathered_ms: int | None = None
         #: Tells the network thread of acknowledgements. Writer: the consumer, before it starts.
         self.notice: Callable[[], None] = lambda: None
         #: For how long the lock of a record is renewed while the application works on it, in ms; 0
@@ -130,19 +136,31 @@ class LockedRecords:
         self.discard(partition)
         return partition.withdraw()
 
-    def take_acknowledgements(self) -> list[Acknowledgement]:
-        """Remove and return the acknowledgements that were made."""
+    def take_acknowledgements(self, *, gathers: bool = False) -> list[Acknowledgement]:
+        """Remove and return the acknowledgements that were made.
+
+        Args:
+            gathers: Whether to leave, until `gathered_ms`, what is accepted because the application
+                went on: it goes on with each record.
+        """
+        now_ms = self.clock.now_ms()
+        gathers = gathers and self.gathered_ms is not None and now_ms < self.gathered_ms
         # Invariant: first, so that one that is made meanwhile is noticed again.
         self._noticed = False
-        found = []
+        if not gathers:
+            self.gathered_ms = None
+        found, accepts = [], False
         while self._acknowledged:  # first: renewals come before the end of a lock
             found.append(self._acknowledged.popleft())
         for run in self.handed():
             # Invariant: read first. What finishes the run after this is taken by another call.
-            finished = run.is_finished
-            found += run.take_done()
-            if finished:
+            finished, before = run.is_finished, run.taken[1]
+            found += run.take_done(gathers=gathers)
+            accepts |= run.taken[1] > before
+            if finished and not gathers:
                 self._handed.pop(run, None)
+        if accepts:
+            self.gathered_ms = now_ms + GATHERED_MS
         return found
 
     def expect_no_notice(self) -> None:
@@ -268,14 +286,14 @@ class LockedRecords:
         if now_ms >= run.sure_until_ms or run.renewed or run.partition.lost:
             _check_lock(run, offset, now_ms)
         if how is _RENEW:
-            is_first = offset >= run.settled and offset not in run.done
+            is_first = offset >= run.accepted and offset not in run.done
             if is_first:
                 self._acknowledged.append(Acknowledgement(run.partition, offset, offset, how, run))
         else:
             token = (offset + FIRST_TOKEN) * NEXT_OFFSET + how
             # Invariant: the reader does not come between the comparison and the call. Of several
             # threads, one stores its token, which is another object than those of the others.
-            is_first = offset >= run.settled and run.done.setdefault(offset, token) is token
+            is_first = offset >= run.accepted and run.done.setdefault(offset, token) is token
             if run.forgotten:
                 raise _lock_lost(run, offset, now_ms)
         if not is_first:
@@ -288,22 +306,25 @@ class LockedRecords:
         if not self._noticed:  # most programs come here for each record
             self._notify()
 
-    def settle_up_to(
-        self, run: Run, stop: int, how: AcknowledgeType = AcknowledgeType.ACCEPT
-    ) -> None:
-        """Acknowledge the records before an offset that the application has not acknowledged.
+    def accept_up_to(self, run: Run, stop: int) -> None:
+        """Accept the records before an offset that the application has not acknowledged.
 
         The broker decides whether their locks have ended, and `commit()` tells.
         """
-        run.settled = max(run.settled, stop)
-        found = [
-            Acknowledgement(run.partition, begin, end, how, run)
-            for begin, end in run.open_ranges(run.accepted, stop)
-        ]
-        append = self._acknowledged.extend
-        # Invariant: no interrupt comes between these two, so it can be called again after one.
-        run.accepted = stop
-        append(found)
+        if stop <= run.accepted:
+            return
+        # Invariant: one store, so it can be called again after an interrupt.
+        begin, run.accepted = run.accepted, stop
+        if run.forgotten:  # `forget_ended` may have taken them before
+            how = AcknowledgeType.ACCEPT
+            self._acknowledged.append(Acknowledgement(run.partition, begin, stop - 1, how, run))
+        if self.gathered_ms is None:
+            self._notify()
+
+    def release_all(self) -> None:
+        """Release what the application was given and has not acknowledged."""
+        for run in self.handed():
+            run.release_up_to(run.given)
         self._notify()
 
     def cut(self, run: Run, stop: int) -> None:

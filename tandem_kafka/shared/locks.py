@@ -236,13 +236,12 @@ class Run:
         first: The first offset.
         last: The last offset. Each offset between has a record. Writer: the reader.
         delivery_count: How often they have been delivered, with this time.
-        accepted: The first offset that is not accepted because the application went on. Writer: the
-            reader.
-        settled: The first offset that other threads may acknowledge. Writer: the reader, before it
-            stores `accepted`.
+        accepted: The first offset that is not accepted because the application went on, and that
+            other threads may acknowledge. Writer: the reader.
         done: How the application has acknowledged offsets itself, as tokens. Writers: any thread,
             each for its offsets.
-        taken: How many of them the network thread has taken. Writer: the network thread.
+        taken: How many of them the network thread has taken, and up to which offset what is
+            accepted. Writer: the network thread.
         handed: The first offset, and the time, of what the application was given in the same
             millisecond. Writer: the reader.
         forgotten: Whether its locks ended before all was acknowledged. Writer: the network thread.
@@ -263,7 +262,6 @@ class Run:
         "last",
         "partition",
         "renewed",
-        "settled",
         "sure_until_ms",
         "taken",
     )
@@ -272,11 +270,11 @@ class Run:
         self, partition: LockedPartition, first: int, last: int, delivery_count: int
     ) -> None:
         self.partition = partition
-        self.first = self.accepted = self.settled = first
+        self.first = self.accepted = first
         self.last = last
         self.delivery_count = delivery_count
         self.done: dict[int, int] = {}
-        self.taken = 0
+        self.taken = 0, first
         self.handed: list[tuple[int, int]] = []
         self.forgotten = False
         self.sure_until_ms = partition.sure_until_ms
@@ -293,19 +291,35 @@ class Run:
         """Whether each record has an acknowledgement."""
         return self.accepted > self.last or len(self.done) > self.last - self.first
 
-    def take_done(self) -> Iterator[Acknowledgement]:
-        """Yield what was acknowledged since the last call, in that order."""
-        made = _values_from(self.done, self.taken)
-        self.taken += len(made)
-        if not made:
-            return
-        begin = end = made[0]
-        for token in made[1:]:
-            if token != end + NEXT_OFFSET:
-                yield self._acknowledgement(begin, end)
-                begin = token
-            end = token
-        yield self._acknowledgement(begin, end)
+    def release_up_to(self, stop: int) -> None:
+        """Release the records before an offset that the application has not acknowledged."""
+        for first, last in self.open_ranges(self.accepted, stop):
+            for offset in range(first, last + 1):
+                token = (offset + FIRST_TOKEN) * NEXT_OFFSET + AcknowledgeType.RELEASE
+                self.done.setdefault(offset, token)
+        # Invariant: behind them. What has a token is not accepted.
+        self.accepted = max(self.accepted, stop)
+
+    def take_done(self, *, gathers: bool = False) -> Iterator[Acknowledgement]:
+        """Yield what was acknowledged since the last call, in that order, and what was accepted.
+
+        Args:
+            gathers: Whether to leave what was accepted because the application went on.
+        """
+        (count, taken), accepted = self.taken, self.accepted
+        made = _values_from(self.done, count)
+        self.taken = count + len(made), taken if gathers else accepted
+        if made:
+            begin = end = made[0]
+            for token in made[1:]:
+                if token != end + NEXT_OFFSET:
+                    yield self._acknowledgement(begin, end)
+                    begin = token
+                end = token
+            yield self._acknowledgement(begin, end)
+        if accepted > taken and not gathers:
+            for first, last in self.open_ranges(taken, accepted):
+                yield Acknowledgement(self.partition, first, last, AcknowledgeType.ACCEPT, self)
 
     def _acknowledgement(self, begin: int, end: int) -> Acknowledgement:
         (first, how), (last, _) = divmod(begin, NEXT_OFFSET), divmod(end, NEXT_OFFSET)
@@ -338,7 +352,7 @@ class Run:
 
     def is_open(self, offset: int) -> bool:
         """Tell whether a record can be acknowledged, unless its time is over."""
-        taken = offset < self.settled or offset in self.done
+        taken = offset < self.accepted or offset in self.done
         return not (taken or self.forgotten or self.partition.lost)
 
     def lock_times(self, offset: int) -> tuple[int, int]:

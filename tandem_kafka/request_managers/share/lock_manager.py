@@ -178,7 +178,7 @@ class LockManager(RequestManager):
         """Send what is due to each broker."""
         self.release_unwanted()
         # Invariant: before locks are forgotten. What is acknowledged is not lost with them.
-        self._take_acknowledgements()
+        self._take_acknowledgements(gathers=True)
         self._outcomes.ended(self._records.forget_ended(now_ms))
         wait_ms = min(self._renew(now_ms), self._outdated_in_ms(now_ms))
         unsent = []
@@ -206,9 +206,16 @@ class LockManager(RequestManager):
             if request is not None:
                 unsent.append(request)
         self._settle_commits()
+        return PollResult(tuple(unsent), min(wait_ms, self._gathered_in_ms(now_ms)))
+
+    def _gathered_in_ms(self, now_ms: int) -> int:
+        """Return when to take what is accepted without a notice."""
+        records = self._records
         if self._sessions and all(each.state.in_flight for each in self._sessions.values()):
-            self._records.expect_no_notice()  # a response comes first, and then another poll
-        return PollResult(tuple(unsent), wait_ms)
+            records.expect_no_notice()  # a response comes first, and then another poll
+        elif records.gathered_ms is not None:
+            return max(1, records.gathered_ms - now_ms)
+        return FOREVER_MS
 
     def _wanted_by_node(self, now_ms: int) -> dict[int, set[Place]]:
         snapshot, assigned = self._context.metadata.snapshot, self._membership.assigned()
@@ -242,12 +249,14 @@ class LockManager(RequestManager):
         now_ms: int,
     ) -> tuple[UnsentRequest | None, int]:
         """Return the next request for a broker, and how long to wait without one."""
-        self._outcomes.dropped(session.drop_ended(now_ms), LATE)
-        waiting, pause_ms, fetch = session.waiting, FOREVER_MS, False
+        pause_ms, fetch = FOREVER_MS, False
         if limit > 0:
             wanted, ready_ms = session.ready(wanted, now_ms)
             pause_ms = max(session.empty_until_ms, ready_ms) - now_ms
             fetch = pause_ms <= 0
+        if fetch:
+            self._take_acknowledgements()
+        self._outcomes.dropped(session.drop_ended(now_ms), LATE)
         if session.renewals.by_partition and session.is_open and not self._closing:
             renewal = self._renewal(session)
             if renewal is not None:
@@ -257,7 +266,7 @@ class LockManager(RequestManager):
             node_id = session.node.node_id
             self._sessions[node_id] = self._sessions.pop(node_id)
             return self._fetch(session, wanted, limit), FOREVER_MS
-        if waiting.by_partition or (self._closing and session.is_open):
+        if session.waiting.by_partition or (self._closing and session.is_open):
             return self._acknowledge(session, closing=self._closing), FOREVER_MS
         return None, pause_ms
 
@@ -332,9 +341,9 @@ class LockManager(RequestManager):
 
     # --- acknowledgements ------------------------------------------------------------------------
 
-    def _take_acknowledgements(self) -> None:
+    def _take_acknowledgements(self, *, gathers: bool = False) -> None:
         now_ms = self._context.clock.now_ms()
-        made = self._records.take_acknowledgements()
+        made = self._records.take_acknowledgements(gathers=gathers)
         self._outcomes.taken(made, now_ms)
         for each in made:
             session = self._sessions.get(each.partition.node_id)

@@ -11,8 +11,8 @@ import pytest
 
 from tandem_kafka.config import Config
 from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.errors import CorruptRecordError, KafkaError
-from tandem_kafka.share.unpacking import Chunk, Rest, Unpacker
+from tandem_kafka.errors import CorruptRecordError
+from tandem_kafka.share.unpacking import Chunk, Rest, Unpacker, Unreadable
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.locks import (
     AcknowledgeType,
@@ -56,8 +56,8 @@ def unpacked_by(locked: LockedPartition, most_bytes: int) -> tuple[Found, int]:
         if isinstance(each, LockedPartition | Rest):
             assert not left
             left.extend(islice(unpacker.unpack(each), 50))
-        elif isinstance(each, KafkaError):
-            assert isinstance(each, CorruptRecordError)
+        elif isinstance(each, Unreadable):
+            assert isinstance(each.error, CorruptRecordError)
             errors += 1
         elif isinstance(each, Chunk):
             begin = found.pop()[0] if found and found[-1][1:] == before(each) else each.run.first
