@@ -39,7 +39,7 @@ DEFAULT_LOCK_MS: Final = 30_000
 #: How long an application that found nothing and did not wait counts as waiting.
 ASKED_MS: Final = 1_500
 
-#: What is accepted because the application went on is gathered for so long.
+#: Acknowledgements are gathered for so long, before a request that has nothing else.
 GATHERED_MS: Final = 5
 
 #: Looking a member up takes as long as the rest of an acknowledgement.
@@ -136,31 +136,22 @@ class LockedRecords:
         self.discard(partition)
         return partition.withdraw()
 
-    def take_acknowledgements(self, *, gathers: bool = False) -> list[Acknowledgement]:
-        """Remove and return the acknowledgements that were made.
-
-        Args:
-            gathers: Whether to leave, until `gathered_ms`, what is accepted because the application
-                went on: it goes on with each record.
-        """
-        now_ms = self.clock.now_ms()
-        gathers = gathers and self.gathered_ms is not None and now_ms < self.gathered_ms
+    def take_acknowledgements(self) -> list[Acknowledgement]:
+        """Remove and return the acknowledgements that were made."""
         # Invariant: first, so that one that is made meanwhile is noticed again.
-        self._noticed = False
-        if not gathers:
-            self.gathered_ms = None
+        self._noticed, self.gathered_ms = False, None
         found, accepts = [], False
         while self._acknowledged:  # first: renewals come before the end of a lock
             found.append(self._acknowledged.popleft())
         for run in self.handed():
             # Invariant: read first. What finishes the run after this is taken by another call.
             finished, before = run.is_finished, run.taken[1]
-            found += run.take_done(gathers=gathers)
+            found += run.take_done()
             accepts |= run.taken[1] > before
-            if finished and not gathers:
+            if finished:
                 self._handed.pop(run, None)
         if accepts:
-            self.gathered_ms = now_ms + GATHERED_MS
+            self.gathered_ms = self.clock.now_ms() + GATHERED_MS
         return found
 
     def expect_no_notice(self) -> None:

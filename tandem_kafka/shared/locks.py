@@ -1,7 +1,20 @@
 """What brokers have locked for this consumer of a share group, and what it does with it (KIP-932).
 
 Each class here is used by both threads: the application claims and acknowledges, and the network
-thread withdraws, and takes what was acknowledged.
+thread withdraws, and takes what was acknowledged. A locked offset is in one of these states:
+
+| state      | which offsets                    | what ends it                                |
+|------------|----------------------------------|---------------------------------------------|
+| waiting    | `given` to `stop` of a partition | `claim`: in work, or given back; `withdraw` |
+| in work    | below `given`, of a run          | `done` or `accepted`; `is_over`: forgotten  |
+| given back | below `given`, of no run         | the network thread sends it                 |
+| done       | in `done`, or below `accepted`   | the network thread sends it                 |
+| withdrawn  | from `stop` on                   | the same; `split`: waiting again, renewed   |
+| forgotten  | of a run that is `forgotten`     | nothing: its lock has ended                 |
+| lost       | of a partition that is `lost`    | nothing: the broker has no lock of it       |
+
+A renewal changes the times of a lock. What waits is offered anew with them. What is in work, and is
+locked again, has `_ENDED` for its times: its acknowledgement is dropped.
 """
 
 from __future__ import annotations
@@ -300,15 +313,11 @@ class Run:
         # Invariant: behind them. What has a token is not accepted.
         self.accepted = max(self.accepted, stop)
 
-    def take_done(self, *, gathers: bool = False) -> Iterator[Acknowledgement]:
-        """Yield what was acknowledged since the last call, in that order, and what was accepted.
-
-        Args:
-            gathers: Whether to leave what was accepted because the application went on.
-        """
+    def take_done(self) -> Iterator[Acknowledgement]:
+        """Yield what was acknowledged since the last call, in that order, and what was accepted."""
         (count, taken), accepted = self.taken, self.accepted
         made = _values_from(self.done, count)
-        self.taken = count + len(made), taken if gathers else accepted
+        self.taken = count + len(made), accepted
         if made:
             begin = end = made[0]
             for token in made[1:]:
@@ -317,7 +326,7 @@ class Run:
                     begin = token
                 end = token
             yield self._acknowledgement(begin, end)
-        if accepted > taken and not gathers:
+        if accepted > taken:
             for first, last in self.open_ranges(taken, accepted):
                 yield Acknowledgement(self.partition, first, last, AcknowledgeType.ACCEPT, self)
 

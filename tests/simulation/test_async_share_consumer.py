@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.testing import Simulation
+from tests.simulation.sharing import sharing
 from tests.simulation.test_async_share_workers import started
-from tests.simulation.test_share_groups import sharing
 
 pytest.importorskip("pyarrow")
 

@@ -15,8 +15,8 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tests.scenarios.numbered_records import produce
+from tests.simulation.sharing import LOCK_MS, TP, delete_group, places, sharing, take
 from tests.simulation.test_async_workers import OWN_CANCELLATIONS
-from tests.simulation.test_share_groups import LOCK_MS, TP, delete_group, places, sharing, take
 
 
 async def started(

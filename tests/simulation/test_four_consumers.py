@@ -15,7 +15,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.consumer import diagnosis
 from tandem_kafka.errors import RecordDeserializationError
 from tandem_kafka.share.options import _WITHOUT_MEANING
-from tests.simulation.test_share_groups import sharing, take
+from tests.simulation.sharing import sharing, take
 
 #: What share consumers lack. They have no positions; brokers share their partitions among members;
 #: and no call of theirs asks about topics.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
-from tests.simulation.test_share_groups import sharing, take
+from tests.simulation.sharing import sharing, take
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from tandem_kafka.shared.locked_records import GATHERED_MS
 from tandem_kafka.wire.messages import ShareAcknowledgeRequest
-from tests.simulation.test_share_groups import (
+from tests.scenarios.numbered_records import produce
+from tests.simulation.sharing import (
     LOCK_MS,
     TP,
     counted,
+    metric,
     places,
+    session_of,
     sharing,
     take,
     take_ahead,
 )
-from tests.simulation.test_share_waiting import metric
 
 
 def test_a_loop_accepts_before_a_slow_record_what_it_has_handled() -> None:
@@ -56,3 +58,44 @@ def test_a_loop_sends_its_acceptances_together() -> None:
             simulation.sleep(1)
         sent = counted(simulation, ShareAcknowledgeRequest) - before
         assert sent <= (simulation.clock.now_ms() - began_ms) // GATHERED_MS
+
+
+def test_commit_accepts_all_but_the_last_record() -> None:
+    with sharing("flush") as (_, start):
+        consumer = start("implicit", max_poll_records=1)
+        for _ in range(3):  # within the time in which acceptances are collected
+            take(consumer, 1)
+        assert consumer.commit() == {TP: None}
+        consumer.__exit__(ValueError, ValueError(), None)
+        assert places(take(start(), 1)) == [(2, 2)]
+
+
+def test_close_accepts_the_last_records_wherever_their_run_begins() -> None:
+    """Of records with two delivery counts, only those with the first one were accepted."""
+    with sharing("two runs", brokers=1) as (simulation, start):
+        first = start()
+        again, *others = take(first, 3)
+        again.release()
+        for record in others:
+            record.accept()
+        first.close()
+        produce(simulation, TP, 2)
+        consumer = start("implicit", max_poll_records=2)
+        assert places(take(consumer, 2)) == [(0, 2), (3, 1)]
+        consumer.close()
+        assert places(take(start(), 1)) == [(4, 1)]
+
+
+def test_what_is_acknowledged_is_remembered_no_longer() -> None:
+    with sharing("remembered", brokers=1) as (_, start):
+        consumer = start()
+        records = take(consumer, 3)
+        records[0].accept()
+        assert consumer.commit() == {TP: None}
+        consumer.poll(1_000)
+        assert session_of(consumer).locked
+        for record in records[1:]:
+            record.accept()
+        assert consumer.commit() == {TP: None}
+        consumer.poll(1_000)
+        assert session_of(consumer).locked == []

@@ -17,8 +17,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.share.columns import acknowledge_rows
 from tandem_kafka.shared.locks import AcknowledgeType, LockedPartition
 from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
-from tests.simulation.test_share_groups import LOCK_MS, TP, places, sharing, take
-from tests.simulation.test_share_waiting import metric
+from tests.simulation.sharing import LOCK_MS, TP, metric, places, sharing, take
 from tests.unit.share.test_handing import DATA, World
 
 pa = pytest.importorskip("pyarrow")

@@ -10,7 +10,7 @@ import pytest
 from tandem_kafka import ShareConsumer
 from tandem_kafka.errors import RecordLockLostError
 from tandem_kafka.probe import Probe
-from tests.simulation.test_share_groups import LOCK_MS, TP, sharing, take, take_ahead
+from tests.simulation.sharing import LOCK_MS, TP, sharing, take, take_ahead
 
 FETCH = "consumer-share-fetch-manager-metrics"
 COUNTED = (

@@ -20,8 +20,8 @@ from tandem_kafka.share.options import share_options
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
+from tests.simulation.sharing import TP, sharing, take
 from tests.simulation.test_async_share_workers import started
-from tests.simulation.test_share_groups import TP, sharing, take
 
 pytest.importorskip("opentelemetry.sdk")
 

@@ -25,7 +25,7 @@ from tandem_kafka.wire.messages import (
     ShareFetchResponse,
 )
 from tests.scenarios.numbered_records import create_topic, produce
-from tests.simulation.test_share_groups import (
+from tests.simulation.sharing import (
     LOCK_MS,
     TP,
     counted,

@@ -34,14 +34,16 @@ from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.runner import silence
 from tests.scenarios.share_ledger import Place, ShareLedger
 from tests.scenarios.share_members import share_consumer
-from tests.simulation.test_share_groups import (
+from tests.simulation.sharing import (
     LOCK_MS,
     TP,
     counted,
+    metric,
     places,
     sharing,
     take,
     take_ahead,
+    without_renewals,
 )
 from tests.tier import seeds
 
@@ -164,14 +166,6 @@ def test_no_record_is_archived_that_no_application_has_seen(seed: int) -> None:
 
 
 # --- what is acquired ---------------------------------------------------------------------------
-
-
-def metric(consumer: ShareConsumer[Any, Any], name: str) -> int:
-    return int(consumer.metrics()["consumer-share-fetch-manager-metrics"][name])
-
-
-def without_renewals(simulation: Simulation) -> None:
-    simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)
 
 
 def test_jobs_that_take_one_record_leave_no_others_behind() -> None:
@@ -339,6 +333,78 @@ def test_brokers_that_cannot_renew_are_not_asked_again_and_nothing_is_raised() -
         assert metric(consumer, "records-released-total") == waiting
         found = [next(consumer) for _ in range(100 - last - 1)]
         assert {each.delivery_count for each in found} == {1, 2}
+
+
+def test_a_slow_member_releases_after_half_of_the_lock() -> None:
+    with sharing("slow", brokers=1, partitions=2, count=1) as (simulation, start):
+        slow = start("implicit")
+        record = next(slow)
+        began_ms = simulation.clock.now_ms()
+        [other] = take(start("implicit"), 1)
+        assert other.partition != record.partition
+        assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2 + 2_000
+
+
+def test_what_waits_behind_a_slow_record_is_released_if_it_cannot_be_renewed() -> None:
+    """They were unpacked already, and waited for the next call."""
+    with sharing("behind", brokers=1, count=100) as (simulation, start):
+        simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)
+        slow = start("implicit")
+        last, waiting = take_ahead(simulation, slow)
+        began_ms = simulation.clock.now_ms()
+        released = range(last + 1, last + 1 + waiting)
+        others = take(start("implicit"), 100 - last - 1)
+        assert {each.offset for each in others if each.delivery_count == 2} == set(released)
+        assert simulation.clock.now_ms() - began_ms < LOCK_MS * 3 // 4 + 2_000
+        assert next(slow, None) is None
+        assert slow.commit() == {TP: None}, "the first one is accepted"
+
+
+def test_a_consumer_acquires_what_it_soon_handles() -> None:
+    with sharing("pace", brokers=1, count=600) as (simulation, start):
+        consumer, most = start("implicit"), 0
+        records = consumer._parts.records
+        for number in range(200):
+            next(consumer)
+            simulation.sleep(10)
+            if number > 60:  # the pace is known
+                most = max(most, records.waiting())
+        assert 0 < most <= 50
+
+
+def test_a_slow_handler_gets_records_of_several_brokers() -> None:
+    """Its limit of one record was divided by the brokers, and nothing was fetched any more."""
+    with sharing("brokers", brokers=3, partitions=3, count=4) as (simulation, start):
+        consumer = start("implicit", max_poll_records=1)
+        found = []
+        while len(found) < 12:
+            found += take(consumer, 1)
+            simulation.sleep(1_000)
+        assert len({(record.partition, record.offset) for record in found}) == 12
+
+
+def test_records_are_not_used_up_while_a_handler_takes_minutes() -> None:
+    """A record that waits is released, and counts as delivered: five times, and it is gone."""
+    with sharing("minutes", brokers=2, partitions=2, count=4) as (simulation, start):
+        consumer, found = start("implicit", renew="auto"), []
+        for _ in range(20):
+            if (record := next(consumer, None)) is not None:
+                found.append((record.partition, record.offset))
+            simulation.sleep(90_000)
+        assert sorted(found) == [(number, offset) for number in (0, 1) for offset in range(4)]
+
+
+def test_nothing_is_released_after_its_lock() -> None:
+    """The member had got the same records with a new lock, which the release ended."""
+    with sharing("late release") as (simulation, start):
+        consumer = start("implicit", max_poll_records=1)
+        assert next(consumer).offset == 0
+        simulation.sleep(LOCK_MS + 1_000)
+        found = take(consumer, 1) + take(consumer, 1)
+        assert len(found) == 2
+        simulation.sleep(500)
+        share = next(iter(simulation.cluster.brokers[1].share_partitions.values())).share
+        assert list(share._acquired()), "the records in work are locked"
 
 
 # --- many brokers -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.workers import Retry, ShareWorkers, share_attempts
 from tests.scenarios.numbered_records import produce
-from tests.simulation.test_share_groups import LOCK_MS, TP, delete_group, places, sharing, take
+from tests.simulation.sharing import LOCK_MS, TP, delete_group, places, sharing, take
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
 

@@ -57,6 +57,11 @@ class Outcomes:
         self.number += 1
         self._commits.append((self.number, future))
 
+    @property
+    def are_awaited(self) -> bool:
+        """Whether a commit waits."""
+        return bool(self._commits)
+
     def settle(self, oldest: int | None) -> None:
         """Complete the commits before the oldest acknowledgement without an answer."""
         while self._commits:

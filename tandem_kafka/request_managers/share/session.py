@@ -150,6 +150,7 @@ class ShareSession:
         renewals: Locks to renew with a request of its own.
         sent: Acknowledgements in flight.
         refused: Partitions that the broker refuses: its error, and when to ask for them again.
+        acknowledged_ms: When the last request with nothing but acknowledgements was made.
         empty: The number of responses without records since the last with some.
         empty_until_ms: When to fetch again after a response without records that came at once.
     """
@@ -162,7 +163,7 @@ class ShareSession:
         self.waiting, self.renewals = Batch(), Batch()
         self.sent = Batch()
         self.refused: dict[Place, tuple[type[KafkaError], int]] = {}
-        self.empty = self.empty_until_ms = 0
+        self.empty = self.empty_until_ms = self.acknowledged_ms = 0
         #: What the broker's session has. Each fetch tells what is to be changed.
         self._partitions: frozenset[Place] = frozenset()
         #: Whether the last request was a fetch.

@@ -275,23 +275,20 @@ def test_what_is_accepted_after_its_lock_was_forgotten_is_told() -> None:
     assert (made.first, made.last, made.how, made.run_is_over) == (0, 0, ACCEPT, True)
 
 
-def test_what_the_application_accepts_by_going_on_is_gathered() -> None:
+def test_a_loop_needs_a_notice_only_for_the_first_of_the_records_that_it_accepts() -> None:
     notices: list[int] = []
     world = World()
     world.records.notice = lambda: notices.append(world.clock.now_ms())
     world.got(world.poll(1))
     world.got(world.poll(1))
     assert len(notices) == 1
-    assert [each.last for each in world.records.take_acknowledgements(gathers=True)] == [0]
+    assert [each.last for each in world.records.take_acknowledgements()] == [0]
+    assert world.records.gathered_ms is not None
     world.got(world.poll(1))
     assert len(notices) == 1, "the network thread looks"
-    assert world.records.take_acknowledgements(gathers=True) == []
-    due_ms = world.records.gathered_ms
-    assert due_ms is not None
-    world.pass_time(due_ms - world.clock.now_ms())
-    assert [each.last for each in world.records.take_acknowledgements(gathers=True)] == [1]
-    world.pass_time(due_ms)
-    assert world.records.take_acknowledgements(gathers=True) == []
+    assert [each.last for each in world.records.take_acknowledgements()] == [1]
+    assert world.records.take_acknowledgements() == []
+    assert world.records.gathered_ms is None
     world.got(world.poll(1))
     assert len(notices) == 2
 
@@ -314,9 +311,9 @@ def test_an_acknowledgement_that_comes_while_others_are_taken_is_taken_next(
     run, take_done = chunk.run, Run.take_done
     world.records.acknowledge(run, 0, ACCEPT)
 
-    def interrupted(self: Run, **options: bool) -> Any:
+    def interrupted(self: Run) -> Any:
         """As if another thread accepted the last record behind the last step of this."""
-        taken = [*take_done(self, **options)]
+        taken = [*take_done(self)]
         if not run.is_finished:
             for offset in range(1, run.last + 1):
                 world.records.acknowledge(run, offset, ACCEPT)

@@ -1,0 +1,286 @@
+"""Handles the responses to fetches and acknowledgements of share groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tandem_kafka.errors import (
+    CorruptRecordError,
+    IncompleteResponseError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    TopicsDeniedError,
+    for_code,
+)
+from tandem_kafka.logs import client_logger
+from tandem_kafka.network.request import ClientResponse
+from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
+from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
+from tandem_kafka.request_managers.share.fetch_limits import FetchLimits
+from tandem_kafka.request_managers.share.lock_keeper import LockKeeper
+from tandem_kafka.request_managers.share.outcomes import LATE, LOST, Outcomes
+from tandem_kafka.request_managers.share.session import Acknowledged, ShareSession
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import LockedPartition, Place, are_plausible
+from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.hosts import advertised
+
+log = client_logger(__name__)
+
+#: SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know.
+_SESSION_LIMIT_REACHED: Final = 133
+#: How long to wait after a response without records that came before its time, or so soon.
+_EMPTY_PAUSE_MS: Final = 10
+_SOON_MS: Final = 5
+
+
+class SessionLimitReachedError(KafkaError):
+    """SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know."""
+
+
+class ResponseHandler:
+    """Offers what was locked to the application, and notes what became of acknowledgements.
+
+    Args:
+        context: What the managers share.
+        metadata: Refreshes the leaders.
+        records: What crosses to the application.
+        keeper: Adds acknowledgements to the sessions.
+        outcomes: What became of acknowledgements.
+        limits: How many records are acquired.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        metadata: MetadataRefresher,
+        records: LockedRecords,
+        keeper: LockKeeper,
+        outcomes: Outcomes,
+        limits: FetchLimits,
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._records = records
+        self._keeper = keeper
+        self._outcomes = outcomes
+        self._limits = limits
+
+    def handle_fetch(
+        self, session: ShareSession, response: ClientResponse, sent_ms: int, held_ms: int
+    ) -> None:
+        """Handle the response to a fetch."""
+        message, now_ms = response.message, self._context.clock.now_ms()
+        sent = self._answered(session, message)
+        counts = [
+            acquired.delivery_count
+            for _, each in _partitions(message)
+            for acquired in each.acquired_records
+        ]
+        got = bool(counts)
+        if got:
+            self._limits.retried = max(counts) > 1
+        # Invariant: before the locks of this response: what is acknowledged is not handed out.
+        self._keeper.take_acknowledgements()
+        self._measure(response)
+        for topic_id, each in _partitions(message):
+            place = topic_id, each.partition_index
+            self._handle_outcome(
+                sent.pop(place, None),
+                _error_of(each.acknowledge_error_code, each.acknowledge_error_message),
+                (sent_ms, now_ms),
+            )
+            if each.error_code:
+                self._handle_partition_error(session, place, each, message.node_endpoints)
+            elif each.acquired_records and not self._keeper.closing:
+                self._take(session, place, each, (sent_ms, now_ms))
+        self._outcomes.unanswered(sent.values(), _INCOMPLETE)
+        self._note_recovered(session, now_ms)
+        session.empty = 0 if got else session.empty + 1
+        self._limits.empty = 0 if got else self._limits.empty + 1
+        early = now_ms - sent_ms < max(held_ms, _SOON_MS)
+        session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
+        session.forget_old_locks(now_ms)
+
+    def handle_acknowledge(
+        self, session: ShareSession, response: ClientResponse, sent_ms: int
+    ) -> None:
+        """Handle the response to acknowledgements or renewals."""
+        message, now_ms = response.message, self._context.clock.now_ms()
+        sent = self._answered(session, message)
+        for topic_id, each in _partitions(message):
+            place = topic_id, each.partition_index
+            error = _error_of(each.error_code, each.error_message)
+            self._handle_outcome(sent.pop(place, None), error, (sent_ms, now_ms))
+            if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
+                self._follow_leader(session, place, each, message.node_endpoints)
+        self._outcomes.unanswered(sent.values(), _INCOMPLETE)
+
+    def _answered(self, session: ShareSession, message: Any) -> dict[Place, Acknowledged]:
+        """Return the acknowledgements that a response answers.
+
+        Raises:
+            KafkaError: The response has an error for the whole request.
+        """
+        if message.error_code:
+            raise _error(message.error_code, message.error_message)
+        if (message.acquisition_lock_timeout_ms or 0) > 0:  # ShareAcknowledge v1 has none
+            self._records.lock_ms = message.acquisition_lock_timeout_ms
+        return session.take_sent()
+
+    def _measure(self, response: ClientResponse) -> None:
+        metrics, message = self._context.metrics, response.message
+        metrics.happened("last-fetch-seconds-ago")
+        if not metrics.enabled:
+            return
+        metrics.record("fetch-latency", response.latency_ms)
+        metrics.record("fetch-throttle-time", message.throttle_time_ms)
+        fetched = [each for _, each in _partitions(message) if each.acquired_records]
+        if fetched:
+            metrics.record("fetch-size", sum(len(each.records or b"") for each in fetched))
+            ranges = [each for one in fetched for each in one.acquired_records]
+            count = sum(each.last_offset - each.first_offset + 1 for each in ranges)
+            metrics.record("acquired", count)
+
+    def _handle_outcome(
+        self,
+        acknowledged: Acknowledged | None,
+        error: KafkaError | None,
+        times: tuple[int, int],
+    ) -> None:
+        if acknowledged is None:
+            return
+        self._outcomes.answered(acknowledged, error)
+        if error is None:
+            self._keeper.renewed(acknowledged, times)
+
+    def _name(self, place: Place) -> TopicPartition | None:
+        name = self._context.metadata.snapshot.topic_names.get(place[0])
+        return None if name is None else TopicPartition(name, place[1])
+
+    # --- new locks ------------------------------------------------------------------------------
+
+    def _take(
+        self,
+        session: ShareSession,
+        place: Place,
+        fetched: Any,
+        times: tuple[int, int],
+    ) -> None:
+        tp = self._name(place)
+        if tp is None:
+            return
+        ranges = tuple(
+            sorted(
+                (each.first_offset, each.last_offset, each.delivery_count)
+                for each in fetched.acquired_records
+            )
+        )
+        if not are_plausible(ranges):
+            self._note_failure(session, place, _damaged(session, tp, ranges))
+            return
+        data = memoryview(fetched.records or b"")
+        locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
+        locked.requested_ms, locked.received_ms = times
+        locked.since_ms = locked.requested_ms
+        locked.lock_ms = self._records.lock_ms
+        self._outcomes.dropped(session.drop_locked_again(place, ranges), LATE)
+        self._end_locks(place, ranges)
+        session.locked.append(locked)
+        if self._keeper.is_subscribed(tp):
+            self._records.add(locked)
+        else:
+            self._keeper.release(locked, locked.withdraw())
+
+    def _end_locks(self, place: Place, ranges: Sequence[tuple[int, int, int]]) -> None:
+        """Note that these offsets are locked again."""
+        # Invariant: first what waits for the application, which may begin with it meanwhile.
+        for each in self._records.ahead():
+            same = each.place == place
+            if same and any(each.can_claim(first, last) for first, last, _ in ranges):
+                each.lost = True  # nobody has released it: its leader has forgotten all locks
+        for run in self._records.handed():
+            if run.partition.place == place:
+                for first, last, _ in ranges:
+                    run.end_locks(first, last)
+
+    # --- errors of partitions --------------------------------------------------------------------
+
+    def _handle_partition_error(
+        self, session: ShareSession, place: Place, fetched: Any, endpoints: Any
+    ) -> None:
+        error = _error(fetched.error_code, fetched.error_message)
+        refreshes = reaction_to(FETCH, error) is Reaction.REFRESH
+        if refreshes and self._follow_leader(session, place, fetched, endpoints):
+            return
+        self._note_failure(session, place, error)
+
+    def _note_failure(self, session: ShareSession, place: Place, error: KafkaError) -> None:
+        """Ask for a partition again after a pause; raise its error, but not for each response."""
+        tp, (before, _) = self._name(place), session.refused.get(place, (None, 0))
+        log.debug("acquiring records of %s: %s", tp or place, error)
+        retry_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
+        session.refused[place] = type(error), retry_ms
+        if before is type(error):
+            return
+        if tp is not None and isinstance(error, TopicAuthorizationFailedError):
+            self._context.topic_troubles.note_fetch(tp.topic, denied=True)
+            self._context.raise_in_poll(TopicsDeniedError({tp.topic}), topics=[tp.topic])
+        elif reaction_to(FETCH, error) not in (Reaction.REFRESH, Reaction.RETRY):
+            self._context.raise_in_poll(error)
+
+    def _note_recovered(self, session: ShareSession, now_ms: int) -> None:
+        for tp in map(self._name, session.recovered(now_ms)):
+            if tp is not None:
+                self._context.topic_troubles.note_fetch(tp.topic, denied=False)
+
+    def _follow_leader(
+        self, session: ShareSession, place: Place, answered: Any, endpoints: Any
+    ) -> bool:
+        """Note that another broker leads a partition, and offers its records again.
+
+        Returns:
+            Whether the response names the new leader.
+        """
+        tp = self._name(place)
+        self._outcomes.unsent(session.lose(place), LOST)
+        leader = answered.current_leader
+        nodes = [advertised(each.node_id, each.host, each.port, each.rack) for each in endpoints]
+        hint = (leader.leader_id, leader.leader_epoch)
+        if tp is None or hint[0] < 0 or not self._context.metadata.update_leader(tp, hint, nodes):
+            self._metadata.request_update()
+            return False
+        return True
+
+
+_INCOMPLETE: Final = IncompleteResponseError("the broker did not say what became of them")
+
+
+def _damaged(
+    session: ShareSession, tp: TopicPartition, ranges: Sequence[tuple[int, int, int]]
+) -> CorruptRecordError:
+    """Return the error for ranges that cannot be; nobody knows which of their locks there are."""
+    first, last = min(each[0] for each in ranges), max(each[1] for each in ranges)
+    return CorruptRecordError(
+        f"a response of broker {session.node.node_id} is damaged: it has locked offsets between "
+        f"{first} and {last} of {tp.topic}-{tp.partition}; after their locks, they come again"
+    )
+
+
+def _error(code: int, text: str | None) -> KafkaError:
+    if code == _SESSION_LIMIT_REACHED:
+        return SessionLimitReachedError(text or "")
+    found: KafkaError = for_code(code)(text or "")
+    return found
+
+
+def _error_of(code: int, text: str | None) -> KafkaError | None:
+    return _error(code, text) if code else None
+
+
+def _partitions(message: Any) -> Any:
+    for topic in message.responses:
+        for each in topic.partitions:
+            yield topic.topic_id, each
