@@ -28,6 +28,7 @@ from tandem_kafka.shared.locks import (
     AcknowledgeType,
     LockedPartition,
     Run,
+    count_of,
 )
 from tandem_kafka.shared.pace import Pace
 from tandem_kafka.types import TopicPartition
@@ -112,11 +113,7 @@ class LockedRecords:
 
     def in_work(self) -> int:
         """Return how many records the application has; any thread may call this."""
-        return sum(
-            last - first + 1
-            for run in self.handed()
-            for first, last in run.open_ranges(run.accepted, run.given)
-        )
+        return sum(count_of(run.in_work) for run in self.handed())
 
     def ahead(self) -> list[LockedPartition]:
         """Return what the application can still claim, wherever it waits."""
@@ -232,7 +229,7 @@ class LockedRecords:
         Args:
             waits: Whether it waits for records, or does something else.
         """
-        comes_soon = waits or self._paused_ms < self.lock_ms // 2
+        comes_soon = waits or self._comes_often
         self.resting = False
         is_known = self.asked and (self.comes_soon or not comes_soon)
         self.comes_soon = comes_soon
@@ -247,7 +244,11 @@ class LockedRecords:
 
     def end_waiting(self) -> None:
         """Note that the application waits no longer; it may come again soon."""
-        self.comes_soon = self._paused_ms < self.lock_ms // 2
+        self.comes_soon = self._comes_often
+
+    @property
+    def _comes_often(self) -> bool:
+        return self._paused_ms < self.lock_ms // 2
 
     def hand_out(self, run: Run, stop: int, now_ms: int) -> bool:
         """Claim the records before an offset for the application; False if they are withdrawn."""
@@ -315,7 +316,7 @@ class LockedRecords:
     def release_all(self) -> None:
         """Release what the application was given and has not acknowledged."""
         for run in self.handed():
-            run.release_up_to(run.given)
+            run.release()
         self._notify()
 
     def cut(self, run: Run, stop: int) -> None:

@@ -76,6 +76,11 @@ def are_plausible(ranges: Sequence[tuple[int, int, int]]) -> bool:
     return True
 
 
+def count_of(ranges: Iterable[tuple[int, int]]) -> int:
+    """Return the number of offsets in ranges."""
+    return sum(last - first + 1 for first, last in ranges)
+
+
 class LockedPartition:
     """What one response has locked of one partition.
 
@@ -145,7 +150,7 @@ class LockedPartition:
     @property
     def ahead(self) -> int:
         """The number of locked offsets that the application can claim."""
-        return sum(last - first + 1 for first, last in self.ranges_between(self.given, self.stop))
+        return count_of(self.ranges_between(self.given, self.stop))
 
     def ranges_between(self, first: int, stop: int) -> list[tuple[int, int]]:
         """Return the locked ranges between two offsets."""
@@ -304,14 +309,20 @@ class Run:
         """Whether each record has an acknowledgement."""
         return self.accepted > self.last or len(self.done) > self.last - self.first
 
-    def release_up_to(self, stop: int) -> None:
-        """Release the records before an offset that the application has not acknowledged."""
-        for first, last in self.open_ranges(self.accepted, stop):
+    @property
+    def in_work(self) -> list[tuple[int, int]]:
+        """The ranges that the application was given, and has not acknowledged."""
+        return self.open_ranges(self.accepted, self.given)
+
+    def release(self) -> None:
+        """Release what is in work."""
+        given = self.given
+        for first, last in self.in_work:
             for offset in range(first, last + 1):
                 token = (offset + FIRST_TOKEN) * NEXT_OFFSET + AcknowledgeType.RELEASE
                 self.done.setdefault(offset, token)
         # Invariant: behind them. What has a token is not accepted.
-        self.accepted = max(self.accepted, stop)
+        self.accepted = given
 
     def take_done(self) -> Iterator[Acknowledgement]:
         """Yield what was acknowledged since the last call, in that order, and what was accepted."""

@@ -16,6 +16,7 @@ from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     Run,
+    count_of,
 )
 from tandem_kafka.types import TopicPartition
 
@@ -128,8 +129,7 @@ class Outcomes:
     def ended(self, runs: Iterable[Run]) -> None:
         """Note that locks have ended, perhaps before their records were acknowledged."""
         for run in runs:
-            ranges = run.open_ranges(run.accepted, run.given)
-            self.lost(sum(last - first + 1 for first, last in ranges))
+            self.lost(count_of(run.in_work))
 
     def lost(self, count: int) -> None:
         """Count records that the application had, and that are delivered again."""
@@ -154,7 +154,7 @@ class Outcomes:
         tp = renewed.tp
         if error is None:
             count = sum(each.size for each in renewed.asked)
-            count += sum(last - first + 1 for first, last in renewed.whole.values())
+            count += count_of(renewed.whole.values())
             count += sum(each.ahead for each in renewed.kept)
             self._metrics.record("locks-renewed", count)
         elif renewed.asked or renewed.whole:  # what waits is released in time

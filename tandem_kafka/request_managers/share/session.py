@@ -291,14 +291,6 @@ class ShareSession:
         self._partitions = frozenset(wanted)
         self._fetches = True
         entry = ShareFetchRequest.FetchTopic
-        topics: dict[UUID, list[Any]] = {}
-        for (topic_id, number), ranges in named.items():
-            topics.setdefault(topic_id, []).append(
-                entry.FetchPartition(
-                    partition_index=number,
-                    acknowledgement_batches=_encoded(entry.FetchPartition, ranges),
-                )
-            )
         gone: dict[UUID, list[int]] = {}
         for topic_id, number in sorted(forgotten):
             gone.setdefault(topic_id, []).append(number)
@@ -306,10 +298,7 @@ class ShareSession:
             **identity,
             **limits,
             share_session_epoch=self._next_epoch(),
-            topics=[
-                entry(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in topics.items()
-            ],
+            topics=_topics(entry, entry.FetchPartition, named),
             forgotten_topics_data=[
                 ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=numbers)
                 for topic_id, numbers in gone.items()
@@ -345,22 +334,11 @@ class ShareSession:
     ) -> ShareAcknowledgeRequest:
         self._fetches = False
         entry = ShareAcknowledgeRequest.AcknowledgeTopic
-        topics: dict[UUID, list[Any]] = {}
-        for (topic_id, number), each in ranges.items():
-            topics.setdefault(topic_id, []).append(
-                entry.AcknowledgePartition(
-                    partition_index=number,
-                    acknowledgement_batches=_encoded(entry.AcknowledgePartition, each),
-                )
-            )
         return ShareAcknowledgeRequest(
             **identity,
             share_session_epoch=CLOSING_EPOCH if closing else self._next_epoch(),
             is_renew_ack=renews,
-            topics=[
-                entry(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in topics.items()
-            ],
+            topics=_topics(entry, entry.AcknowledgePartition, ranges),
             min_version=FIRST_VERSION_WITH_RENEWAL if renews else FIRST_VERSION,
         )
 
@@ -432,8 +410,16 @@ def _without_ended(
     return found
 
 
-def _encoded(owner: Any, ranges: Iterable[Range]) -> Sequence[Any]:
-    return [
-        owner.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
-        for first, last, types in batches_of(ranges)
-    ]
+def _topics(topic: Any, partition: Any, ranges: Mapping[Place, Iterable[Range]]) -> list[Any]:
+    """Return the acknowledgements of partitions as a request has them, in its own types."""
+    found: dict[UUID, list[Any]] = {}
+    for (topic_id, number), each in ranges.items():
+        batches = [
+            partition.AcknowledgementBatch(
+                first_offset=first, last_offset=last, acknowledge_types=types
+            )
+            for first, last, types in batches_of(each)
+        ]
+        made = partition(partition_index=number, acknowledgement_batches=batches)
+        found.setdefault(topic_id, []).append(made)
+    return [topic(topic_id=topic_id, partitions=each) for topic_id, each in found.items()]
