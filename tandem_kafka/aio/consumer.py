@@ -120,7 +120,8 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
         """Commit if auto-commit is on, run the listener, leave the group and stop the thread.
 
         A cancellation does not interrupt this; it is raised at the end. The close takes at most
-        its timeout, plus the time of the listener.
+        its timeout, plus the time of the listener. After a cancellation, it waits for brokers for
+        one more second at most.
 
         Args:
             autocommit: If False, do not commit.

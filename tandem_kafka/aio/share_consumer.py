@@ -120,7 +120,8 @@ class AsyncShareConsumer(
     async def close(self, timeout_ms: float | None = None) -> None:
         """Send all acknowledgements, release all other records, and leave the group.
 
-        A cancellation does not interrupt this; it is raised at the end.
+        A cancellation does not interrupt this; it is raised at the end. This waits for brokers for
+        one more second at most.
 
         Args:
             timeout_ms: As for ``ShareConsumer.close()``.

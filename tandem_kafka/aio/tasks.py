@@ -121,8 +121,8 @@ class Tasks:
         self._driver = driver
         self._loop = loop
         self._alarm = alarm_for(loop, driver)
-        #: Tasks that must finish a call, with the cancellation to raise afterwards.
-        self._shielded: dict[Hashable, asyncio.CancelledError | None] = {}
+        #: Tasks that must finish a call, with the cancellation to raise afterwards and its time.
+        self._shielded: dict[Hashable, tuple[asyncio.CancelledError, int] | None] = {}
 
     def check(self) -> None:
         """Raise if the current caller is not a task of this event loop.
@@ -183,7 +183,14 @@ class Tasks:
             current = self.current()
             if current not in self._shielded:
                 raise
-            self._shielded[current] = error
+            if self._shielded[current] is None:
+                self._shielded[current] = error, self._clock.now_ms()
+
+    @property
+    def cancelled_ms(self) -> int | None:
+        """When the current task was cancelled in a call that it must finish, if it was."""
+        cancelled = self._shielded.get(self.current()) if self._shielded else None
+        return None if cancelled is None else cancelled[1]
 
     def close(self) -> None:
         """Release what belongs to the event loop. Tasks may still wait."""
@@ -233,7 +240,7 @@ class Tasks:
         finally:
             cancelled = self._shielded.pop(current)
             if cancelled is not None:
-                raise cancelled
+                raise cancelled[0]
 
 
 def _anyio_shield() -> AbstractContextManager[object]:

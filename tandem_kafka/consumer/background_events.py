@@ -99,8 +99,7 @@ class BackgroundEvents:
 
     async def _revoke(self, event: PartitionsRevoked) -> None:
         if self._commits.automatic:
-            timeout_ms = self._core.config.max_poll_interval_ms
-            await self._commits.commit_quietly(self._core.deadline_ms(timeout_ms))
+            await self._commits.commit_before_revocation(event)
             if self._cancelled(event.number):
                 return  # the membership ended during the commit: partitions are lost, not revoked
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
-from uuid import UUID
+from typing import Any, TypedDict
 
 from tandem_kafka.consumer.commit_future import CommitFuture
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.interceptors import Interceptors
-from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
+from tandem_kafka.events.application import (
+    Assigned,
+    AutoCommit,
+    CommitAsync,
+    CommitSync,
+    TopicIds,
+)
+from tandem_kafka.events.background import PartitionsRevoked
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage
 from tandem_kafka.runtime.callers import OtherHolder
@@ -23,6 +29,14 @@ from tandem_kafka.types import Offsets, offsets_text
 log = client_logger(__name__)
 
 Callback = Callable[[Any, Any], object]
+
+
+class _What(TypedDict):
+    """What every commit has."""
+
+    offsets: Offsets
+    topic_ids: TopicIds
+    assigned: Assigned
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +67,8 @@ class Commits:
         self._interceptors = interceptors
         self._pending: deque[_Pending] = deque()
         self._callback_lock = core.callers.lock()
+        #: A revocation, and its commit that has not ended.
+        self._revoking: tuple[PartitionsRevoked | None, CommitSync | None] = None, None
         #: Automatic commits whose outcome has not been passed on yet.
         self._automatic: list[AutoCommit] = []
         self._outage = Outage()
@@ -65,60 +81,77 @@ class Commits:
         if self.automatic:
             self.auto_commit_ms = core.clock.now_ms() + self._interval_ms
 
-    def _offsets_to_commit(self, offsets: Offsets | None) -> tuple[dict[str, UUID], Offsets]:
-        """Return the topic ids and the offsets to commit.
+    def _what(self, offsets: Offsets | None) -> _What:
+        """Return what to commit: the positions by default.
 
-        Invariant: the topic ids are read first, because a topic may be deleted and recreated in
-        between. A position of the new topic with the old id is not committed. In the other order, a
-        position of the old topic could be committed for the new one.
+        Invariant: the assignment and the topic ids are read first, because a partition may be
+        released, and a topic may be deleted and recreated in between. A position of the new topic
+        with the old id is not committed. In the other order, a position of the old topic could be
+        committed for the new one.
         """
         subscription = self._core.engine.subscription
-        topic_ids = subscription.topic_ids(offsets)
-        return topic_ids, dict(subscription.consumed_offsets() if offsets is None else offsets)
+        assigned, topic_ids = subscription.assigned, subscription.topic_ids(offsets)
+        chosen = dict(subscription.consumed_offsets() if offsets is None else offsets)
+        return {"assigned": assigned, "topic_ids": topic_ids, "offsets": chosen}
 
     # --- synchronous ---------------------------------------------------------------------------
 
     async def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
         """Commit and wait; earlier asynchronous commits complete first."""
-        topic_ids, chosen = self._offsets_to_commit(offsets)
-        deadline_ms = self._core.deadline_ms(timeout_ms)
-        await self.await_pending(deadline_ms, interruptible=True)
-        if chosen:
-            event = CommitSync(deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids)
+        event = CommitSync(deadline_ms=self._core.deadline_ms(timeout_ms), **self._what(offsets))
+        await self.await_pending(event.deadline_ms, interruptible=True)
+        if event.offsets:
             await self._core.ask(event, interruptible=True)
-            self._interceptors.on_commit(chosen)
+            self._interceptors.on_commit(event.offsets)
 
     async def commit_quietly(self, deadline_ms: int) -> None:
         """Commit before partitions are released; a failure is only logged."""
-        topic_ids, chosen = self._offsets_to_commit(None)
-        if not chosen:
-            return
-        event = CommitSync(
-            deadline_ms=deadline_ms, offsets=chosen, topic_ids=topic_ids, releasing=True
-        )
+        event = CommitSync(deadline_ms=deadline_ms, releasing=True, **self._what(None))
+        if event.offsets:
+            await self._quietly(event, self._core.ask(event))
+
+    async def commit_before_revocation(self, revocation: PartitionsRevoked) -> None:
+        """Commit quietly, once for each revocation.
+
+        A cancelled poll() leaves the commit to the next one. Otherwise, each would begin another
+        one, behind those before it, and a poll() in a short timeout would never end the rebalance.
+        """
+        core = self._core
+        begun, event = self._revoking
+        if event is None or begun is not revocation:
+            deadline_ms = core.deadline_ms(core.config.max_poll_interval_ms)
+            event = CommitSync(deadline_ms=deadline_ms, releasing=True, **self._what(None))
+            if not event.offsets:
+                return
+            core.engine.queue.add(event)
+            self._revoking = revocation, event  # stored last: what is here has been sent
+        await self._quietly(event, core.result(event))
+        self._revoking = None, None
+
+    async def _quietly(self, event: CommitSync, result: Awaitable[object]) -> None:
         try:
-            await self._core.ask(event)
+            await result
         except Exception as error:  # noqa: BLE001 - the release must continue
+            left = {tp: at for tp, at in event.offsets.items() if tp not in event.stored}
             log.warning(
                 "offsets were not committed before the partitions were released, so records "
                 "may be read again: %s (%s)",
-                offsets_text(chosen),
+                offsets_text(left),
                 error,
                 client=self._core.client,
             )
         else:
-            self._interceptors.on_commit(chosen)
+            self._interceptors.on_commit(event.offsets)
         self.auto_commit_ms = self._core.clock.now_ms() + self._interval_ms
 
     # --- asynchronous --------------------------------------------------------------------------
 
     def commit_async(self, offsets: Offsets | None, callback: Callback | None) -> CommitFuture:
         """Commit without waiting; the callback runs in a later call."""
-        topic_ids, chosen = self._offsets_to_commit(offsets)
+        event = CommitAsync(**self._what(offsets))
         if callback is None:
             callback = self._core.config.default_offset_commit_callback
-        event = CommitAsync(offsets=chosen, topic_ids=topic_ids)
-        future, offload = CommitFuture(event.future, chosen), self._core.driver.offload
+        future, offload = CommitFuture(event.future, event.offsets), self._core.driver.offload
         event.future.then(lambda _: future.settle_elsewhere(offload))
         pending = _Pending(event, future, callback)
         self._core.engine.queue.add(event)
@@ -234,9 +267,8 @@ class Commits:
         if not self.automatic or (due and now_ms < self.auto_commit_ms):
             return
         self.auto_commit_ms = now_ms + self._interval_ms
-        topic_ids, offsets = self._offsets_to_commit(None)
-        if offsets:
-            event = AutoCommit(offsets=offsets, topic_ids=topic_ids)
+        event = AutoCommit(**self._what(None))
+        if event.offsets:
             self._core.engine.queue.add(event)
             if self._interceptors.committing or self._core.config.default_offset_commit_callback:
                 self._automatic.append(event)

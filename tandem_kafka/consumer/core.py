@@ -18,7 +18,7 @@ from tandem_kafka.errors import (
     NoGroupError,
     WakeupError,
 )
-from tandem_kafka.events.application import Event
+from tandem_kafka.events.application import Event, Withdraw
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import ClientNames
 from tandem_kafka.runtime import Runtime
@@ -39,6 +39,9 @@ RECHECK_MS = 250
 
 #: The network thread fails overdue events. This bound only ends a wait if that thread is stuck.
 STUCK_MS = 30_000
+
+#: How long a call that must finish still waits for brokers after its task was cancelled.
+HURRIED_MS = 1_000
 
 
 def guarded(function: F) -> F:
@@ -360,16 +363,35 @@ class Core:
     async def ask(self, event: Event[R], *, interruptible: bool = False) -> R:
         """Send an event and wait for its result.
 
+        Invariant: what ends the wait withdraws the event. Otherwise a cancelled commit, for
+        example, would be retried until its deadline, and hold up the next ones.
+
         Raises:
             WakeupError: `wakeup()` was called and the call is interruptible.
             KafkaError: The error of the event; KafkaTimeoutError after its deadline.
         """
         if interruptible:
             self.raise_if_woken()
-        self.engine.queue.add(event)
-        future = event.future
-        limit_ms = self._limit_ms(event)
+        try:
+            self.engine.queue.add(event)
+            return await self.result(event, interruptible=interruptible)
+        except BaseException:
+            if not event.future.done:
+                self.engine.queue.add(Withdraw(event=event))
+            raise
+
+    async def result(self, event: Event[R], *, interruptible: bool = False) -> R:
+        """Wait for the result of an event that was sent; what ends the wait leaves the event.
+
+        Raises:
+            WakeupError: `wakeup()` was called and the call is interruptible.
+            KafkaError: The error of the event; KafkaTimeoutError after its deadline.
+        """
+        future, limit_ms = event.future, self._limit_ms(event)
         await self.wait(lambda: future.done, limit_ms, interruptible=interruptible)
+        if not future.done and self.callers.cancelled_ms is not None:
+            deadline_ms = self.clock.now_ms() + HURRIED_MS
+            self.ask_now(Withdraw(event=event, deadline_ms=deadline_ms))
         return self._result(event)
 
     @staticmethod
@@ -396,9 +418,16 @@ class Core:
             WakeupError: `wakeup()` was called and the wait is interruptible.
             NetworkThreadError: The network thread has ended.
         """
-        loop = self.engine.loop
+        loop, callers = self.engine.loop, self.callers
         if not interruptible:
-            await self.callers.wait(lambda: ready() or loop.finished, deadline_ms)
+
+            def over() -> bool:
+                return ready() or loop.finished
+
+            await callers.wait(lambda: over() or callers.cancelled_ms is not None, deadline_ms)
+            if callers.cancelled_ms is not None:
+                # The call must finish, but its caller waits for brokers no longer.
+                await callers.wait(over, min(deadline_ms, callers.cancelled_ms + HURRIED_MS))
         else:
             await self.callers.wait(lambda: ready() or self.woken or loop.finished, deadline_ms)
         if ready():

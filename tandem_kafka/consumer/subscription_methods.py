@@ -110,8 +110,8 @@ class SubscriptionMethods(WithCore):
         """Release all partitions, leave the group and end the subscription or assignment.
 
         If auto-commit is on, the positions are committed first. With asyncio, a cancellation while
-        this waits for another task's ``poll()`` changes nothing. A later one is raised at the end,
-        after at most ``default_api_timeout_ms``.
+        this waits for another task's ``poll()`` changes nothing. A later one is raised at the end;
+        brokers are then waited for one more second at most.
 
         Raises:
             RebalanceCallbackError: The listener raised; all other steps were completed.

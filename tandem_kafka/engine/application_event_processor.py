@@ -25,20 +25,16 @@ class ApplicationEventProcessor(EventProcessor):
         """Handle an event by its type; mypy checks that no type is missing."""
         managers = self._managers
         match event:
+            case events.Withdraw():
+                self._withdraw(event)
             case events.Poll():
                 self._poll(event)
             case events.AutoCommit():
-                self._group.commit.auto_commit(event.offsets, event.future, event.topic_ids)
+                self._group.commit.auto_commit(event)
             case events.CommitSync():
-                self._group.commit.commit(
-                    event.offsets,
-                    event.future,
-                    event.topic_ids,
-                    retry=True,
-                    releasing=event.releasing,
-                )
+                self._group.commit.commit(event)
             case events.CommitAsync():
-                self._group.commit.commit(event.offsets, event.future, event.topic_ids, retry=False)
+                self._group.commit.commit(event)
             case events.FetchCommitted():
                 self._group.committed.look_up(event.partitions, event.future)
             case events.ListOffsets():

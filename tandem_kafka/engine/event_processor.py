@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from tandem_kafka.errors import KafkaError
-from tandem_kafka.events.application import ApplicationEvent
+from tandem_kafka.errors import KafkaError, KafkaTimeoutError
+from tandem_kafka.events.application import ApplicationEvent, Withdraw
 from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.exchange import internal_error
 
@@ -28,6 +28,13 @@ class EventProcessor(ABC):
                 event.operation,
             )
             event.future.fail(internal_error(error))
+
+    @staticmethod
+    def _withdraw(event: Withdraw) -> None:
+        """Fail an event whose caller has ended its wait: managers drop what is done."""
+        asked = event.event
+        asked.future.fail(KafkaTimeoutError(f"{asked.operation} was interrupted"))
+        event.future.complete(None)
 
     @abstractmethod
     def _dispatch(self, event: ApplicationEvent) -> None:

@@ -23,6 +23,8 @@ class ShareEventProcessor(EventProcessor):
     def _dispatch(self, event: events.ApplicationEvent) -> None:  # noqa: C901, PLR0912 - a table
         context, managers = self._context, self._managers
         match event:
+            case events.Withdraw():
+                self._withdraw(event)
             case events.Poll():
                 context.polls.event_needed = False
                 managers.membership.application_polled()

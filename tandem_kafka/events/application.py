@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
+from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import (
     ClusterSnapshot,
     LeaveOperation,
@@ -25,6 +26,7 @@ from tandem_kafka.types import (
 )
 
 TopicIds = Mapping[str, UUID]
+Assigned = Mapping[TopicPartition, AssignedPartition]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -59,6 +61,14 @@ class Event(Generic[R]):
 
 
 @_event
+class Withdraw(Event[None]):
+    """The caller of an event has ended its wait: fail the event, so that nothing is retried."""
+
+    operation: ClassVar[str] = "an interrupted call"
+    event: Event[Any]
+
+
+@_event
 class Poll(Event[None]):
     """The application is in poll(): join the group and look up positions, if necessary."""
 
@@ -66,20 +76,25 @@ class Poll(Event[None]):
 
 
 @_event
-class AutoCommit(Event[None]):
+class AutoCommit(Event[Any]):
     """The auto-commit interval is over; `offsets` are the positions of the returned records."""
 
     operation: ClassVar[str] = "auto-commit"
     offsets: Offsets
     topic_ids: TopicIds = field(default_factory=dict)
+    assigned: Assigned = field(default_factory=dict)
 
 
 @_event
-class CommitSync(Event[None]):
+class CommitSync(Event[Any]):
     """Commit and retry until the deadline.
 
     Attributes:
         topic_ids: The ids of the topics that the positions belong to, if known.
+        assigned: The assignment at the time of the call. What is no longer assigned in the same
+            way is not committed.
+        stored: The partitions whose offsets the coordinator has confirmed. Writer: the network
+            thread.
         releasing: The partitions are about to be released. The commit does not wait for a topic
             that no longer exists, and uses the newest member epoch instead of that of the call.
     """
@@ -87,16 +102,19 @@ class CommitSync(Event[None]):
     operation: ClassVar[str] = "commit()"
     offsets: Offsets
     topic_ids: TopicIds = field(default_factory=dict)
+    assigned: Assigned = field(default_factory=dict)
+    stored: set[TopicPartition] = field(default_factory=set)
     releasing: bool = False
 
 
 @_event
-class CommitAsync(Event[None]):
+class CommitAsync(Event[Any]):
     """Commit once; a callback receives the outcome."""
 
     operation: ClassVar[str] = "commit_async()"
     offsets: Offsets
     topic_ids: TopicIds = field(default_factory=dict)
+    assigned: Assigned = field(default_factory=dict)
 
 
 @_event
@@ -336,7 +354,8 @@ class Close(Event[None]):
 
 
 ApplicationEvent = (
-    Poll
+    Withdraw
+    | Poll
     | AutoCommit
     | CommitSync
     | CommitAsync

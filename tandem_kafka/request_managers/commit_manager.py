@@ -18,6 +18,7 @@ from tandem_kafka.errors import (
     RebalanceInProgressError,
     RetriableCommitFailedError,
 )
+from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -54,9 +55,11 @@ _MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)
 CLOSE_GRACE_MS = 1_000
 #: Automatic commits that fail for a shorter time are not worth a warning.
 AUTO_PATIENCE_MS = 3_000
-NO_TOPIC_IDS: Mapping[str, UUID] = {}
 #: From this version on, requests identify topics by id.
 FIRST_VERSION_WITH_IDS = 10
+
+
+CommitEvent = CommitSync | CommitAsync | AutoCommit
 
 
 @dataclass(slots=True, eq=False)
@@ -64,17 +67,24 @@ class _Commit:
     """A commit.
 
     Attributes:
-        topic_ids: Ids of the topics that the offsets belong to; others come from the metadata.
+        offsets: What the coordinator has not confirmed yet.
         requested_by: The membership at the time of the call, None without a generation.
     """
 
-    offsets: Offsets
-    topic_ids: Mapping[str, UUID]
-    future: Completion[Any]
+    event: CommitEvent
+    offsets: dict[TopicPartition, OffsetAndMetadata]
     state: RequestState
-    retry: bool
-    releasing: bool
     requested_by: ConsumerGroupMetadata | None
+
+    @property
+    def retry(self) -> bool:
+        """Whether transient errors are retried, until the future is done."""
+        return isinstance(self.event, CommitSync)
+
+    @property
+    def releasing(self) -> bool:
+        """See `CommitSync`."""
+        return isinstance(self.event, CommitSync) and self.event.releasing
 
 
 class CommitManager(RequestManager):
@@ -108,30 +118,14 @@ class CommitManager(RequestManager):
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def commit(
-        self,
-        offsets: Offsets,
-        future: Completion[Any],
-        topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
-        *,
-        retry: bool,
-        releasing: bool = False,
-    ) -> None:
-        """Commit `offsets`.
+    def commit(self, event: CommitEvent) -> None:
+        """Commit offsets.
 
         If the consumer has lost its membership, commits of its former partitions fail. A request
         without a membership would succeed in a group that has become empty, and could overwrite
         later commits of other members.
-
-        Args:
-            offsets: The offsets to commit.
-            future: Completed with the outcome.
-            topic_ids: Ids of the topics that the offsets belong to.
-            retry: Retry transient errors until the future is done, for example by a deadline.
-            releasing: The partitions are being released. Then a deleted topic is not retried,
-                because a rebalance must not wait for it (KAFKA-16224), but a stale member epoch
-                is.
         """
+        offsets, future = event.offsets, event.future
         if not offsets:
             future.complete(offsets)
             return
@@ -140,30 +134,23 @@ class CommitManager(RequestManager):
         if (
             subscription.auto_assigned
             and not member
-            and not subscription.assigned.keys().isdisjoint(offsets)
+            and not {*subscription.assigned, *event.assigned}.isdisjoint(offsets)
         ):
             lost = UnknownMemberIdError("this consumer is no longer a member of the group")
             future.fail(_fenced(offsets, lost))
             return
         state = self._context.request_state()
-        requested_by = group if member else None
-        self._commits.append(
-            _Commit(offsets, topic_ids, future, state, retry, releasing, requested_by)
-        )
+        self._commits.append(_Commit(event, dict(offsets), state, group if member else None))
 
-    def auto_commit(
-        self,
-        offsets: Offsets,
-        future: Completion[Any],
-        topic_ids: Mapping[str, UUID] = NO_TOPIC_IDS,
-    ) -> None:
+    def auto_commit(self, event: AutoCommit) -> None:
         """Commit once without retries, unless the previous automatic commit is in flight."""
+        future = event.future
         if self._auto_commit is not None and not self._auto_commit.done:
             future.fail(CommitFailedError("the previous automatic commit is still in flight"))
             return
-        future.then(partial(self._log_auto_commit, offsets))
+        future.then(partial(self._log_auto_commit, event.offsets))
         self._auto_commit = future
-        self.commit(offsets, future, topic_ids, retry=False)
+        self.commit(event)
 
     def drain(self) -> None:
         """Wait only briefly for an unknown coordinator, because the consumer is closing."""
@@ -179,8 +166,8 @@ class CommitManager(RequestManager):
     def poll(self, now_ms: int) -> PollResult:
         """Send every commit whose backoff is over, but not before older ones of its partitions."""
         if self._commits:
-            self._fail_recreated_topics()
-            self._commits = [c for c in self._commits if not c.future.done]
+            self._fail_outdated()
+            self._commits = [c for c in self._commits if not c.event.future.done]
         if not self._commits:
             return IDLE
         destination = self._coordinator.offsets_destination()
@@ -233,7 +220,7 @@ class CommitManager(RequestManager):
         """Return the topic ids if all are known, as version 10 requires."""
         snapshot = self._context.metadata.snapshot
         ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in commit.offsets}
-        ids.update({name: commit.topic_ids.get(name, ids[name]) for name in ids})
+        ids.update({name: commit.event.topic_ids.get(name, ids[name]) for name in ids})
         return None if NO_TOPIC_ID in ids.values() else ids
 
     def _message(
@@ -276,13 +263,24 @@ class CommitManager(RequestManager):
         names = None
         if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
             names = {topic_id: name for name, topic_id in topic_ids.items()}
-        raise_error_of(requested_entries(response.message.topics, commit.offsets, names))
+        entries = requested_entries(response.message.topics, commit.offsets, names)
+        self._note_stored(commit, [tp for tp, entry in entries.items() if not entry.error_code])
+        raise_error_of(entries)
         self._context.metrics.happened("last-commit-seconds-ago")
         self._finish(commit)
+        offsets = commit.event.offsets
         if log.isEnabledFor(logging.DEBUG):
-            at = [f"{tp.topic}-{tp.partition} at {at.offset}" for tp, at in commit.offsets.items()]
+            at = [f"{tp.topic}-{tp.partition} at {at.offset}" for tp, at in offsets.items()]
             log.debug("committed %s", ", ".join(at))
-        commit.future.complete(commit.offsets)
+        commit.event.future.complete(offsets)
+
+    @staticmethod
+    def _note_stored(commit: _Commit, stored: Iterable[TopicPartition]) -> None:
+        """Do not send these offsets again, which would set back later commits."""
+        for tp in stored:
+            del commit.offsets[tp]
+            if isinstance(commit.event, CommitSync):
+                commit.event.stored.add(tp)
 
     def _handle_error(
         self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception
@@ -317,24 +315,44 @@ class CommitManager(RequestManager):
             transient.__cause__ = error
             self._fail(commit, transient)
 
-    def _fail_recreated_topics(self) -> None:
-        """Fail commits of recreated topics: offsets of the old topic are not valid in the new."""
-        snapshot = self._context.metadata.snapshot
+    def _fail_outdated(self) -> None:
+        """Fail commits that must not be sent, or sent again."""
         for commit in self._commits:
-            for tp in commit.offsets:
-                old, now = commit.topic_ids.get(tp.topic), snapshot.topic_id(tp.topic)
-                if old is not None and NO_TOPIC_ID != now != old:
-                    commit.future.fail(
-                        CommitFailedError(
-                            f"cannot commit {names_of(commit.offsets)}: topic {tp.topic} has been "
-                            "deleted and recreated, so the offsets are no longer valid"
-                        )
-                    )
-                    break
+            reason = self._recreated(commit) or self._released(commit)
+            if reason is not None:
+                names = names_of(commit.offsets)
+                commit.event.future.fail(CommitFailedError(f"cannot commit {names}: {reason}"))
+
+    def _recreated(self, commit: _Commit) -> str | None:
+        """Find a recreated topic: offsets of the old topic are not valid in the new."""
+        snapshot = self._context.metadata.snapshot
+        for tp in commit.offsets:
+            old, now = commit.event.topic_ids.get(tp.topic), snapshot.topic_id(tp.topic)
+            if old is not None and NO_TOPIC_ID != now != old:
+                return (
+                    f"topic {tp.topic} has been deleted and recreated, so the offsets are no "
+                    "longer valid"
+                )
+        return None
+
+    def _released(self, commit: _Commit) -> str | None:
+        """Find partitions that this member has released since the call.
+
+        Invariant: a commit is not sent in a later tenure of its partitions. A request that is in
+        flight has the generation or epoch of its tenure, so that the coordinator can reject it; one
+        that is sent again would have a newer one, and set back what the next owner has committed.
+        """
+        before, now = commit.event.assigned, self._context.subscription.assigned
+        if commit.requested_by is None or before is now or commit.state.in_flight:
+            return None
+        released = [tp for tp in commit.offsets if before.get(tp) not in (None, now.get(tp))]
+        if not released:
+            return None
+        return f"{names_of(released)} had been released before, and may belong to another member"
 
     def _fail(self, commit: _Commit, error: BaseException) -> None:
         self._finish(commit)
-        commit.future.fail(error)
+        commit.event.future.fail(error)
 
     def _finish(self, commit: _Commit) -> None:
         if commit in self._commits:
@@ -364,7 +382,7 @@ class CommitManager(RequestManager):
     def _fail_all(self, error: Exception) -> None:
         commits, self._commits = self._commits, []
         for commit in commits:
-            commit.future.fail(error)
+            commit.event.future.fail(error)
 
 
 def _fenced(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException) -> Exception:

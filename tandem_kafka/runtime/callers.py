@@ -113,6 +113,11 @@ class Callers(Protocol):
         """Wait for an awaitable of the user, such as a coroutine of a listener."""
         ...
 
+    @property
+    def cancelled_ms(self) -> int | None:
+        """When the current caller was cancelled in a call that it must finish, if it was."""
+        ...
+
     async def shield(self, call: Awaitable[T]) -> T:
         """Complete a call even if its task is cancelled meanwhile; then raise the cancellation."""
         ...
@@ -257,6 +262,7 @@ class Threads:
 
     kind = "thread"
     cancellable = False
+    cancelled_ms = None
 
     def __init__(self, clock: Clock, driver: Driver) -> None:
         self._clock = clock

@@ -42,6 +42,7 @@ EXAMPLES: dict[type[Any], Any] = {
     events.SubscribePattern: lambda: events.SubscribePattern(pattern=re.compile("o")),
     events.SubscribeRegex: lambda: events.SubscribeRegex(regex="o.*"),
     events.UpdatePositions: lambda: events.UpdatePositions(partition=TP),
+    events.Withdraw: lambda: events.Withdraw(event=events.FetchCommitted(partitions=frozenset())),
 }
 ALL = list(get_args(events.ApplicationEvent))
 

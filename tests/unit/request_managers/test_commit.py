@@ -14,6 +14,7 @@ from tandem_kafka.errors import (
     RetriableCommitFailedError,
     TopicAuthorizationFailedError,
 )
+from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction
@@ -45,9 +46,20 @@ def offsets(offset: int, *partitions: TopicPartition) -> dict[TopicPartition, Of
 
 
 def commit(world: World, offset: int = 5, *, retry: bool = True) -> Completion[Any]:
-    future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(offset), future, retry=retry)
-    return future
+    return ask(world, offsets(offset), retry=retry)
+
+
+def ask(
+    world: World,
+    chosen: dict[TopicPartition, OffsetAndMetadata],
+    *,
+    retry: bool = True,
+    **fields: Any,
+) -> Completion[Any]:
+    kind = CommitSync if retry else CommitAsync
+    event = kind(offsets=chosen, **fields)
+    world.group.commit.commit(event)
+    return event.future
 
 
 def committed_offset(unsent: Any) -> int:
@@ -81,16 +93,14 @@ def test_offset_epoch_and_metadata_are_sent_to_the_coordinator(world: World) -> 
 
 
 def test_without_topic_ids_an_old_version_carries_names(world: World) -> None:
-    future: Completion[Any] = Completion()
     unknown = TopicPartition("unknown", 0)
-    world.group.commit.commit(offsets(1, unknown), future, retry=True)
+    ask(world, offsets(1, unknown))
     unsent = world.sent(world.group.commit)
     assert unsent.message._max_version == 9
 
 
 def test_an_empty_commit_is_done_immediately(world: World) -> None:
-    future: Completion[Any] = Completion()
-    world.group.commit.commit({}, future, retry=True)
+    future = ask(world, {})
     assert future.result() == {}
     assert not world.poll(world.group.commit).unsent
 
@@ -170,9 +180,7 @@ def test_a_commit_of_a_former_member_fails(world: World, again: bool) -> None:
 
 
 def commit_before_revocation(world: World) -> Completion[Any]:
-    future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5), future, retry=True, releasing=True)
-    return future
+    return ask(world, offsets(5), releasing=True)
 
 
 @pytest.mark.behaviour(126)
@@ -222,8 +230,7 @@ def test_a_commit_waits_for_an_older_retriable_one_of_its_partition(
     world: World,
 ) -> None:
     older, newer = commit(world, 5, retry=True), commit(world, 9, retry=False)
-    other: Completion[Any] = Completion()
-    world.group.commit.commit({TP1: OffsetAndMetadata(3, "", 2)}, other, retry=False)
+    ask(world, {TP1: OffsetAndMetadata(3, "", 2)}, retry=False)
     first, beside = world.poll(world.group.commit).unsent
     assert committed_offset(first) == 5
     assert beside.message.topics[0].partitions[0].partition_index == 1
@@ -247,8 +254,7 @@ def test_an_abandoned_commit_is_not_retried(world: World) -> None:
 
 @pytest.mark.behaviour(135)
 def test_unauthorized_topics_are_reported_together(world: World) -> None:
-    future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
+    future = ask(world, offsets(5, TP, TP1))
     response = commit_response(
         errors.OffsetMetadataTooLargeError, errors.TopicAuthorizationFailedError
     )
@@ -260,25 +266,25 @@ def test_unauthorized_topics_are_reported_together(world: World) -> None:
 @pytest.mark.behaviour(128)
 def test_the_interval_never_has_two_in_flight_and_is_not_retried(world: World) -> None:
     manager = world.group.commit
-    manager.auto_commit(offsets(1), Completion())
+    manager.auto_commit(AutoCommit(offsets=offsets(1)))
     unsent = world.sent(manager)
-    manager.auto_commit(offsets(2), Completion())
+    manager.auto_commit(AutoCommit(offsets=offsets(2)))
     assert not world.poll(manager).unsent
     world.respond(unsent, commit_response(errors.CoordinatorLoadInProgressError))
     assert not world.poll(manager, after_ms=10_000).unsent
-    manager.auto_commit(offsets(3), Completion())
+    manager.auto_commit(AutoCommit(offsets=offsets(3)))
     assert committed_offset(world.sent(manager)) == 3
 
 
 @pytest.mark.behaviour(128)
 def test_nothing_consumed_sends_nothing(world: World) -> None:
-    world.group.commit.auto_commit({}, Completion())
+    world.group.commit.auto_commit(AutoCommit(offsets={}))
     assert not world.poll(world.group.commit).unsent
 
 
 @pytest.mark.behaviour(129)
 def test_a_sync_commit_does_not_wait_for_an_automatic_one(world: World) -> None:
-    world.group.commit.auto_commit(offsets(1), Completion())
+    world.group.commit.auto_commit(AutoCommit(offsets=offsets(1)))
     world.sent(world.group.commit)
     commit(world, 2)
     assert committed_offset(world.sent(world.group.commit)) == 2
@@ -304,8 +310,7 @@ def test_close_sends_pending_commits(world: World) -> None:
 
 def test_an_error_of_any_topic_fails_the_commit(world: World) -> None:
     other = TopicPartition("others", 0)
-    future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5, TP, other), future, retry=False)
+    future = ask(world, offsets(5, TP, other), retry=False)
     unsent = world.sent(world.group.commit)
     response = commit_response()
     (second,) = commit_response(errors.OffsetMetadataTooLargeError).topics
@@ -317,13 +322,30 @@ def test_an_error_of_any_topic_fails_the_commit(world: World) -> None:
 
 
 def test_a_partition_missing_in_the_response_is_not_committed(world: World) -> None:
-    future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5, TP, TP1), future, retry=True)
+    future = ask(world, offsets(5, TP, TP1))
     world.respond(world.sent(world.group.commit), commit_response())
     assert not future.done
     _, again = world.wait_and_send(world.group.commit)
     world.respond(again, commit_response(None, None))
     assert future.error is None
+
+
+def test_what_was_stored_is_not_sent_again(world: World) -> None:
+    event = CommitSync(offsets=offsets(5, TP, TP1))
+    world.group.commit.commit(event)
+    response = commit_response(None, errors.UnknownTopicOrPartitionError)
+    world.respond(world.sent(world.group.commit), response)
+    assert event.stored == {TP}
+    later = commit(world, 9)
+    [beside] = world.poll(world.group.commit).unsent
+    assert committed_offset(beside) == 9
+    world.respond(beside, commit_response())
+    assert later.error is None
+    _, again = world.wait_and_send(world.group.commit)
+    [entry] = again.message.topics[0].partitions
+    assert entry.partition_index == TP1.partition
+    world.respond(again, commit_response(None, None))
+    assert event.future.result() == offsets(5, TP, TP1)
 
 
 @pytest.mark.parametrize("subscribed", [False, True])
@@ -351,16 +373,13 @@ def test_a_consumer_without_its_membership_commits_no_lost_partition(world: Worl
     with pytest.raises(CommitFailedError):
         future.result()
     assert not world.poll(world.group.commit).unsent
-    elsewhere: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5, TP1), elsewhere, retry=True)
+    ask(world, offsets(5, TP1))
     assert world.sent(world.group.commit).message.member_id == ""
 
 
 def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
     """Commit the position of a topic with this id."""
-    future: Completion[Any] = Completion()
-    world.group.commit.commit(offsets(5), future, {"orders": topic_id}, retry=True)
-    return future
+    return ask(world, offsets(5), topic_ids={"orders": topic_id})
 
 
 def test_a_commit_has_the_topic_id_of_the_position(world: World) -> None:

@@ -116,19 +116,20 @@ def test_closing_ends_the_lookup(world: World) -> None:
 
 
 def test_commits_and_lookups_fail_with_a_fatal_error(world: World) -> None:
+    from tandem_kafka.events.application import CommitSync
     from tandem_kafka.events.completable import Completion
     from tandem_kafka.types import OffsetAndMetadata
     from tests.unit.request_managers.world import TP
 
-    commit: Completion[object] = Completion()
-    world.group.commit.commit({TP: OffsetAndMetadata(1, "", -1)}, commit, retry=True)
+    commit = CommitSync(offsets={TP: OffsetAndMetadata(1, "", -1)})
+    world.group.commit.commit(commit)
     look_up: Completion[object] = Completion()
     world.group.committed.look_up(frozenset({TP}), look_up)
     world.poll(world.group.commit)
     world.poll(world.group.committed)
     unsent = world.sent(world.group.coordinator)
     world.respond(unsent, coordinator_response(None, errors.GroupAuthorizationFailedError))
-    for future in (commit, look_up):
+    for future in (commit.future, look_up):
         assert isinstance(future.error, errors.GroupAuthorizationFailedError)
         assert isinstance(future.error, KafkaError)
 

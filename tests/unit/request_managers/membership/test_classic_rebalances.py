@@ -11,8 +11,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
+from tandem_kafka.events.application import CommitSync
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.membership.classic.states import State
 from tandem_kafka.types import LeaveOperation, OffsetAndMetadata, TopicPartition
@@ -422,7 +422,7 @@ def test_a_commit_does_not_wait_for_a_join(leaving: bool) -> None:
     if leaving:
         member.manager.prepare_to_leave()
     offsets = {TP: OffsetAndMetadata(5, "", 3)}
-    world.group.commit.commit(offsets, Completion(), retry=True)
+    world.group.commit.commit(CommitSync(offsets=offsets))
     assert world.sent(world.group.commit).destination == ToNode(NODE_1, Purpose.MAIN)
 
 
