@@ -66,6 +66,11 @@ class Collector:
         #: Leave deserialization to the iteration, which supports it for native records only.
         self.raw = False
 
+    @property
+    def unpublished(self) -> bool:
+        """Whether a call collects, or has collected what it has not returned."""
+        return self._busy or not self.publication.done
+
     def collect(self, max_records: int) -> ConsumerRecords:
         """Return up to `max_records` records; positions move when `publication` is done.
 

@@ -15,6 +15,7 @@ from tandem_kafka.consumer.iteration import Loop
 from tandem_kafka.consumer.kafka_python_attributes import KafkaPythonAttributes
 from tandem_kafka.consumer.parts import ConsumerParts, named_client
 from tandem_kafka.consumer.plain_methods import PlainMethods
+from tandem_kafka.consumer.poller import returning
 from tandem_kafka.consumer.reading import Reading
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.runtime import Runtime
@@ -132,6 +133,7 @@ class KafkaConsumer(
 
     # --- reading -------------------------------------------------------------------------------
 
+    @returning
     def poll(
         self,
         timeout_ms: float = 0,
@@ -157,6 +159,8 @@ class KafkaConsumer(
             ConsumerClosedError: The consumer has been closed. If another thread closes the
                 consumer during the call, the call returns without this error.
             ConcurrentModificationError: Another thread is polling or iterating.
+            IllegalStateError: This thread is inside another poll(), because a deserializer or a
+                signal handler makes this call. A rebalance listener may call poll().
             WakeupError: ``wakeup()`` was called.
             NoOffsetForPartitionError, OffsetOutOfRangeError: A partition has no valid position
                 and ``auto_offset_reset`` is "none". Raised on every call until a seek.
@@ -172,6 +176,7 @@ class KafkaConsumer(
         publication.done = update_offsets
         return batch
 
+    @returning
     def poll_arrow(
         self,
         timeout_ms: float = 0,
@@ -221,6 +226,7 @@ class KafkaConsumer(
         publication.done = True  # as in poll()
         return records
 
+    @returning
     def _find_feed(self) -> None:
         """Find the feed with the next record for the `for` loop; see `Loop`."""
         if not run(self._reading.find_feed(self._follow)):

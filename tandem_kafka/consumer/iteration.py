@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tandem_kafka.consumer.deserializers import Deserializers
@@ -195,23 +196,34 @@ class Iteration:
 
     def ready(self) -> Run | None:
         """Return the run with the next record, or None if there is none."""
-        runs = self.runs
-        for _ in range(len(runs)):
-            run = runs[0]
+        for _ in range(len(self.runs)):
+            run = self._first()
+            if run is None:
+                break
             if run.feed.given == len(run.feed) or not self._valid(run):
-                _end(run)
-                runs.popleft()
+                self._drop(run)
             elif not run.state.returnable:
-                runs.rotate(-1)  # paused: its remaining records wait
+                self.runs.rotate(-1)  # paused: its remaining records wait
             else:
                 return run
         return None
 
     def end(self) -> None:
         """End the iteration; poll() continues where it stopped."""
-        while self.runs:
-            _end(self.runs[0])
-            self.runs.popleft()
+        while (run := self._first()) is not None:
+            self._drop(run)
+
+    def _first(self) -> Run | None:
+        """Return the first run. A signal handler may end the iteration between any two calls."""
+        try:
+            return self.runs[0]
+        except IndexError:
+            return None
+
+    def _drop(self, run: Run) -> None:
+        _end(run)
+        with suppress(ValueError):  # a signal handler has done it
+            self.runs.remove(run)
 
     def _valid(self, run: Run) -> bool:
         """Tell whether no seek, rebalance or poll() has invalidated the run."""

@@ -163,8 +163,8 @@ class ConsumerParts(Parts):
             config.fetch_buffer_max_bytes,
         )
         self.background = BackgroundEvents(core, self.commits, self.collector, self.listener)
-        poller = Poller(core, self.commits, self.collector, self.background, self.reporters)
-        self.reading = Reading(core, poller, self.collector, self.deserializers, interceptors)
+        self.poller = Poller(core, self.commits, self.collector, self.background, self.reporters)
+        self.reading = Reading(core, self.poller, self.collector, self.deserializers, interceptors)
         self.closing = ConsumerClosing(
             core, self.hooks, self.commits, self.listener, self.reading.iteration
         )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from traceback import walk_stack
+from types import CodeType, FrameType
+from typing import Any, Final, TypeVar
+
 from tandem_kafka.consumer.background_events import BackgroundEvents
 from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
-from tandem_kafka.errors import KafkaError, WakeupError
+from tandem_kafka.errors import IllegalStateError, KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.metrics import ReaderMeasurements
@@ -16,6 +21,8 @@ from tandem_kafka.runtime.callers import Held
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: How often an error that is raised again and again is logged.
 INTERVAL_MS = 60_000
@@ -51,6 +58,25 @@ class RaisedErrors:
         self._last, self._logged_ms, self._count = error, now_ms, 0
 
 
+#: The code of the methods that return records.
+_RETURNING: Final[set[CodeType]] = set()
+
+
+def returning(method: F) -> F:
+    """Mark a method that returns records to the application."""
+    _RETURNING.add(method.__code__)
+    return method
+
+
+def nested_error() -> IllegalStateError:
+    """Return the error of a call that would return what another one has begun with."""
+    msg = (
+        "poll() was called inside of another poll(), by a deserializer, an interceptor or a signal "
+        "handler; make the call after that poll() has returned"
+    )
+    return IllegalStateError(msg)
+
+
 #: How often a waiting poll() records that the application is alive.
 ALIVE_INTERVAL_MS = 1_000
 
@@ -77,6 +103,11 @@ class Polling:
         polls.handler_ms = now_ms - polls.polled_ms if polls.polled_ms else 0
         polls.polled_ms = now_ms  # also if this poll() raises
         self.measured.poll_begins(now_ms)
+
+    def returns(self, frame: FrameType) -> bool:
+        """Tell whether a stack frame returns records of this consumer to the application."""
+        owner = frame.f_locals.get("self") if frame.f_code in _RETURNING else None
+        return getattr(getattr(owner, "_parts", None), "poller", None) is self
 
     async def look(self, held: Held, *, nested: bool = False) -> None:
         """Look at everything besides records; see `Polls.attention`.
@@ -140,6 +171,8 @@ class Poller(Polling):
         self._commits = commits
         self._collector = collector
         self._background = background
+        #: Whether the innermost poll() is before its collection: listeners and callbacks may poll.
+        self._looking = False
         #: `Polls.attention` at the beginning of the last look that left nothing undone.
         self._answered: object = None
         #: The count of changes at which no event is needed: one was sent, or all can be fetched.
@@ -155,14 +188,17 @@ class Poller(Polling):
 
         Raises:
             WakeupError: `wakeup()` was called.
+            IllegalStateError: Another call is about to return the same records.
             KafkaError: The network thread reported an error, or the next record cannot be read.
         """
         core, collector = self._core, self._collector
         polls, buffer = core.engine.polls, core.engine.buffer
         queue, changes = buffer.queue, core.engine.subscription.changes
         outer = None if core.reader is None else core.outer_reader
+        looking = self._is_outer_looking()
         try:
             core.reader = core.callers.current()
+            self._looking = False
             now_ms = core.clock.now_ms()
             self.begin(now_ms)
             while True:
@@ -195,7 +231,26 @@ class Poller(Polling):
             self.note_error(error)
             raise
         finally:
+            self._looking = looking
             core.reader = outer
+
+    def _is_outer_looking(self) -> bool:
+        """Tell whether this call is made by a listener or callback of another one.
+
+        Raises:
+            IllegalStateError: The calling thread is inside another call that has begun to collect.
+                Tasks cannot be: nothing is awaited from there on.
+        """
+        core = self._core
+        if self._looking and core.reader is not None:
+            return True
+        if (
+            self._collector.unpublished
+            and not core.callers.cancellable
+            and sum(self.returns(frame) for frame, _ in walk_stack(None)) > 1
+        ):
+            raise nested_error()
+        return False
 
     def begin(self, now_ms: int) -> None:
         """Measure the time since the last poll(), and commit automatically if that is due."""
@@ -205,7 +260,11 @@ class Poller(Polling):
 
     async def _answer(self, attention: object, held: Held, *, nested: bool) -> None:
         core = self._core
-        await self.look(held, nested=nested)
+        self._looking = True
+        try:
+            await self.look(held, nested=nested)
+        finally:
+            self._looking = False
         if core.closed:
             return
         if partitions := self._collector.paused_over_budget():

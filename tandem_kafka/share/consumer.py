@@ -12,6 +12,7 @@ from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import blocking
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
 from tandem_kafka.consumer.parts import named_client
+from tandem_kafka.consumer.poller import returning
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import Threads, run
 from tandem_kafka.share.awaitable_methods import AwaitableShareMethods
@@ -19,7 +20,6 @@ from tandem_kafka.share.handing import Given
 from tandem_kafka.share.options import How, share_options
 from tandem_kafka.share.parts import ShareParts
 from tandem_kafka.share.plain_methods import PlainShareMethods
-from tandem_kafka.share.poller import returning
 from tandem_kafka.share.record import ShareRecord, ShareRecords
 from tandem_kafka.types import ArrowDecoder, KeyT, TopicPartition, ValueT
 

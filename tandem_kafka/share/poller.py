@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from types import CodeType, FrameType
-from typing import Any, Final, TypeVar
+from collections.abc import Hashable
+from typing import Final
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.consumer.poller import Polling
+from tandem_kafka.consumer.poller import Polling, nested_error
 from tandem_kafka.consumer.reporters import Reporters
-from tandem_kafka.errors import IllegalStateError, KafkaError
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.runtime.callers import Held
 from tandem_kafka.runtime.process import PROCESS
 from tandem_kafka.share.handing import Given, Handing
 from tandem_kafka.shared.locked_records import LockedRecords
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-#: The code of the methods that return records.
-_RETURNING: Final[set[CodeType]] = set()
 _NOBODY: Final[tuple[Hashable, int, object]] = (None, 0, None)
-
-
-def returning(method: F) -> F:
-    """Mark a method that returns records. While it is on a stack, no other thread gets any."""
-    _RETURNING.add(method.__code__)
-    return method
 
 
 class SharePoller(Polling):
@@ -47,17 +36,13 @@ class SharePoller(Polling):
         core = self._core
         # Invariant: a nested call would unpack, and hand out, what this one has begun with.
         if core.reader is not None and core.outer_reader is not None:
-            msg = (
-                "poll() was called inside of another poll(), by a deserializer or a signal "
-                "handler; make the call after that poll() has returned"
-            )
-            raise IllegalStateError(msg)
+            raise nested_error()
         try:
             core.reader = core.callers.current()
             if self._last[0] != core.reader:
                 # Invariant: replaced before the search, so that an iterating thread polls as well.
                 self._last = _NOBODY
-                core.check_no_other(self._returns)
+                core.check_no_other(self.returns)
             now_ms = core.clock.now_ms()
             self.begin(now_ms)
             self._handing.settle(now_ms)
@@ -112,8 +97,3 @@ class SharePoller(Polling):
             return None
         now_ms = polls.polled_ms = core.clock.now_ms()
         return self._handing.following(now_ms)
-
-    def _returns(self, frame: FrameType) -> bool:
-        """Tell whether a stack frame returns records to the application."""
-        owner = frame.f_locals.get("self") if frame.f_code in _RETURNING else None
-        return getattr(getattr(owner, "_parts", None), "poller", None) is self

@@ -114,7 +114,8 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
             until: A function that returns True when the run must end. It is called after each
                 poll, at least every 100 ms.
             signals: Signals that end the run. Their handlers are installed in the event loop and,
-                at the end, restored. They end all runs that have them. Only the main thread can do this.
+                at the end, restored. They end all runs that have them. Only the main thread can
+                do this.
 
         Raises:
             RecordFailedError, KafkaError, IllegalStateError: As ``KeyedWorkers.run()``.

@@ -77,6 +77,7 @@ class Reading:
 
         collector = SimpleNamespace(
             deserializing=False,
+            unpublished=False,
             collect=lambda _: ConsumerRecords(),
             paused_over_budget=frozenset,
         )

@@ -1,0 +1,189 @@
+"""Signal handlers that close a consumer or poll it, wherever CPython runs them."""
+
+from __future__ import annotations
+
+import opcode
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import takewhile
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import IllegalStateError
+from tandem_kafka.testing import Simulation
+from tests.simulation.readers import Readers, filled
+from tests.tier import bytecodes
+
+#: CPython runs signal handlers at the beginning of functions and at backward jumps.
+_JUMP = opcode.opmap["JUMP_BACKWARD"]
+
+TPS = [TopicPartition("orders", number) for number in range(3)]
+BATCHES, SIZE = 4, 5
+
+
+class Signal:
+    """Runs a handler at one of the places where CPython does, while a function is called.
+
+    Attributes:
+        arrived: Whether the handler was run.
+    """
+
+    def __init__(self, simulation: Simulation, at: int, handler: Callable[[], object]) -> None:
+        self._left = at
+        self._handler = handler
+        self._waiting = False
+        self.arrived = False
+        driver: Any = simulation.drivers[0]
+        wait = driver.wait
+
+        def waits(*arguments: Any) -> bool:
+            self._waiting = True  # what runs now belongs to other threads
+            try:
+                return bool(wait(*arguments))
+            finally:
+                self._waiting = False
+
+        driver.wait = waits
+
+    def during(self, call: Callable[[], Any]) -> Any:
+        sys.settrace(self._trace)
+        try:
+            return call()
+        finally:
+            sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        del argument
+        if self._waiting or self.arrived:
+            return None
+        if event == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        jumps = event == "opcode" and frame.f_code.co_code[frame.f_lasti] == _JUMP
+        ours = frame.f_globals["__name__"].startswith("tandem_kafka")
+        if ours and (event == "call" or jumps):
+            if not self._left:
+                self.arrived = True
+                sys.settrace(None)
+                self._handler()
+                return None
+            self._left -= 1
+        return self._trace
+
+
+def reader(simulation: Simulation, **options: Any) -> KafkaConsumer:
+    simulation.cluster.create_topic("orders", len(TPS))
+    for tp in TPS:
+        for _ in range(BATCHES):
+            simulation.cluster.produce(tp, *[b"x"] * SIZE)
+    consumer: KafkaConsumer = simulation.consumer(
+        group_id="g", auto_offset_reset="earliest", max_poll_records=7, **options
+    )
+    consumer.assign(TPS)
+    return consumer
+
+
+def places() -> Any:
+    return takewhile(lambda at: at < 3_000, bytecodes(3))
+
+
+def test_a_close_ends_a_loop_wherever_it_comes() -> None:
+    """`IndexError: pop from an empty deque` at 52 of 634 places."""
+    ended = 0
+    for at in places():
+        with Simulation("closing") as simulation:
+            consumer = reader(simulation, consumer_timeout_ms=300)
+            signal = Signal(simulation, at, consumer.close)
+            records = signal.during(lambda consumer=consumer: list(consumer))
+            assert len(records) == len({(each.partition, each.offset) for each in records})
+            if not signal.arrived:
+                break
+            assert consumer._core.closed
+            ended += 1
+    assert ended > 25
+
+
+def test_a_poll_inside_of_a_poll_returns_no_record_twice() -> None:
+    """At 174 of 1,090 places, both returned the same records."""
+    outcomes: Counter[str] = Counter()
+    for at in places():
+        with Simulation("nested") as simulation:
+            consumer = reader(simulation)
+            read: Counter[tuple[TopicPartition, int]] = Counter()
+
+            def note(batch: Any, read: Counter[Any] = read) -> None:
+                read.update((tp, each.offset) for tp, some in batch.items() for each in some)
+
+            def nested(consumer: Any = consumer, note: Any = note) -> None:
+                try:
+                    note(consumer.poll(0, max_records=3))
+                    outcomes["returned"] += 1
+                except IllegalStateError:
+                    outcomes["rejected"] += 1
+
+            note(consumer.poll(3_000))
+            simulation.sleep(500)
+            signal = Signal(simulation, at, nested)
+            for _ in range(20):
+                note(signal.during(lambda consumer=consumer: consumer.poll(200)))
+            assert set(read.values()) == {1}, at
+            assert len(read) == len(TPS) * BATCHES * SIZE, at
+            consumer.close()
+            if not signal.arrived:
+                break
+    assert outcomes["rejected"] > 5
+    assert outcomes["returned"] > 5
+
+
+def test_a_deserializer_cannot_poll_its_consumer() -> None:
+    """Its records came twice."""
+    with Simulation("deserializer") as simulation:
+        caught: list[BaseException] = []
+
+        def polls(value: bytes) -> bytes:
+            try:
+                consumer.poll(0)
+            except IllegalStateError as error:
+                caught.append(error)
+            return value
+
+        consumer = reader(simulation, value_deserializer=polls)
+        batch: Any = {}
+        while not batch:
+            batch = consumer.poll(500)
+        assert all(each.value for records in batch.values() for each in records)
+        assert caught
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("what", ["on_partitions_assigned", "on_partitions_revoked"])
+def test_a_listener_may_poll(protocol: str, what: str) -> None:
+    with Simulation(what) as simulation:
+        readers = Readers(simulation, filled(simulation))
+        polls = 0
+
+        class Polling:
+            def on_partitions_assigned(self, _: Any) -> None:
+                self.called("on_partitions_assigned")
+
+            def on_partitions_revoked(self, _: Any) -> None:
+                self.called("on_partitions_revoked")
+
+            def called(self, method: str) -> None:
+                nonlocal polls
+                if method == what:
+                    for _ in range(2):
+                        for tp, records in first.poll(100).items():
+                            readers.read.update((tp, each.offset) for each in records)
+                    polls += 1
+
+        first = readers.join(Polling(), group_protocol=protocol)  # type: ignore[arg-type]
+        readers.poll(10)
+        readers.join(group_protocol=protocol)
+        readers.settle()
+        first.close()
+        assert polls
