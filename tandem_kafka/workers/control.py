@@ -189,14 +189,18 @@ class Control:
         workload, limit = self._workload, self._settings.max_in_flight
         lowest = limit // 2
         with workload.lock:
-            self._full = workload.in_flight > lowest if self._full else workload.in_flight >= limit
+            # Invariant: what waits for a retry has a limit of its own. Otherwise a few records that
+            # fail would keep the workers from all other keys.
+            active = workload.active
+            self._full = active > lowest if self._full else active >= limit
+            self._full |= workload.retries_full
             workload.refill_at = lowest if self._full else -1
             held = {
                 tp
                 for tp, part in workload.parts.items()
                 if self._full or part.backlog or not part.restored
             }
-            room = max(1, limit - workload.in_flight)
+            room = max(1, limit - active)
         to_pause = held - self._paused
         to_resume = self._paused - held
         if to_pause:
@@ -279,7 +283,9 @@ class Control:
             for part in parts:
                 part.draining = True
         self._crew.cancel(parts)
-        if await self._crew.wait(lambda: not any(part.running for part in parts), deadline_ms):
+        waits = self._clock.now_ms() < deadline_ms or not self._settings.drain_timeout_ms
+        ended = await self._crew.wait(lambda: not any(part.running for part in parts), deadline_ms)
+        if ended or not waits:  # a cancelled run() drains nothing
             return
         late = [part.tp for part in parts if part.running]
         log.warning(

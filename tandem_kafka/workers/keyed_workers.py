@@ -55,7 +55,8 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
         batch: Maximum number of records of a call. They have the same partition and key, and are
             those that wait already. If the call fails, all of them are tried again together.
         max_in_flight: Maximum number of records that are queued or running. Partitions are
-            paused when it is reached; polling continues.
+            paused when it is reached; polling continues. As many more may wait for their next
+            attempt, or behind such a record.
         retry: Number of attempts and backoff; by default one attempt.
         exhausted: What follows the last attempt. ``"stop"``: ``run()`` drains, commits and raises
             ``RecordFailedError``. ``"skip"``: the record counts as done, and a warning is logged.

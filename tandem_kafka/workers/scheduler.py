@@ -17,7 +17,11 @@ _ABSENT: Final = object()
 
 
 class Scheduler:
-    """Queues of tasks. One thread at a time may use it."""
+    """Queues of tasks. One thread at a time may use it.
+
+    Attributes:
+        delayed: Number of records that wait for their next attempt, or behind such a record.
+    """
 
     def __init__(self, batch: int = 1) -> None:
         self._batch = batch
@@ -26,6 +30,9 @@ class Scheduler:
         self._lanes: dict[Hashable, deque[Task] | None] = {}
         #: Tasks that wait for their next attempt, by time.
         self._delayed: list[tuple[int, int, Task]] = []
+        #: Their lanes.
+        self._delayed_lanes: set[Hashable] = set()
+        self.delayed = 0
         self._numbers = 0
 
     def add(self, task: Task) -> None:
@@ -38,10 +45,13 @@ class Scheduler:
         if waiting is _ABSENT:
             self._lanes[lane] = None
             self.ready.append(task)
-        elif waiting is None:
+            return
+        if waiting is None:
             self._lanes[lane] = deque((task,))
         else:
             waiting.append(task)
+        if lane in self._delayed_lanes:
+            self.delayed += 1
 
     def take(self) -> Task | None:
         """Return the next task, which occupies its lane until `release`; None if none is ready."""
@@ -79,6 +89,7 @@ class Scheduler:
         """Queue a task again after its backoff; it keeps its lane meanwhile."""
         self._numbers += 1
         heapq.heappush(self._delayed, (due_ms, self._numbers, task))
+        self._count_delayed(task)
 
     def retry_now(self, task: Task) -> None:
         """Queue a task again, in front of all others; it keeps its lane meanwhile."""
@@ -93,8 +104,20 @@ class Scheduler:
         """Queue the tasks whose backoff has ended, in front: they have waited the longest."""
         due = []
         while self._delayed and self._delayed[0][0] <= now_ms:
-            due.append(heapq.heappop(self._delayed)[2])
+            task = heapq.heappop(self._delayed)[2]
+            self.delayed -= self._held_by(task)
+            self._delayed_lanes.discard(task.lane)
+            due.append(task)
         self.ready.extendleft(reversed(due))
+
+    def _count_delayed(self, task: Task) -> None:
+        self.delayed += self._held_by(task)
+        if task.lane is not None:
+            self._delayed_lanes.add(task.lane)
+
+    def _held_by(self, task: Task) -> int:
+        waiting = None if task.lane is None else self._lanes[task.lane]
+        return task.size + len(waiting or ())
 
     def drop(self, parts: Iterable[WorkedPartition]) -> list[Task]:
         """Remove and return the tasks of these partitions that are not with a worker."""
@@ -113,4 +136,8 @@ class Scheduler:
             heapq.heapify(self._delayed)
             for task in in_front:
                 self.release(task)
+        self.delayed = 0
+        self._delayed_lanes.clear()
+        for _, _, task in self._delayed:
+            self._count_delayed(task)
         return dropped + in_front

@@ -34,7 +34,7 @@ class Workload:
         done: Number of records done.
         stopped: Whether no more tasks are given to workers.
         failure: The error that ends the run, if any.
-        refill_at: The value of `in_flight` at which `on_room` is called; -1 for never.
+        refill_at: The value of `active` at which `on_room` is called; -1 for never.
         on_room: Called when there is room for more records, or after a failure.
         on_settled: Called when the last task of a partition that is drained has returned.
     """
@@ -62,6 +62,16 @@ class Workload:
         self._clock = clock
         self._random = random
         self._scheduler = Scheduler(settings.batch)
+
+    @property
+    def active(self) -> int:
+        """Number of records in flight that wait neither for a retry nor behind such a record."""
+        return self.in_flight - self._scheduler.delayed
+
+    @property
+    def retries_full(self) -> bool:
+        """Whether as many records wait for a retry, or behind such a record, as may be active."""
+        return self._scheduler.delayed >= self._settings.max_in_flight
 
     # --- assignments ---------------------------------------------------------------------------
 
@@ -258,11 +268,18 @@ class Workload:
         """Free the lane and the room of a task."""
         self._scheduler.release(task)
         self.in_flight -= 1 if task.more is None else task.size
-        if self.in_flight <= self.refill_at:
-            self.refill_at = -1
+        if not self._refill() and (
+            task.part.backlog and len(task.part.offsets.pending) <= task.part.resumes_at
+        ):
             self.on_room()
-        elif task.part.backlog and len(task.part.offsets.pending) <= task.part.resumes_at:
-            self.on_room()
+
+    def _refill(self) -> bool:
+        """Ask for more records if few are left that can be handled."""
+        if self.refill_at < 0 or self.active > self.refill_at or self.retries_full:
+            return False
+        self.refill_at = -1
+        self.on_room()
+        return True
 
     def _react(self, task: Task, error: Exception) -> None:
         """Retry after an error, or do what `exhausted` says."""
@@ -282,6 +299,7 @@ class Workload:
                 client=self._client,
             )
             self._scheduler.retry_at(task, self._clock.now_ms() + delay_ms)
+            self._refill()
         elif task.error is not None:
             self._fail_with(task, _refused(task), error)
         elif self._settings.exhausted == "stop":

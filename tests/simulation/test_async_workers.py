@@ -94,6 +94,42 @@ def test_retries_do_not_block_other_keys_and_a_coroutine_takes_what_is_exhausted
         assert committed(simulation) == 70
 
 
+def test_records_in_backoff_hold_up_no_other_key() -> None:
+    with Simulation() as simulation:
+        filled(simulation, 1_000)
+        handled: list[int] = []
+
+        async def handle(record: Any) -> None:
+            await asyncio.sleep(0.001)
+            if record.offset < 60:
+                raise ValueError("a service is down")
+            handled.append(record.offset)
+
+        async def use(workers: Any, _: Any) -> None:
+            until = asyncio.get_running_loop().time() + 60
+            await workers.run(until=lambda: asyncio.get_running_loop().time() > until)
+
+        retry = Retry(None, backoff_ms=(600_000, 600_000))
+        options = {"max_in_flight": 100, "retry": retry, "drain_timeout_ms": 100}
+        run_workers(simulation, handle, use, order="none", **options)
+        assert sorted(handled) == list(range(60, 1_000))
+
+
+def test_a_cancelled_run_tells_of_no_drain(caplog: pytest.LogCaptureFixture) -> None:
+    with Simulation() as simulation:
+        filled(simulation, 10)
+
+        async def handle(_: Any) -> None:
+            await asyncio.sleep(1_000)
+
+        async def use(workers: Any, _: Any) -> None:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(workers.run(), 10)
+
+        run_workers(simulation, handle, use, order="none")
+        assert "drain" not in caplog.text
+
+
 def test_each_record_of_a_batch_is_reported() -> None:
     with Simulation() as simulation:
         filled(simulation, 70)

@@ -264,6 +264,47 @@ def test_a_poll_ends_as_soon_as_there_is_room() -> None:
         assert simulation.clock.now_ms() < 10_000, "400 calls of 5 ms, four at once"
 
 
+@pytest.mark.parametrize(("failing", "keys"), [(49, 2_000), (51, 2_000), (99, 2_000), (30, 700)])
+def test_records_in_backoff_hold_up_no_other_key(failing: int, keys: int) -> None:
+    """With more than half of `max_in_flight` in backoff, no other record was handled."""
+    handled, most = handled_beside(failing, keys)
+    assert handled == [n for n in range(failing, 1_000) if n % keys >= failing]
+    assert most <= 200
+
+
+def test_the_records_in_backoff_have_a_limit_too() -> None:
+    handled, most = handled_beside(300, 2_000)
+    assert not handled
+    assert 100 <= most <= 200
+
+
+def handled_beside(failing: int, keys: int) -> tuple[list[int], int]:
+    """Return what is handled of 1,000 records while the first wait, and the most in work."""
+    with Simulation() as simulation:
+        filled(simulation, 1_000)
+        handled: list[int] = []
+        most = [0]
+
+        def handle(record: Any) -> None:
+            most[0] = max(most[0], workers.progress()[TP].in_work)
+            if record.offset < failing:
+                raise ValueError("a service is down")
+            handled.append(record.offset)
+
+        workers = simulated_workers(
+            simulation,
+            reader(simulation),
+            handle,
+            key=lambda record: record.offset % keys,
+            max_in_flight=100,
+            retry=Retry(None, backoff_ms=(600_000, 600_000)),
+            drain_timeout_ms=100,
+        )
+        until_ms = simulation.clock.now_ms() + 60_000
+        workers.run(until=lambda: simulation.clock.now_ms() > until_ms)
+        return sorted(handled), most[0]
+
+
 def test_intake_stops_before_the_metadata_is_too_long() -> None:
     """Every second record is never done; the map has room for few of them."""
     with Simulation() as simulation:

@@ -94,6 +94,16 @@ class SchedulerMachine(RuleBasedStateMachine):
         waiting = {task.lane for task in self.queued.values()} - {None}
         assert waiting <= busy | ready | delayed
 
+    @invariant()
+    def what_waits_for_a_retry_is_counted(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        delayed = [task for _, _, task in self.scheduler._delayed]
+        lanes = {task.lane for task in delayed} - {None}
+        behind = [n for n, task in self.queued.items() if task.lane in lanes]
+        alone = sum(task.size for task in delayed if task.lane is None)
+        assert self.scheduler.delayed == len(behind) + alone
+
 
 TestScheduler = SchedulerMachine.TestCase
 

@@ -170,8 +170,8 @@ class WorkloadMachine(RuleBasedStateMachine):
     def step(self, share: float | None) -> None:
         """Hand out, as between two polls; with a share, `on_room` tells when few are in flight."""
         self.workload.hand_out_backlog()
-        in_flight, self.room = self.workload.in_flight, False
-        self.workload.refill_at = -1 if share is None else int(share * in_flight) - 1
+        active, self.room = self.workload.active, False
+        self.workload.refill_at = -1 if share is None else int(share * active) - 1
 
     # --- workers ---------------------------------------------------------------------------------
 
@@ -282,7 +282,8 @@ class WorkloadMachine(RuleBasedStateMachine):
         assert workload.in_flight == sum(
             len(part.offsets.pending) for part in workload.parts.values() if not part.draining
         ) + sum(task.size for task in self.with_worker if task.part.fenced or task.part.draining)
-        assert workload.refill_at < 0 or workload.in_flight > workload.refill_at or self.room
+        assert workload.refill_at < 0 or workload.active > workload.refill_at or self.room
+        assert 0 <= workload.active <= workload.in_flight
 
     def teardown(self) -> None:
         """At last, everything that is assigned gets done."""
