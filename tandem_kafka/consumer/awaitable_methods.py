@@ -15,7 +15,8 @@ from tandem_kafka.consumer.subscription_methods import SubscriptionMethods
 class AwaitableMethods(SubscriptionMethods, OffsetMethods, ClusterMethods):
     """A part of ``AsyncKafkaConsumer``; ``KafkaConsumer`` has the same methods, which block.
 
-    With asyncio, any call can be cancelled. Its request may still reach the broker.
+    With asyncio, any call can be cancelled. Its request may still reach the broker, but is not
+    sent again.
 
     Invariant: a method uses none of its own class through ``self``, which may be a
     ``KafkaConsumer``: the same name blocks there.

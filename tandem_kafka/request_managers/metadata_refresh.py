@@ -198,6 +198,7 @@ class MetadataRefresher(RequestManager):
         if self._succeeded_ms is not None and not refresh:
             future.complete(None)
         else:
+            self._waiting = [each for each in self._waiting if not each.done]
             self._waiting.append(future)
 
     def take_error(self) -> tuple[Exception, Collection[str]] | None:

@@ -141,7 +141,10 @@ async def poll(member: Async) -> Any:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_woken_commit_is_not_sent_again(protocol: str) -> None:
+@pytest.mark.parametrize("how", [WakeupError, KeyboardInterrupt])
+def test_a_woken_or_interrupted_commit_is_not_sent_again(
+    protocol: str, how: type[BaseException]
+) -> None:
     """It was sent each second, for 60 s, because one of its topics had been deleted."""
     with Simulation(3) as simulation:
         two_topics(simulation)
@@ -151,13 +154,31 @@ def test_a_woken_commit_is_not_sent_again(protocol: str) -> None:
         while read < 25:
             read += consumer.poll(300).count
         simulation.cluster.delete_topic("gone")
-        simulation.after(1_500, consumer.wakeup)
-        with pytest.raises(WakeupError):
+        if how is WakeupError:
+            simulation.after(1_500, consumer.wakeup)
+        else:
+            press_ctrl_c_at(simulation, simulation.clock.now_ms() + 1_500)
+        with pytest.raises(how):
             consumer.commit()
         before = commits(simulation)
         for _ in range(140):
             consumer.poll(500)
         assert commits(simulation) == before
+
+
+def press_ctrl_c_at(simulation: Simulation, when_ms: int) -> None:
+    """Interrupt the wait of the consumer's thread once."""
+    driver: Any = simulation.drivers[0]
+    wait, clock = driver.wait, simulation.clock
+
+    def interrupted(ready: Callable[[], bool], deadline_ms: int) -> bool:
+        if wait(ready, min(when_ms, deadline_ms)) or deadline_ms <= when_ms:
+            return bool(ready())
+        assert clock.now_ms() >= when_ms
+        driver.wait = wait
+        raise KeyboardInterrupt
+
+    driver.wait = interrupted
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -180,7 +201,8 @@ def test_a_cancelled_commit_sets_no_other_member_back_and_holds_no_rebalance(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_commit_that_waits_is_not_sent_in_a_later_tenure(protocol: str) -> None:
+@pytest.mark.parametrize("expelled", [False, True])
+def test_a_commit_that_waits_is_not_sent_in_a_later_tenure(protocol: str, expelled: bool) -> None:
     """Nobody has cancelled it: its partitions belong to another member now."""
 
     def loading(call: Call) -> Any:
@@ -198,8 +220,11 @@ def test_a_commit_that_waits_is_not_sent_in_a_later_tenure(protocol: str) -> Non
         committing = asyncio.create_task(pair.first.commit())
         await asyncio.sleep(0.5)
         assert not committing.done()
+        if expelled:
+            member_id = pair.first.group_metadata().member_id
+            assert pair.simulation.cluster.expel("readers", member_id)
         await pair.join(poll)
-        with pytest.raises(CommitFailedError, match="released before"):
+        with pytest.raises(CommitFailedError, match=r"released before|no longer a member"):
             await committing
         seen = len(log)
         await pair.read_on(20)
@@ -299,7 +324,10 @@ def test_nothing_is_left_of_a_cancelled_call(call: str) -> None:
         simulation.run(run(simulation))
 
 
-def test_the_outcome_of_a_cancelled_commit_of_acknowledgements_is_told_by_the_next() -> None:
+@pytest.mark.parametrize("after_s", [0, 0.01, 1, 2, 2.005, 2.01, 2.02, 3])
+def test_the_outcome_of_acknowledgements_is_told_once(after_s: float) -> None:
+    """By the commit that was cancelled, or by the next one."""
+
     async def use(simulation: Simulation) -> None:
         consumer = await started(simulation)
         records: list[Any] = []
@@ -309,11 +337,15 @@ def test_the_outcome_of_a_cancelled_commit_of_acknowledgements_is_told_by_the_ne
             each.accept()
         [broker] = simulation.cluster.brokers.values()
         simulation.network.slow[broker.address] = 2_000
-        await cancelled_after(1, consumer.commit())
+        told: list[Any] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(after_s):
+                told.append(await consumer.commit())
         simulation.network.slow.clear()
         await asyncio.sleep(0.1)
         assert not consumer._core.engine.loop._reaper.watched()
-        assert await consumer.commit() == {TopicPartition("orders", 0): None}
+        told += [await consumer.commit() for _ in range(2)]
+        assert [each for each in told if each] == [{TopicPartition("orders", 0): None}]
         await consumer.close()
 
     with sharing("told", brokers=1) as (simulation, _):
