@@ -68,6 +68,7 @@ class _Commit:
 
     Attributes:
         offsets: What the coordinator has not confirmed yet.
+        topic_missing: The last attempt failed because a topic does not exist.
         requested_by: The membership at the time of the call, None without a generation.
     """
 
@@ -75,6 +76,7 @@ class _Commit:
     offsets: dict[TopicPartition, OffsetAndMetadata]
     state: RequestState
     requested_by: ConsumerGroupMetadata | None
+    topic_missing: bool = False
 
     @property
     def retry(self) -> bool:
@@ -175,15 +177,19 @@ class CommitManager(RequestManager):
             return self._without_coordinator(now_ms)
         unsent = []
         wait_ms = FOREVER_MS
-        #: Partitions of commits that may have to be sent again.
+        #: Partitions of commits that may have to be sent again, and of those that wait for a topic.
         unsettled: set[TopicPartition] = set()
+        missing: set[TopicPartition] = set()
         for commit in self._commits:
-            if unsettled.isdisjoint(commit.offsets):
+            # Invariant: a rebalance does not wait for a deleted topic, also if a commit does.
+            if unsettled.isdisjoint(commit.offsets) and (
+                commit.releasing or missing.isdisjoint(commit.offsets)
+            ):
                 if commit.state.can_send(now_ms):
                     unsent.append(self._send(commit, destination))
                 wait_ms = min(wait_ms, commit.state.wait_ms(now_ms))
             if commit.retry:
-                unsettled.update(commit.offsets)
+                (missing if commit.topic_missing else unsettled).update(commit.offsets)
         return PollResult(tuple(unsent), wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
@@ -300,6 +306,7 @@ class CommitManager(RequestManager):
     def _react(self, commit: _Commit, error: Exception) -> None:
         table = COMMIT_RELEASING if commit.releasing else COMMIT
         reaction = reaction_to(table, error)
+        commit.topic_missing = reaction is Reaction.REFRESH
         if reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         elif reaction is Reaction.REFRESH:

@@ -239,6 +239,26 @@ def test_a_commit_that_waits_is_not_sent_in_a_later_tenure(protocol: str, expell
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_that_waits_for_a_deleted_topic_holds_no_rebalance(protocol: str) -> None:
+    """Nobody has cancelled it: the commit before the revocation waited for its end, for 60 s."""
+
+    async def run(pair: Pair) -> None:
+        await pair.start()
+        committing = asyncio.create_task(pair.first.commit())
+        await asyncio.sleep(2)
+        assert not committing.done()
+        assert await pair.join(poll) < 10
+        with pytest.raises(CommitFailedError):
+            await committing
+        await pair.read_on(20)
+        pair.check()
+        await pair.close()
+
+    with Simulation(protocol) as simulation:
+        simulation.run(run(Pair(simulation, protocol, enable_auto_commit=True)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(("commit_ms", "poll_s"), [(400, 0.3), (5_000, 0.05)])
 def test_a_revocation_has_one_commit_that_a_later_poll_awaits(
     protocol: str, commit_ms: int, poll_s: float
