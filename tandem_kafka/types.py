@@ -48,8 +48,10 @@ __all__ = [
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetOfTopic",
     "Offsets",
     "PartitionInfo",
+    "PositionStart",
     "SubscriptionPattern",
     "TopicInfo",
     "TopicPartition",
@@ -72,6 +74,33 @@ UNKNOWN_EPOCH: Final = -1
 
 #: The id of a topic before Metadata v10.
 NO_TOPIC_ID: Final = UUID(int=0)
+
+
+class PositionStart(NamedTuple):
+    """Where a partition continues, because something other than reading has set its position.
+
+    Attributes:
+        offset: The next offset.
+        leader_epoch: The leader epoch of the record before it, -1 if unknown.
+        topic_id: The id of the topic, `NO_TOPIC_ID` if the brokers have none.
+        kept: Whether only the id has changed: the consumer continues on another cluster.
+    """
+
+    offset: int
+    leader_epoch: int = UNKNOWN_EPOCH
+    topic_id: UUID = NO_TOPIC_ID
+    kept: bool = False
+
+
+class OffsetOfTopic(OffsetAndMetadata):
+    """An offset to commit to one topic, but not to another one with the same name.
+
+    Attributes:
+        topic_id: The id of the topic, `NO_TOPIC_ID` if it is unknown.
+    """
+
+    topic_id: UUID = NO_TOPIC_ID
+
 
 #: The columns of a record batch of `poll_arrow()`, in their order.
 ARROW_COLUMNS: Final = (

@@ -18,6 +18,7 @@ from tandem_kafka.types import (
     UNKNOWN_EPOCH,
     LeaveOperation,
     OffsetAndMetadata,
+    OffsetOfTopic,
     SubscriptionPattern,
     TopicPartition,
     epoch_of,
@@ -174,7 +175,11 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
             msg = f"the offset of {tp} must be an OffsetAndMetadata, got {offset!r}"
             raise TypeError(msg)
         _check_number(offset.offset, f"the offset of {tp}")
-        copy[tp] = OffsetAndMetadata(offset.offset, offset.metadata or "", epoch_of(offset))
+        copy[tp] = (
+            offset
+            if isinstance(offset, OffsetOfTopic)
+            else OffsetAndMetadata(offset.offset, offset.metadata or "", epoch_of(offset))
+        )
     return copy
 
 

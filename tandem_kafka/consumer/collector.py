@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, MutableSequence
+from uuid import UUID
 
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.opened_chunk import OpenedChunk, Room
@@ -20,9 +21,22 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.records import TakenRecords, join_records
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.fetch_buffer import Counts, FetchBuffer
-from tandem_kafka.shared.partition import AssignedPartition, Consumed, FetchState, Position
+from tandem_kafka.shared.partition import (
+    AssignedPartition,
+    CommittedPosition,
+    Consumed,
+    FetchState,
+    Position,
+    Told,
+)
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import (
+    NO_TOPIC_ID,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    PositionStart,
+    TopicPartition,
+)
 
 #: Records as a reader returns them, or deserialized records.
 Records = TakenRecords | MutableSequence[ConsumerRecord]
@@ -56,8 +70,8 @@ class Collector:
         self._counting: tuple[OpenedChunk, Counts, bool] | None = None
         #: Whether this thread is inside `collect()` or `purge()`.
         self._busy = False
-        #: Partitions whose positions the last collection moves.
-        self._moved: list[AssignedPartition] = []
+        #: Partitions whose positions the last collection moves by reading.
+        self.moved: list[AssignedPartition] = []
         #: Those of them whose chunks it has read to the end, with the last chunk.
         self._finished: list[tuple[AssignedPartition, Handed, OpenedChunk]] = []
         self.publication = Publication()
@@ -83,16 +97,19 @@ class Collector:
         """
         # A partition may wait until the position has reached its read-ahead. Publishing the last
         # collection moved the position but did not wake the network thread.
-        if self._moved:
-            if self._buffer.starved and any(state.wait_for_drain for state in self._moved):
+        if self.moved:
+            if self._buffer.starved and any(state.wait_for_drain for state in self.moved):
                 self._wake_network()
-            self._moved = []
+            self.moved = []
         self._busy = True
         try:
             self._begin()
             self._finished = []
             self.publication = Publication()
             batch, room = ConsumerRecords(), None
+            subscription = self._subscription
+            if subscription.changes.count != subscription.told_at:
+                self._tell_starts(batch)
             for state in tuple(self._open):
                 position = self._drop_stale(state)
                 if position is not None and state.returnable:
@@ -161,6 +178,46 @@ class Collector:
                 chunks.append(OpenedChunk(chunk))
             queue.take()
 
+    # --- what has moved without reading --------------------------------------------------------
+
+    def _tell_starts(self, batch: ConsumerRecords) -> None:
+        """Tell of every position that the application does not know."""
+        subscription = self._subscription
+        count = subscription.changes.count  # read first: a later change is seen next time
+        untold = False
+        for state in subscription.assigned.values():
+            untold |= self._tell_start(state, batch)
+        if not untold:
+            subscription.told_at = count
+
+    def _tell_start(self, state: AssignedPartition, batch: ConsumerRecords) -> bool:
+        """Tell where a partition continues, if the application does not know; return whether so.
+
+        The application knows once the call has returned. An interrupted one tells nothing.
+        """
+        topic_id, valid, known = state.topic_id, state.has_valid_position, state.known
+        base, position = state.base, state.position  # read after the topic and the state
+        if not valid or base is None or position is None:
+            return False
+        if known is not None and known.base is base and known.topic_id == topic_id:
+            return False
+        if state.topic_id != topic_id or state.base is not base:
+            return True  # it moves right now
+        state.told = Told(base, topic_id, self.publication, known)
+        kept = known is not None and (
+            known.base is base
+            or (_same_topic(known.topic_id, topic_id) and _end_of(state, known) == position.offset)
+        )
+        if kept and known is not None and known.topic_id == topic_id:
+            return True  # the read-ahead was dropped
+        start = PositionStart(position.offset, position.leader_epoch, topic_id, kept)
+        batch.starts = {**batch.starts, state.tp: start}
+        if not (kept or isinstance(base, CommittedPosition)):
+            batch.next_offsets[state.tp] = OffsetAndMetadata(
+                position.offset, "", position.leader_epoch
+            )
+        return True
+
     # --- one partition -------------------------------------------------------------------------
 
     def _drop_stale(self, state: AssignedPartition) -> Position | None:
@@ -194,6 +251,8 @@ class Collector:
     ) -> None:
         """Add a partition's records to the batch."""
         base = self._open[state][0].chunk.base
+        if state.told is None or state.told.base is not base:
+            self._tell_start(state, batch)
         pieces, at, last = self._read_partition(state, begin, room, first=not batch)
         if pieces:
             batch[state.tp] = join_records(pieces)
@@ -209,7 +268,7 @@ class Collector:
             # This skips only data that is never returned, so an interrupt cannot lose records.
             state.consumed = Consumed(base, at)
         if at.offset != begin.offset:
-            self._moved.append(state)
+            self.moved.append(state)
             # As its constructor does, at half the cost: it is made for each poll().
             fields = at.offset, "", at.leader_epoch
             batch.next_offsets[state.tp] = tuple.__new__(OffsetAndMetadata, fields)
@@ -326,3 +385,15 @@ class Collector:
             self._wake_network()
         opened.released = released
         self._counting = None
+
+
+def _same_topic(one: UUID, other: UUID) -> bool:
+    return one == other or NO_TOPIC_ID in (one, other)
+
+
+def _end_of(state: AssignedPartition, known: Told) -> int:
+    """Return the last position that was read to from a base, which another one has replaced."""
+    consumed = state.consumed
+    if consumed is not None and consumed.base is known.base:
+        return consumed.position.offset
+    return known.base.offset

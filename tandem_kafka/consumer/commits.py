@@ -24,7 +24,7 @@ from tandem_kafka.events.background import PartitionsRevoked
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.outages import Outage
 from tandem_kafka.runtime.callers import OtherHolder
-from tandem_kafka.types import Offsets, offsets_text
+from tandem_kafka.types import NO_TOPIC_ID, OffsetOfTopic, Offsets, offsets_text
 
 log = client_logger(__name__)
 
@@ -92,6 +92,9 @@ class Commits:
         subscription = self._core.engine.subscription
         assigned, topic_ids = subscription.assigned, subscription.topic_ids(offsets)
         chosen = dict(subscription.consumed_offsets() if offsets is None else offsets)
+        for tp, offset in (offsets or {}).items():
+            if isinstance(offset, OffsetOfTopic) and offset.topic_id != NO_TOPIC_ID:
+                topic_ids[tp.topic] = offset.topic_id
         return {"assigned": assigned, "topic_ids": topic_ids, "offsets": chosen}
 
     # --- synchronous ---------------------------------------------------------------------------

@@ -102,5 +102,5 @@ def _replaced(before: ConsumerRecords, after: object) -> ConsumerRecords:
     given: Mapping[TopicPartition, Any] = after
     found: ConsumerRecords[Any, Any] = ConsumerRecords()
     found.update({tp: records for tp, records in given.items() if len(records)})
-    found.next_offsets = before.next_offsets
+    found.next_offsets, found.starts = before.next_offsets, before.starts
     return found

@@ -83,6 +83,10 @@ class PlainMethods(Inquiries):
         change = self._positions.pause if paused else self._positions.resume
         change(partitions, by_workers=True)
 
+    def _tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let the next poll() tell workers where partitions continue, known or not."""
+        self._core.engine.subscription.tell_again(partitions)
+
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that ``pause()`` has paused; pauses of workers are not shown."""
         self._core.check_readable()

@@ -217,7 +217,7 @@ class Poller(Polling):
                 polls.polled_ms = now_ms
                 if changes.count != self._quiet_changes or polls.event_needed:
                     self.tell(now_ms)
-                if batch or batch.next_offsets or now_ms >= deadline_ms:
+                if batch or collector.moved or now_ms >= deadline_ms:
                     return batch
                 await core.callers.wait(
                     lambda added=added, attention=attention: (  # type: ignore[misc]

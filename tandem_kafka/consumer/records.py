@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator, Mapping, MutableSequence
 from itertools import chain
-from typing import Generic
+from typing import Final, Generic
 
-from tandem_kafka.types import ConsumerRecord, KeyT, OffsetAndMetadata, TopicPartition, ValueT
+from tandem_kafka.types import (
+    ConsumerRecord,
+    KeyT,
+    OffsetAndMetadata,
+    PositionStart,
+    TopicPartition,
+    ValueT,
+)
+
+#: The usual `starts`, not made for each poll().
+_NONE: Final[Mapping[TopicPartition, PositionStart]] = {}
 
 
 class ConsumerRecords(
@@ -18,15 +28,18 @@ class ConsumerRecords(
     creates each record when it is first accessed.
 
     Attributes:
-        next_offsets: The new position of each partition whose position moved. Commit these
-            offsets after processing the records (KIP-1094).
+        next_offsets: The new position of each partition whose position moved, also by a reset.
+            Commit these offsets after processing the records (KIP-1094).
+        starts: The partitions whose position is new for the application, by an assignment, a seek
+            or a reset since the last poll(): where they continued, before these records.
     """
 
-    __slots__ = ("next_offsets",)
+    __slots__ = ("next_offsets", "starts")
 
     def __init__(self) -> None:
         super().__init__()
         self.next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.starts: Mapping[TopicPartition, PositionStart] = _NONE
 
     @property
     def count(self) -> int:

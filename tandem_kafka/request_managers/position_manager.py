@@ -13,7 +13,12 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
-from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
+from tandem_kafka.shared.partition import (
+    AssignedPartition,
+    CommittedPosition,
+    FetchState,
+    Position,
+)
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     UNKNOWN_EPOCH,
@@ -154,7 +159,7 @@ class PositionsManager(RequestManager):
                 log.debug(
                     "%s starts at its committed offset %d", names_of([state.tp]), committed.offset
                 )
-                self._set_position(state, Position(committed.offset, epoch_of(committed)))
+                self._set_position(state, CommittedPosition(committed.offset, epoch_of(committed)))
         self._no_committed_offset(without)
 
     def _no_committed_offset(self, states: list[AssignedPartition]) -> None:

@@ -96,7 +96,9 @@ class RecreatedTopics:
         if known == NO_TOPIC_ID:
             return before if same else None
         if state.topic_id in (NO_TOPIC_ID, known):
-            state.topic_id = known
+            if state.topic_id != known:
+                state.topic_id = known
+                self._context.subscription.changes.note(state)
             if same and state.state is FetchState.AWAIT_VALIDATION:
                 state.validated()  # a changed leader is detected next
             return None

@@ -19,6 +19,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import UUID
 
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.state_machine import check_transition
@@ -87,6 +88,12 @@ class Position:
     leader_epoch: int = UNKNOWN_EPOCH
 
 
+class CommittedPosition(Position):
+    """The position that the group has committed, so that it need not be committed again."""
+
+    __slots__ = ()
+
+
 class ConsumedFrom(Protocol):
     """How far records have been returned from a base."""
 
@@ -107,6 +114,34 @@ class Consumed:
 
     base: Position
     position: Position
+
+
+class Returned(Protocol):
+    """Tells whether a call has returned to the application."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has."""
+        ...
+
+
+class Told:
+    """A base of which a call of the application tells.
+
+    Attributes:
+        base: The base.
+        topic_id: The topic that it belongs to.
+        call: Whether the call has returned.
+        before: What the application knew before the call.
+    """
+
+    __slots__ = ("base", "before", "call", "topic_id")
+
+    def __init__(self, base: Position, topic_id: UUID, call: Returned, before: Told | None) -> None:
+        self.base = base
+        self.topic_id = topic_id
+        self.call = call
+        self.before = before
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +203,7 @@ class AssignedPartition(FetchProgress):
         "returnable",
         "slot",
         "state",
+        "told",
         "topic_id",
         "tp",
         "wait_for_drain",
@@ -208,6 +244,7 @@ class AssignedPartition(FetchProgress):
         self._stop_at: int | None = None
         # Writer: the application thread.
         self.consumed: ConsumedFrom | None = None
+        self.told: Told | None = None
         self.errors_taken = 0
 
     def __repr__(self) -> str:
@@ -224,6 +261,12 @@ class AssignedPartition(FetchProgress):
         if consumed is not None and consumed.base is base:
             return consumed.position
         return base
+
+    @property
+    def known(self) -> Told | None:
+        """The base that the application knows of; None before the first."""
+        told = self.told
+        return told if told is None or told.call.done else told.before
 
     @property
     def has_valid_position(self) -> bool:

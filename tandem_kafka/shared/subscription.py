@@ -51,6 +51,8 @@ class SubscriptionState:
         self._without_position: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
         # Writer: the application thread.
         self._settled_at = -1
+        #: The count of changes at which the application knew of every position.
+        self.told_at = -1
         self._on_hold: tuple[int, tuple[AssignedPartition, ...]] = (-1, ())
 
     # --- read by either thread ---------------------------------------------------------------
@@ -127,6 +129,14 @@ class SubscriptionState:
         if settled:
             self._settled_at = count
         return settled
+
+    def tell_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """Application thread: let the next poll() tell where these partitions continue."""
+        assigned = self.assigned
+        for tp in partitions:
+            if tp in assigned:
+                assigned[tp].told = None
+        self.told_at = -1
 
     # --- network thread ----------------------------------------------------------------------
 

@@ -20,9 +20,12 @@ The format, version 1:
   commits to other offsets, where the map would be wrong.
 - Byte 4: the kind of the map, 0 for runs or 1 for a bitset. The shorter one is written, and runs
   if both have the same size.
-- An unsigned varint: 1 + the highest leader epoch of the records handed out so far, or 0 if no
-  epoch is known. A record with a higher leader epoch is not one of those that the map marks: an
-  unclean leader election has replaced it. It is handled.
+- An unsigned varint. Its low 32 bits are 1 + the highest leader epoch of the records handed out so
+  far, or 0 if no epoch is known. A record with a higher leader epoch is not one of those that the
+  map marks: an unclean leader election has replaced it. It is handled. The 31 bits above are a
+  fingerprint of the topic id: the low 31 bits of the CRC-32 of its 16 bytes, or 1 if these are 0;
+  0 without an id. A map of another topic with the same name is ignored. Releases up to 0.10 write
+  no fingerprint, and read the number as the epoch: they handle all marked records as done.
 - The rest is the map. *Runs* are unsigned varints, in pairs: how many offsets are not done, and
   how many are done after them, beginning with the base. Only the first number may be 0. In a
   *bitset*, offset ``base + i`` is bit ``i % 8`` (the least significant bit is bit 0) of byte
@@ -30,7 +33,8 @@ The format, version 1:
 
 An unsigned varint has seven bits in a byte, least significant group first; all bytes except the
 last one have the highest bit set. An offset without a record (compacted, or a control record)
-counts as done once the consumer has returned a record after it.
+counts as done once the consumer has returned a record after it. What a map marks beyond the end of
+the log is ignored.
 
 The metadata is at most ``metadata_limit_bytes`` long. A broker counts characters, which are bytes
 here. Metadata in another format, or with a wrong checksum, is ignored with a warning.

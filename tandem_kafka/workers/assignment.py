@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
-from tandem_kafka.types import TopicPartition
-from tandem_kafka.workers.offsets import PartitionOffsets
+from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
+from tandem_kafka.workers.offsets import NOTHING_DONE, PartitionOffsets
 
 
 class Task:
@@ -58,7 +58,12 @@ class WorkedPartition:
     Attributes:
         tp: The partition.
         offsets: What was handed out and what is done.
-        restored: Whether the committed metadata has been read. Until then nothing is handed out.
+        start: Where the consumer said last that it continues, other than by reading. None before.
+        committed: What was committed when the assignment began, with `marks`.
+        marks: Which records were done.
+        restored: Whether these have been read. Nothing is handed out before that and the start.
+        lookup_ms: When these may be looked up again.
+        reached: The position after the records in `backlog`.
         fenced: Whether the assignment has ended. Completions then change nothing.
         draining: Whether the assignment is about to end. If so, nothing is retried.
         running: Number of tasks that are with a worker.
@@ -69,23 +74,43 @@ class WorkedPartition:
 
     __slots__ = (
         "backlog",
+        "committed",
         "draining",
         "fenced",
+        "lookup_ms",
+        "marks",
         "offsets",
+        "reached",
         "restored",
         "resumes_at",
         "retries",
         "running",
+        "start",
         "tp",
     )
 
     def __init__(self, tp: TopicPartition, limit: int) -> None:
         self.tp = tp
         self.offsets: PartitionOffsets[Task] = PartitionOffsets(limit)
+        self.start: PositionStart | None = None
+        self.committed: OffsetAndMetadata | None = None
+        self.marks = NOTHING_DONE
         self.restored = False
+        self.lookup_ms = 0
         self.draining = False
         self.fenced = False
         self.running = 0
         self.retries = 0
         self.backlog: deque[Any] = deque()
+        self.reached: int | None = None
         self.resumes_at = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether records can be handed out: it is known where to begin, and what was done."""
+        return self.restored and self.start is not None
+
+    @property
+    def following(self) -> int | None:
+        """The offset after the last record from poll(); None before the beginning."""
+        return self.backlog[-1].offset + 1 if self.backlog else self.offsets.next_offset

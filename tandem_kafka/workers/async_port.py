@@ -82,6 +82,12 @@ class AsyncPort(PlainPort):
             with suppress(WakeupError):
                 return await self._consumer.committed(tp, metadata=True, timeout_ms=timeout_ms)
 
+    async def end_offset(self, tp: TopicPartition, timeout_ms: float) -> int:
+        """Return the end of a partition."""
+        while True:
+            with suppress(WakeupError):
+                return (await self._consumer.end_offsets([tp], timeout_ms))[tp]
+
     async def end(self) -> None:
         """Consume a wakeup that came too late for its `poll`: it must not end a later call."""
         for tp in sorted(self._consumer.assignment()):

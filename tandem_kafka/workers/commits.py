@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
+
+from kafka.errors import OffsetMetadataTooLargeError
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
@@ -39,6 +42,9 @@ class WorkerCommits:
         self._in_flight = False
         self._failing = False
         self._too_long = False
+        #: The longest metadata that may be sent: all, once a broker has refused longer ones, and
+        #: for the commit that follows such a refusal.
+        self._longest = self._longest_now = sys.maxsize
 
     async def begin_if_due(self) -> None:
         """Commit what has changed, once per interval; a failed commit is repeated at the next."""
@@ -50,9 +56,8 @@ class WorkerCommits:
         snapshots = self._take_snapshots(tuple(self._workload.parts), final=False)
         if snapshots:
             self._in_flight = True
-            await self._port.begin_commit(
-                self._to_commit(snapshots), partial(self._conclude, snapshots)
-            )
+            offsets = self._to_commit(snapshots)
+            await self._port.begin_commit(offsets, partial(self._conclude, snapshots, offsets))
 
     async def commit_now(
         self, partitions: Iterable[TopicPartition], timeout_ms: float
@@ -62,8 +67,15 @@ class WorkerCommits:
         if not snapshots:
             return None
         offsets = self._to_commit(snapshots)
+        deadline_ms = self._clock.after_ms(timeout_ms)
         try:
-            await self._port.commit(offsets, timeout_ms)
+            try:
+                await self._port.commit(offsets, timeout_ms)
+            except OffsetMetadataTooLargeError as error:
+                self._note_refused(offsets, error)
+                offsets = self._to_commit(snapshots)
+                left_ms = max(1, deadline_ms - self._clock.now_ms())
+                await self._port.commit(offsets, left_ms)
         except KafkaError as error:
             if not self.uncommitted(snapshots):
                 log.info("the last commit was not repeated before the end: %s", error)
@@ -89,8 +101,9 @@ class WorkerCommits:
 
     def _to_commit(self, snapshots: _Snapshots) -> _Offsets:
         offsets: _Offsets = {}
+        limit, self._longest_now = self._longest_now, self._longest
         for part, snapshot in snapshots.items():
-            offsets[part.tp], left_out = snapshot.to_commit(part.tp)
+            offsets[part.tp], left_out = snapshot.to_commit(part.tp, limit)
             if left_out and not self._too_long:
                 self._too_long = True
                 log.warning(
@@ -102,9 +115,25 @@ class WorkerCommits:
                 )
         return offsets
 
-    def _conclude(self, snapshots: _Snapshots, error: Exception | None) -> None:
+    def _note_refused(self, offsets: _Offsets, error: OffsetMetadataTooLargeError) -> None:
+        """Let the next commit have no metadata, and later ones shorter ones."""
+        size = max(len(each.metadata or "") for each in offsets.values())
+        self._too_long = True
+        self._longest, self._longest_now = size // 2, 0
+        log.warning(
+            "the broker refuses %d bytes of metadata (%s): the offsets are committed without the "
+            "records done after them, which may be handled again; set metadata_limit_bytes to the "
+            "broker's offset.metadata.max.bytes",
+            size,
+            error,
+        )
+
+    def _conclude(self, snapshots: _Snapshots, offsets: _Offsets, error: Exception | None) -> None:
         self._in_flight = False
-        if error is None:
+        if isinstance(error, OffsetMetadataTooLargeError):
+            self._note_refused(offsets, error)
+            self.next_ms = self._clock.now_ms()
+        elif error is None:
             if self._failing:
                 log.info("offsets are committed again")
             self._failing = False

@@ -89,6 +89,8 @@ class Control:
         #: What this object has paused.
         self._paused: set[TopicPartition] = set()
         self._full = False
+        #: Where the consumer must continue after the run, until it does.
+        self._owed: dict[TopicPartition, int] = {}
         workload.on_room = port.wakeup
 
     # --- from any thread -----------------------------------------------------------------------
@@ -145,8 +147,10 @@ class Control:
                 "assign() before run()"
             )
             raise IllegalStateError(msg)
+        assigned = sorted(self._port.assignment())
         with self._workload.lock:
-            self._workload.assign(sorted(self._port.assignment()))
+            self._workload.assign(assigned)
+        self._port.tell_starts_again(assigned)
 
     async def _subscribe_again(self, topics: set[str], listener: Any) -> None:
         try:
@@ -173,13 +177,15 @@ class Control:
         self._crew.dispatch()
         room = await self._apply_flow()
         batch = await self._port.poll(self._timeout_ms(longest_ms), room)
-        if batch or batch.next_offsets:
+        if batch or batch.next_offsets or batch.starts:
             with self._workload.lock:
-                self._workload.admit(batch, batch.next_offsets)
+                self._workload.admit(batch, batch.next_offsets, batch.starts)
             self._crew.dispatch()
 
     def _timeout_ms(self, longest_ms: int) -> int:
         now_ms = self._clock.now_ms()
+        if any(part.start is None for part in self._workload.parts.values()):
+            longest_ms = min(longest_ms, CHECK_MS)  # poll() tells it, and does not return for it
         moments = (self._commits.next_ms, self._restoring.next_ms, self._crew.next_ms)
         due_ms = min((each for each in moments if each is not None), default=now_ms + longest_ms)
         return max(0, min(longest_ms, due_ms - now_ms))
@@ -198,23 +204,26 @@ class Control:
             held = {
                 tp
                 for tp, part in workload.parts.items()
-                if self._full or part.backlog or not part.restored
+                if self._full or part.backlog or not part.begun
             }
             room = max(1, limit - active)
         to_pause = held - self._paused
         to_resume = self._paused - held
         if to_pause:
-            await self._port.pause(*sorted(to_pause))
             self._paused |= to_pause
+            self._port.pause(*sorted(to_pause))
         if to_resume:
+            self._port.resume(*sorted(to_resume))
             self._paused -= to_resume
-            await self._port.resume(*sorted(to_resume))
         return room
 
     # --- the end -------------------------------------------------------------------------------
 
     async def end(self, drain_ms: float) -> BaseException | None:
         """Drain, commit, and let the consumer continue at what is not done.
+
+        Whatever ends this, the positions are given back: a later run would commit past the
+        records that were dropped.
 
         Args:
             drain_ms: How long running handlers may take.
@@ -229,20 +238,20 @@ class Control:
                 workload.stopped = True
                 partitions = tuple(workload.parts)
             await self._drain(partitions, deadline_ms)
-            unsaved = await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
-            with workload.lock:
-                partitions = tuple(workload.parts)
-                bases = {tp: part.offsets.base for tp, part in workload.parts.items()}
-                workload.fence(partitions)
-                workload.refill_at = -1
-            await self._give_back(bases)
+            return await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
         except BaseException:
             deadline_ms = self._clock.now_ms()  # interrupted again: wait for nothing more
             raise
         finally:
             self._running = False
-            await self._crew.end(deadline_ms)
-        return unsaved
+            try:
+                self.give_back()
+                await self._port.end()
+            except IllegalStateError as error:
+                # Another thread has closed or reassigned the consumer; nothing is left to correct.
+                log.debug("positions are left as they are: %s", error)
+            finally:
+                await self._crew.end(deadline_ms)
 
     async def _commit_at_end(self, deadline_ms: int) -> KafkaError | None:
         """Commit; if the group is rebalancing, complete the rebalance first."""
@@ -254,27 +263,41 @@ class Control:
                 return error if self._commits.uncommitted(self._workload.parts.values()) else None
             running = set(self._workload.parts) - self._paused
             if running:
-                await self._port.pause(*sorted(running))  # no records: nobody would handle them
                 self._paused |= running
-            await self._port.poll(min(CHECK_MS, left_ms), 1)
+                self._port.pause(*sorted(running))  # no records: nobody would handle them
+            batch = await self._port.poll(min(CHECK_MS, left_ms), 1)
+            with self._workload.lock:
+                self._workload.admit({}, batch.next_offsets, batch.starts)
 
-    async def _give_back(self, bases: dict[TopicPartition, int | None]) -> None:
-        """Resume what is paused, and seek back to the records that were dropped.
+    def give_back(self) -> None:
+        """Resume what is paused, and let the consumer continue at what is not done.
 
-        `poll()` has handed them out, so that the positions have passed them.
+        `poll()` has handed out the records that were dropped, so the positions have passed them.
+
+        Invariant: no coroutine, so that no cancellation can arrive in between. Whatever an
+        interrupt leaves, the next run gives back before it begins.
         """
+        workload = self._workload
+        with workload.lock:
+            workload.stopped = True
+            for tp, part in tuple(workload.parts.items()):
+                base = part.offsets.base
+                if base is not None:
+                    self._owed[tp] = base
+                workload.fence([tp])
+            workload.refill_at = -1
+        self._full = False
+        if not (self._owed or self._paused):
+            return
         assigned = self._port.assignment()
-        paused, self._paused, self._full = self._paused & assigned, set(), False
-        try:
-            if paused:
-                await self._port.resume(*sorted(paused))
-            for tp, base in bases.items():
-                if base is not None and tp in assigned:
-                    await self._port.seek(tp, base)
-            await self._port.end()
-        except IllegalStateError as error:
-            # Another thread has closed or reassigned the consumer; no position is left to correct.
-            log.debug("positions are left as they are: %s", error)
+        for tp, base in tuple(self._owed.items()):
+            if tp in assigned:
+                self._port.seek(tp, base)
+            del self._owed[tp]
+        paused = self._paused & assigned
+        if paused:
+            self._port.resume(*sorted(paused))
+        self._paused = set()
 
     async def _drain(self, partitions: Iterable[TopicPartition], deadline_ms: int) -> None:
         """Drop the records that are queued, and wait for those that are running."""
@@ -306,10 +329,11 @@ class Control:
             return
         with self._workload.lock:
             self._workload.assign(partitions)
+        self._port.tell_starts_again(partitions)
         self._paused -= set(partitions)
         if partitions:
-            await self._port.pause(*partitions)
             self._paused |= set(partitions)
+            self._port.pause(*partitions)
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Drain these partitions and commit them; whatever still runs then is fenced."""

@@ -9,10 +9,11 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+from uuid import UUID
 
-from tandem_kafka.types import UNKNOWN_EPOCH, TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, TopicPartition
 
 #: Half-open ranges of offsets, ascending, neither empty nor adjacent.
 Ranges = Sequence[tuple[int, int]]
@@ -22,8 +23,11 @@ RUNS: Final = 0
 BITS: Final = 1
 
 _CRC_BYTES: Final = 4
-#: The kind, and a leader epoch of 31 bits as a varint.
-_HEADER_BYTES: Final = _CRC_BYTES + 1 + 5
+#: The kind, and a varint of 63 bits: 31 for the topic, 32 for the leader epoch.
+_HEADER_BYTES: Final = _CRC_BYTES + 1 + 9
+_EPOCH_BITS: Final = 32
+_EPOCH_MASK: Final = (1 << _EPOCH_BITS) - 1
+_TOPIC_MASK: Final = (1 << 31) - 1
 #: A smaller limit leaves no room for a useful map.
 MIN_LIMIT_BYTES: Final = 64
 
@@ -39,10 +43,29 @@ class DoneMap:
     Attributes:
         ranges: Ranges of offsets that are done, all after the committed offset.
         leader_epoch: The highest leader epoch among their records, -1 if unknown.
+        topic: The `fingerprint` of their topic, 0 if unknown: a broker gave no id, or a release
+            wrote the map that knew of none.
     """
 
     ranges: Ranges = ()
     leader_epoch: int = UNKNOWN_EPOCH
+    topic: int = 0
+
+    def before(self, end: int) -> DoneMap:
+        """Return what it says of a log that ends at `end`: what a map claims beyond is no claim."""
+        ranges = tuple((start, min(stop, end)) for start, stop in self.ranges if start < end)
+        return replace(self, ranges=ranges)
+
+    def is_of(self, topic_id: UUID) -> bool:
+        """Tell whether it may be of this topic, not of a deleted one with the same name."""
+        return 0 in (self.topic, topic := fingerprint(topic_id)) or self.topic == topic
+
+
+def fingerprint(topic_id: UUID) -> int:
+    """Return 31 bits that tell a topic id from others, 0 if there is none."""
+    if topic_id == NO_TOPIC_ID:
+        return 0
+    return zlib.crc32(topic_id.bytes) & _TOPIC_MASK or 1
 
 
 def encode(tp: TopicPartition, base: int, done: DoneMap, limit: int) -> tuple[str, int]:
@@ -53,21 +76,23 @@ def encode(tp: TopicPartition, base: int, done: DoneMap, limit: int) -> tuple[st
     """
     ranges = list(done.ranges)
     while ranges:
-        text = _encode(tp, base, ranges, done.leader_epoch)
+        text = _encode(tp, base, ranges, done)
         if len(text) <= limit:
             return text, len(done.ranges) - len(ranges)
         del ranges[-max(1, len(ranges) // 8) :]
     return "", len(done.ranges)
 
 
-def _encode(tp: TopicPartition, base: int, ranges: Ranges, leader_epoch: int) -> str:
+def _encode(tp: TopicPartition, base: int, ranges: Ranges, done: DoneMap) -> str:
     runs = b"".join(map(_varint, _lengths(base, ranges)))
     bits_size = (ranges[-1][1] - base + 7) // 8
     if bits_size < len(runs):
         kind, body = BITS, _to_bits(base, ranges)
     else:
         kind, body = RUNS, runs
-    payload = bytes([kind]) + _varint(leader_epoch + 1) + body
+    # Invariant: one number, which members of earlier releases read as the leader epoch.
+    head = done.topic << _EPOCH_BITS | (done.leader_epoch + 1)
+    payload = bytes([kind]) + _varint(head) + body
     checked = _checksum(tp, base, payload) + payload
     return PREFIX + base64.urlsafe_b64encode(checked).rstrip(b"=").decode("ascii")
 
@@ -93,10 +118,10 @@ def decode(tp: TopicPartition, base: int, metadata: str) -> DoneMap:
     # A checksum proves nothing: anyone who may commit can compute it.
     if payload[:1] not in {bytes([RUNS]), bytes([BITS])}:
         raise ForeignMetadataError("its kind is unknown")
-    epoch, at = _read_varint(payload, 1)
+    head, at = _read_varint(payload, 1)
     body = payload[at:]
     ranges = _from_bits(base, body) if payload[0] == BITS else _from_runs(base, body)
-    return DoneMap(tuple(ranges), epoch - 1)
+    return DoneMap(tuple(ranges), (head & _EPOCH_MASK) - 1, head >> _EPOCH_BITS)
 
 
 def fits(window: int, undone: int, holes: int, limit: int) -> bool:

@@ -54,8 +54,12 @@ class ExecutorCrew:
 
     @property
     def next_ms(self) -> int | None:
-        """When the next retry is due: no thread of this crew waits for it."""
-        return self._workload.next_retry_ms
+        """When the next retry is due: no thread of this crew waits for it.
+
+        None while the executor is full: the end of a call dispatches, so `poll()` need not spin.
+        """
+        full = len(self._submitted) >= self._limit
+        return None if full else self._workload.next_retry_ms
 
     def dispatch(self) -> None:
         """Submit tasks while there is room.

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+from uuid import UUID
 
 from tandem_kafka.types import (
+    NO_TOPIC_ID,
     UNKNOWN_EPOCH,
     OffsetAndMetadata,
+    OffsetOfTopic,
+    PositionStart,
     TopicPartition,
-    epoch_of,
 )
 from tandem_kafka.workers import done_map
 from tandem_kafka.workers.done_map import DoneMap
 
 T = TypeVar("T")
+
+NOTHING_DONE: Final = DoneMap()
 
 
 class Snapshot:
@@ -25,30 +31,48 @@ class Snapshot:
         changes: The count of changes at that moment.
     """
 
-    __slots__ = ("_limit", "base", "changes", "done", "epoch_before_base")
+    __slots__ = ("_limit", "base", "changes", "done", "epoch_before_base", "topic_id")
 
     def __init__(
-        self, base: int, done: DoneMap, epoch_before_base: int, changes: int, limit: int
+        self,
+        base: int,
+        done: DoneMap,
+        epoch_before_base: int,
+        topic_id: UUID,
+        changes: int,
+        limit: int,
     ) -> None:
         self.base = base
         self.done = done
         self.epoch_before_base = epoch_before_base
+        self.topic_id = topic_id
         self.changes = changes
         self._limit = limit
 
-    def to_commit(self, tp: TopicPartition) -> tuple[OffsetAndMetadata, int]:
-        """Return the commit, and the number of done ranges for which it has no room."""
-        text, left_out = done_map.encode(tp, self.base, self.done, self._limit)
-        return OffsetAndMetadata(self.base, text, self.epoch_before_base), left_out
+    def to_commit(
+        self, tp: TopicPartition, limit: int = sys.maxsize
+    ) -> tuple[OffsetAndMetadata, int]:
+        """Return the commit, and the number of done ranges for which it has no room.
+
+        Args:
+            tp: The partition.
+            limit: The maximum length of the metadata, if it is below `metadata_limit_bytes`.
+        """
+        text, left_out = done_map.encode(tp, self.base, self.done, min(self._limit, limit))
+        offset = OffsetOfTopic(self.base, text, self.epoch_before_base)
+        offset.topic_id = self.topic_id
+        return offset, left_out
 
 
 class PartitionOffsets(Generic[T]):
     """What was handed out of one partition during one assignment.
 
-    Offsets are handed out in ascending order. Whatever lies between two of them (compacted records,
-    control records of transactions) counts as done.
+    Offsets are handed out in ascending order, beginning where the consumer says. Whatever lies
+    between two of them counts as done: the consumer has passed it (compacted records, control
+    records of transactions), or has been told to skip it (a seek, a reset).
 
     Attributes:
+        topic_id: The topic that the offsets belong to.
         pending: Each offset that was handed out and is not done, ascending, with its task.
         changes: Counts the changes of what a commit would contain.
         committed_changes: This count at the last successful commit.
@@ -56,6 +80,7 @@ class PartitionOffsets(Generic[T]):
 
     def __init__(self, limit: int) -> None:
         self.pending: dict[int, T] = {}
+        self.topic_id = NO_TOPIC_ID
         self.changes = self.committed_changes = 0
         self._limit = limit
         #: The offset after the last one handed out or skipped, and the end of the last poll. What
@@ -73,18 +98,38 @@ class PartitionOffsets(Generic[T]):
 
     # --- the committed state -------------------------------------------------------------------
 
-    def restore(self, committed: OffsetAndMetadata, done: DoneMap) -> None:
-        """Begin at a committed offset, with what is marked there."""
-        self.changes = self.committed_changes = 1
-        self._next = committed.offset
-        self._restored = list(done.ranges)
+    def begin(
+        self,
+        start: PositionStart,
+        committed: OffsetAndMetadata | None = None,
+        done: DoneMap = NOTHING_DONE,
+    ) -> None:
+        """Begin where the consumer does, with what is marked at the committed offset.
+
+        Invariant: a start that is not committed is a change, also without any record. With
+        "latest", what is produced while no member runs would be skipped otherwise.
+        """
+        at = start.offset
+        self.topic_id = start.topic_id
+        self._next = self._floor = at
+        self._epochs = [(at - 1, start.leader_epoch)]
+        self.changes = 1
+        if committed is None or committed.offset > at:
+            return
+        self._restored = [(max(first, at), end) for first, end in done.ranges if end > at]
         self._restored_epoch = done.leader_epoch
-        self._floor = committed.offset
-        self._epochs = [(committed.offset - 1, epoch_of(committed))]
+        if committed.offset == at:
+            self.committed_changes = 1
+
+    def jump(self, start: PositionStart) -> None:
+        """Continue at a later offset: the consumer was told to skip what lies before it."""
+        if start.offset > (self.next_offset or 0):
+            self._pass(start.offset - 1, start.leader_epoch)
+            self.reach(start.offset)
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last one handed out; None before the first, if none is committed."""
+        """The offset after the last one handed out; None before the beginning."""
         return None if self._next is None else max(self._next, self._reached)
 
     @property
@@ -127,10 +172,7 @@ class PartitionOffsets(Generic[T]):
 
     def reach(self, offset: int) -> None:
         """Note that there are no more records before `offset`."""
-        known = self.next_offset
-        if known is None:
-            self._next = offset
-        if known is None or offset > known:
+        if offset > (self.next_offset or 0):
             self._reached = offset
             self.changes += 1
 
@@ -145,7 +187,7 @@ class PartitionOffsets(Generic[T]):
 
         Before it, a bitset is short enough, no matter how old the lower bound of the base is.
         """
-        sure = self._floor + 4 * self._limit
+        sure = self._floor + 3 * self._limit
         return sure if not self._restored or self._restored[-1][1] <= sure else 0
 
     def has_room(self, offset: int) -> bool:
@@ -204,9 +246,9 @@ class PartitionOffsets(Generic[T]):
         before = bisect_left(epochs, (base,)) - 1
         del epochs[: max(0, before)]
         epoch = epochs[0][1] if before >= 0 else UNKNOWN_EPOCH
-        highest = max(epochs[-1][1] if epochs else UNKNOWN_EPOCH, self._restored_epoch)
-        ranges = self.done_ranges()
-        return Snapshot(base, DoneMap(ranges, highest), epoch, self.changes, self._limit)
+        highest = max([self._restored_epoch, *(each for _, each in epochs)])
+        done = DoneMap(self.done_ranges(), highest, done_map.fingerprint(self.topic_id))
+        return Snapshot(base, done, epoch, self.topic_id, self.changes, self._limit)
 
 
 def _joined(

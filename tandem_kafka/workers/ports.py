@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
@@ -39,15 +39,23 @@ class ConsumerPort(Protocol):
         """Return the committed offset with its metadata."""
         ...
 
-    async def seek(self, tp: TopicPartition, offset: int) -> None:
+    async def end_offset(self, tp: TopicPartition, timeout_ms: float) -> int:
+        """Return the end of a partition."""
+        ...
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
         """Continue a partition at an offset."""
         ...
 
-    async def pause(self, *partitions: TopicPartition) -> None:
+    def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let the next `poll` return the `starts` of partitions, known or not."""
+        ...
+
+    def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of partitions; pauses of the application are apart from it."""
         ...
 
-    async def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition) -> None:
         """End such a pause."""
         ...
 
@@ -87,15 +95,19 @@ class PlainPort:
         if self._polling:
             self._plain.wakeup()
 
-    async def seek(self, tp: TopicPartition, offset: int) -> None:
+    def seek(self, tp: TopicPartition, offset: int) -> None:
         """Continue a partition at an offset."""
         self._plain.seek(tp, offset)
 
-    async def pause(self, *partitions: TopicPartition) -> None:
+    def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let the next `poll` return the `starts` of partitions, known or not."""
+        self._plain._tell_starts_again(partitions)  # noqa: SLF001 - not public
+
+    def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of partitions."""
         self._plain._pause_for_workers(partitions, paused=True)  # noqa: SLF001 - not public
 
-    async def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition) -> None:
         """Return records of partitions again, unless the application has paused them."""
         self._plain._pause_for_workers(partitions, paused=False)  # noqa: SLF001 - not public
 
@@ -145,6 +157,10 @@ class BlockingPort(PlainPort):
         return self._unwoken(
             lambda: self._consumer.committed(tp, metadata=True, timeout_ms=timeout_ms)
         )
+
+    async def end_offset(self, tp: TopicPartition, timeout_ms: float) -> int:
+        """Return the end of a partition."""
+        return self._unwoken(lambda: self._consumer.end_offsets([tp], timeout_ms))[tp]
 
     def _unwoken(self, call: Callable[[], T]) -> T:
         """Make a call again after a wakeup, which was meant for `poll`."""

@@ -17,7 +17,7 @@ class PartitionProgress:
 
     Attributes:
         base: The lowest offset that is not done, which is the offset to commit. None until the
-            first record, if the group has no committed offset.
+            position is known.
         next_offset: The offset after the last record given to the workers; None like ``base``.
         gaps: Number of ranges of records that are not done, with later records done. Each one
             takes a few bytes of the commit's metadata.

@@ -19,6 +19,9 @@ LOOKUP_MS = 5_000
 AT_ONCE_MS = 1_000
 #: The pause after a failed lookup.
 BACKOFF_MS = 250
+#: The same for the end of a log: a leader that is missing must not hold up other partitions.
+END_LOOKUP_MS = 1_000
+END_BACKOFF_MS = 10_000
 
 
 class Restoring:
@@ -40,10 +43,13 @@ class Restoring:
         with self._workload.lock:
             return [part for part in self._workload.parts.values() if not part.restored]
 
+    def _due_ms(self, part: WorkedPartition) -> int:
+        return max(self._retry_ms, part.lookup_ms)
+
     @property
     def next_ms(self) -> int | None:
         """When the next lookup is due, or None."""
-        return self._retry_ms if self._unread() else None
+        return min(map(self._due_ms, self._unread()), default=None)
 
     async def restore(self) -> None:
         """Look up what is missing, for a limited time.
@@ -56,23 +62,35 @@ class Restoring:
         for part in self._unread():
             if not self._retry_ms <= clock.now_ms() <= until_ms:
                 return
+            if self._due_ms(part) > clock.now_ms():
+                continue
             try:
                 committed = await self._port.committed(part.tp, LOOKUP_MS)
             except KafkaError as error:
-                if not error.retriable:
-                    raise
-                self._note_failure(part, error)
+                self._retry_ms = clock.now_ms() + BACKOFF_MS
+                self._note_failure(part, "committed offset", error)
                 return
-            self._failing = False
             done = self._decoded(part, committed)
+            if done.ranges:
+                # Invariant: none of them is believed beyond the end of the log. Records that come
+                # there later would be skipped.
+                try:
+                    done = done.before(await self._port.end_offset(part.tp, END_LOOKUP_MS))
+                except KafkaError as error:
+                    part.lookup_ms = clock.now_ms() + END_BACKOFF_MS
+                    self._note_failure(part, "end", error)
+                    continue
+            self._failing = False
             with self._workload.lock:
                 self._workload.restore(part, committed, done)
 
-    def _note_failure(self, part: WorkedPartition, error: KafkaError) -> None:
-        self._retry_ms = self._clock.now_ms() + BACKOFF_MS
+    def _note_failure(self, part: WorkedPartition, what: str, error: KafkaError) -> None:
+        if not error.retriable:
+            raise error
         if not self._failing:
             log.warning(
-                "the committed offset of %s-%s cannot be read; its records wait until it can: %s",
+                "the %s of %s-%s cannot be read; its records wait until it can: %s",
+                what,
                 *part.tp,
                 error,
             )

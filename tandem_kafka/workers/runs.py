@@ -36,8 +36,10 @@ class Runs:
         if self._in_progress:
             raise IllegalStateError("run() is already in progress; call it again after it returns")
         self._in_progress = True
-        self._done_before, self._control = self.done, None
         try:
+            if self._control is not None:
+                self._control.give_back()  # if an interrupt has ended that
+            self._done_before, self._control = self.done, None
             with LinesOf(self._client):
                 yield
         finally:

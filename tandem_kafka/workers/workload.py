@@ -14,10 +14,15 @@ from typing import Any
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Clock, Random
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import (
+    NO_TOPIC_ID,
+    OffsetAndMetadata,
+    PositionStart,
+    TopicPartition,
+)
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
-from tandem_kafka.workers.offsets import Snapshot
+from tandem_kafka.workers.offsets import NOTHING_DONE, Snapshot
 from tandem_kafka.workers.scheduler import Scheduler
 from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
 
@@ -85,10 +90,24 @@ class Workload:
     def restore(
         self, part: WorkedPartition, committed: OffsetAndMetadata | None, done: DoneMap
     ) -> None:
-        """Note what is committed for a partition; its records can now be handed out."""
-        if committed is not None:
-            part.offsets.restore(committed, done)
-        part.restored = True
+        """Note what is committed for a partition."""
+        part.committed, part.marks, part.restored = committed, done, True
+        self._begin_if_known(part)
+
+    def _begin_if_known(self, part: WorkedPartition) -> None:
+        start = part.start
+        if start is None or not part.restored:
+            return
+        marks = part.marks
+        if marks.ranges and not marks.is_of(start.topic_id):
+            log.warning(
+                "the metadata of the committed offset of %s-%s is of a deleted topic with the same "
+                "name and is ignored, so all records are handled",
+                *part.tp,
+                client=self._client,
+            )
+            marks = NOTHING_DONE
+        part.offsets.begin(start, part.committed, marks)
 
     def drop_queued(self, partitions: Iterable[TopicPartition]) -> list[WorkedPartition]:
         """Drop the records of these partitions that are not with a worker.
@@ -115,67 +134,95 @@ class Workload:
     # --- intake --------------------------------------------------------------------------------
 
     def admit(
-        self, batch: Mapping[TopicPartition, Any], ends: Mapping[TopicPartition, OffsetAndMetadata]
+        self,
+        batch: Mapping[TopicPartition, Any],
+        ends: Mapping[TopicPartition, OffsetAndMetadata],
+        starts: Mapping[TopicPartition, PositionStart],
     ) -> None:
         """Hand out what poll() returned.
 
         Args:
             batch: Records by partition.
             ends: The position after the batch, by partition.
+            starts: The position before the batch, by partition, where it did not come by reading.
 
         Raises:
             RecordFailedError: The lane of a record cannot be determined.
         """
+        for tp, start in starts.items():
+            self._continue_at(tp, start)
         for tp, records in batch.items():
-            part = self._part_for(tp, records[0].offset)
-            if part.backlog or not part.restored:
+            if tp not in self.parts:
+                self._continue_at(tp, PositionStart(records[0].offset))
+            part = self.parts[tp]
+            if part.backlog or not part.begun:
                 part.backlog.extend(records)
             else:
                 self._hand_out(part, deque(records))
         for tp, end in ends.items():
             known = self.parts.get(tp)
-            if known is not None and known.restored and not known.backlog:
-                known.offsets.reach(end.offset)
+            if known is not None:
+                self._reach(known, end.offset)
 
-    def _part_for(self, tp: TopicPartition, offset: int) -> WorkedPartition:
-        """Return the assignment that a record belongs to; a step backwards begins a new one.
+    def _reach(self, part: WorkedPartition, offset: int) -> None:
+        """Note that there are no records before `offset` but those that poll() has returned."""
+        if part.backlog or not part.begun:
+            part.reached = offset
+        else:
+            part.reached = None
+            part.offsets.reach(offset)
 
-        A position moves back if somebody seeks, if the log was truncated, or if the topic was
-        recreated. Records after it are then not those that were done.
+    def _continue_at(self, tp: TopicPartition, start: PositionStart) -> None:
+        """Follow the position of the consumer, which a seek, a reset or an assignment has set.
+
+        What was handed out before a later offset of the same topic is still to be done. Records
+        after an earlier offset, or of another topic, are not those that were done.
         """
-        part = self.parts.get(tp)
-        if part is None:
+        if tp not in self.parts:
             self.assign([tp])
-            return self.parts[tp]
-        following = part.backlog[-1].offset + 1 if part.backlog else part.offsets.next_offset
-        if following is None or offset >= following:
-            return part
+        part = self.parts[tp]
+        before, following = part.start, part.following
+        part.reached = None
+        if before is None or following is None:
+            part.start = start
+            self._begin_if_known(part)
+        elif start.kept or (_same_topic(before, start) and start.offset >= following):
+            part.start = before._replace(topic_id=start.topic_id)
+            part.offsets.topic_id = start.topic_id
+            if not part.backlog:
+                part.offsets.jump(start)
+            self._reach(part, start.offset)
+        else:
+            self._restart(part, start, following)
+
+    def _restart(self, part: WorkedPartition, start: PositionStart, following: int) -> None:
+        tp = part.tp
         log.info(
-            "the position of %s-%s moved back from %s to %s; records from there on are handled "
-            "again",
+            "the position of %s-%s moved from %s to %s%s; records from there on are handled again",
             *tp,
             following,
-            offset,
+            start.offset,
+            "" if part.start is None or _same_topic(part.start, start) else " of a new topic",
             client=self._client,
-            fields={"topic": tp.topic, "partition": tp.partition, "offset": offset},
+            fields={"topic": tp.topic, "partition": tp.partition, "offset": start.offset},
         )
-        self.assign([tp])
-        restarted = self.parts[tp]
-        restarted.restored = True
-        return restarted
+        restarted = WorkedPartition(tp, self._settings.metadata_limit_bytes)
+        restarted.start, restarted.restored = start, True
+        self._begin_if_known(restarted)
+        self.drop_queued([tp])
+        part.fenced = True
+        # Invariant: without a moment in which the partition has no base, to which an interrupted
+        # run would have to give it back.
+        self.parts[tp] = restarted
 
     def hand_out_backlog(self) -> None:
         """Hand out records of the backlog while there is room."""
         for part in tuple(self.parts.values()):
-            if part.backlog and part.restored:
+            if part.begun and part.backlog:
                 held, part.backlog = part.backlog, deque()
-                self._restart_before_restored(part, held)
-                self._hand_out(self.parts[part.tp], held)
-
-    def _restart_before_restored(self, part: WorkedPartition, held: deque[Any]) -> None:
-        following = part.offsets.next_offset
-        if following is not None and held[0].offset < following:
-            self._part_for(part.tp, held[0].offset)
+                self._hand_out(part, held)
+            if part.reached is not None:
+                self._reach(part, part.reached)
 
     def _hand_out(self, part: WorkedPartition, records: deque[Any]) -> None:
         """Queue records; those for which the metadata may have no room become the backlog."""
@@ -366,6 +413,10 @@ class Workload:
             if part is not None and snapshot is not None:
                 found[part] = snapshot
         return found
+
+
+def _same_topic(one: PositionStart, other: PositionStart) -> bool:
+    return one.topic_id == other.topic_id or NO_TOPIC_ID in (one.topic_id, other.topic_id)
 
 
 def _nothing() -> None:

@@ -143,13 +143,13 @@ class Member:
 
         admit, steering = workload.admit, self._members.steering
 
-        def admitting(batch: Any, ends: Any) -> None:
+        def admitting(batch: Any, ends: Any, starts: Any) -> None:
             for tp in batch:
                 steering.check_not_paused(self._members.listeners[self._consumer], tp)
                 part = workload.parts.get(tp)
-                if part is not None and (part.backlog or not part.restored):
+                if part is not None and (part.backlog or not part.begun):
                     raise Violation(f"records of {tp}, which the workers hold back already")
-            admit(batch, ends)
+            admit(batch, ends, starts)
 
         snapshots = workload.snapshots
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tandem_kafka.errors import (
@@ -10,16 +12,84 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     TopicAuthorizationFailedError,
 )
-from tandem_kafka.shared.partition import Position
-from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.shared.partition import CommittedPosition, Position
+from tandem_kafka.types import OffsetAndMetadata, PositionStart
 from tests.unit.consumer.reading import A, B, C, Reading
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, ZSTD, Rec, batch
 
 
 def test_without_fetched_records_nothing_is_returned() -> None:
-    batch_ = Reading(A).collect()
+    reading = Reading(A)
+    reading.collect()
+    batch_ = reading.collect()
     assert not batch_
     assert batch_.next_offsets == {}
+    assert batch_.starts == {}
+
+
+def test_where_a_partition_continues_is_told_once_the_call_has_returned() -> None:
+    reading = Reading(A, B)
+    told = {A: PositionStart(0), B: PositionStart(0)}
+    assert reading.collector.collect(500).starts == told
+    assert reading.collect().starts == told, "the first call was interrupted"
+    assert reading.collect().starts == {}
+    reading.fetched(A, 0)
+    assert reading.collect().starts == {}, "it came by reading"
+    reading.state(A).set_position(Position(9, 4))
+    found = reading.collect()
+    assert found.starts == {A: PositionStart(9, 4)}
+    assert found.next_offsets == {A: OffsetAndMetadata(9, "", 4)}
+    assert reading.collect().starts == {}
+
+
+def test_the_records_of_the_same_call_come_after_the_start() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.collect()
+    reading.state(A).set_position(Position(7))
+    reading.fetched(A, 7)
+    found = reading.collect()
+    assert [record.offset for record in found[A]] == [7, 8, 9]
+    assert found.starts == {A: PositionStart(7)}
+    assert found.next_offsets == {A: OffsetAndMetadata(10, "", 3)}
+
+
+def test_a_committed_position_is_not_to_be_committed() -> None:
+    reading = Reading(A)
+    reading.state(A).set_position(CommittedPosition(5, 2))
+    found = reading.collect()
+    assert found.starts == {A: PositionStart(5, 2)}
+    assert found.next_offsets == {}
+
+
+def test_a_dropped_read_ahead_moves_nothing() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.collect()
+    reading.state(A).drop_read_ahead()
+    assert reading.collect().starts == {}
+
+
+def test_a_topic_id_that_comes_later_and_another_topic_are_told() -> None:
+    reading = Reading(A)
+    state, one, other = reading.state(A), UUID(int=1), UUID(int=2)
+    reading.collect()
+    state.topic_id = one
+    reading.subscription.changes.note(state)
+    assert reading.collect().starts == {A: PositionStart(0, topic_id=one, kept=True)}
+    state.await_reset(-2)
+    assert reading.collect().starts == {}, "there is no position"
+    state.topic_id = other
+    state.set_position(Position(0))
+    assert reading.collect().starts == {A: PositionStart(0, topic_id=other)}, "the same offset"
+
+
+def test_what_is_told_again_is_the_position_not_the_base() -> None:
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.collect()
+    reading.subscription.tell_again([A])
+    assert reading.collect().starts == {A: PositionStart(3, 3)}
 
 
 @pytest.mark.behaviour(169)

@@ -10,7 +10,7 @@ from typing import Any
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.workload import Workload
@@ -41,6 +41,7 @@ def test_what_a_failed_commit_had_is_committed_again() -> None:
         assert commits.next_ms > clock.now_ms(), "or the loop polls without a wait"
 
     task: Any = None
+    part.offsets.begin(PositionStart(0), OffsetAndMetadata(0, "", -1))
     part.offsets.add(0, 0, task)
     part.offsets.finish(0)
     after_a_second()

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import base64
 import zlib
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem_kafka.types import TopicPartition
-from tandem_kafka.workers.done_map import DoneMap, ForeignMetadataError, decode, encode, fits
+from tandem_kafka.types import NO_TOPIC_ID, TopicPartition
+from tandem_kafka.workers.done_map import (
+    DoneMap,
+    ForeignMetadataError,
+    decode,
+    encode,
+    fingerprint,
+    fits,
+)
 
 TP = TopicPartition("orders", 3)
 LIMIT = 4_096
@@ -25,7 +33,8 @@ def maps(draw: st.DrawFn) -> tuple[int, DoneMap]:
     for undone, done in draw(st.lists(st.tuples(lengths, lengths), max_size=40)):
         ranges.append((at, at + done))
         at += done + undone
-    return base, DoneMap(tuple(ranges), draw(st.integers(-1, 2**31 - 1)))
+    topic = draw(st.integers(0, 2**31 - 1))
+    return base, DoneMap(tuple(ranges), draw(st.integers(-1, 2**31 - 1)), topic)
 
 
 def offsets_of(done: DoneMap) -> set[int]:
@@ -41,7 +50,7 @@ def test_a_map_comes_back_as_it_was(case: tuple[int, DoneMap]) -> None:
     found = decode(TP, base, text)
     assert tuple(found.ranges) == tuple(done.ranges)
     if done.ranges:
-        assert found.leader_epoch == done.leader_epoch
+        assert found == DoneMap(tuple(done.ranges), done.leader_epoch, done.topic)
 
 
 def test_an_empty_map_is_empty_metadata() -> None:
@@ -75,7 +84,7 @@ def test_what_fits_fits_for_every_order_of_completion(data: st.DataObject) -> No
         for hole, following in zip(holes, [*holes[1:], window], strict=True)
         if following > hole + 1
     ]
-    _, left_out = encode(TP, 0, DoneMap(tuple(ranges), 5), limit)
+    _, left_out = encode(TP, 0, DoneMap(tuple(ranges), 5, 2**31 - 1), limit)
     assert left_out == 0
 
 
@@ -96,6 +105,63 @@ def test_the_documented_format() -> None:
     checksum = zlib.crc32(b"orders/3/100/" + bits).to_bytes(4, "big")
     text = "tkw1:" + base64.urlsafe_b64encode(checksum + bits).decode().rstrip("=")
     assert decode(TP, 100, text) == DoneMap(((101, 103), (106, 107)), -1)
+    # Topic 5 and epoch 7: 5 * 2**32 + 8 in groups of seven bits.
+    body = bytes([0, 0x88, 0x80, 0x80, 0x80, 0xD0, 0x00, 1, 2])
+    checksum = zlib.crc32(b"orders/3/100/" + body).to_bytes(4, "big")
+    text = "tkw1:" + base64.urlsafe_b64encode(checksum + body).decode().rstrip("=")
+    assert decode(TP, 100, text) == DoneMap(((101, 103),), 7, 5)
+
+
+def read_by_the_previous_release(base: int, metadata: str) -> tuple[list[tuple[int, int]], int]:
+    """Read a map of runs as members of the previous release do: they know of no topic."""
+    text = metadata.removeprefix("tkw1:")
+    checked = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    payload = checked[4:]
+    assert checked[:4] == zlib.crc32(f"orders/3/{base}/".encode() + payload).to_bytes(4, "big")
+    assert payload[0] == 0
+    numbers, value, shift = [], 0, 0
+    for byte in payload[1:]:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        assert shift <= 63, "it is refused"
+        if byte < 0x80:
+            numbers.append(value)
+            value = shift = 0
+    epoch, *lengths = numbers
+    ranges, at = [], base
+    for undone, done in zip(lengths[::2], lengths[1::2], strict=True):
+        ranges.append((at + undone, at + undone + done))
+        at += undone + done
+    return ranges, epoch - 1
+
+
+@pytest.mark.parametrize("topic_id", [NO_TOPIC_ID, UUID(int=7), UUID(int=2**128 - 1)])
+def test_members_of_the_previous_release_read_and_write_it(topic_id: UUID) -> None:
+    """In a rolling upgrade, partitions move between members of both releases."""
+    written = DoneMap(((101, 200), (500, 900)), 7, fingerprint(topic_id))
+    text, _ = encode(TP, 100, written, LIMIT)
+    ranges, epoch = read_by_the_previous_release(100, text)
+    assert ranges == [(101, 200), (500, 900)]
+    assert epoch >= 7, "they believe it"
+    assert (epoch == 7) == (topic_id == NO_TOPIC_ID)
+    # They write the greatest number again, as the epoch.
+    again, _ = encode(TP, 100, DoneMap(tuple(ranges), epoch), LIMIT)
+    assert decode(TP, 100, again) == written
+
+
+def test_a_map_is_of_its_topic() -> None:
+    one, other = UUID(int=1), UUID(int=2)
+    done = DoneMap(((1, 2),), topic=fingerprint(one))
+    assert done.is_of(one)
+    assert done.is_of(NO_TOPIC_ID), "the broker has no ids"
+    assert not done.is_of(other)
+    assert DoneMap(((1, 2),)).is_of(other), "of a release without them"
+
+
+def test_what_is_beyond_the_end_is_no_claim() -> None:
+    done = DoneMap(((3, 5), (8, 12), (20, 30)), 4, 9)
+    assert done.before(10) == DoneMap(((3, 5), (8, 10)), 4, 9)
+    assert done.before(3).ranges == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.types import ConsumerRecord, TopicPartition
+from tandem_kafka.types import ConsumerRecord, PositionStart, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.executors import ExecutorCrew
@@ -105,7 +105,7 @@ class ExecutorMachine(RuleBasedStateMachine):
         ]
         self.executor.at_once = at_once
         with self.workload.lock:
-            self.workload.admit({TP: records}, {})
+            self.workload.admit({TP: records}, {}, {TP: PositionStart(offsets.start)})
         self.crew.dispatch()
 
     @rule(index=st.integers(0, 2 * WORKERS), failing=st.booleans(), at_once=st.booleans())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
 from tandem_kafka.workers.done_map import DoneMap, decode
 from tandem_kafka.workers.offsets import PartitionOffsets
 
@@ -22,6 +22,7 @@ class OffsetsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.offsets: PartitionOffsets[int] = PartitionOffsets(LIMIT)
+        self.offsets.begin(PositionStart(0))
         self.position = 0
         self.records: set[int] = set()  # offsets that hold a record
         self.produced_to = 0
@@ -92,7 +93,9 @@ class OffsetsMachine(RuleBasedStateMachine):
         if self.committed is not None:
             self.position = self.committed.offset
             done = decode(TP, self.committed.offset, self.committed.metadata)
-            self.offsets.restore(self.committed, done)
+            self.offsets.begin(PositionStart(self.position, 3), self.committed, done)
+        else:
+            self.offsets.begin(PositionStart(0))
         self.state = self.present
 
     @invariant()
@@ -121,6 +124,7 @@ TestOffsets = OffsetsMachine.TestCase
 @given(st.integers(0, 100), st.integers(1, 50))
 def test_a_gap_at_the_end_moves_the_base(first: int, gap: int) -> None:
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    offsets.begin(PositionStart(first))
     offsets.add(first, -1, None)
     offsets.reach(first + 1 + gap)
     assert offsets.base == first
@@ -130,6 +134,8 @@ def test_a_gap_at_the_end_moves_the_base(first: int, gap: int) -> None:
 
 def test_nothing_is_committed_twice() -> None:
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    assert offsets.snapshot() is None
+    offsets.begin(PositionStart(0), OffsetAndMetadata(0, "", -1))
     assert offsets.snapshot() is None
     offsets.add(0, 0, None)
     assert offsets.snapshot() is None
@@ -143,13 +149,14 @@ def test_nothing_is_committed_twice() -> None:
 
 def test_a_record_that_replaced_a_marked_one_is_not_done() -> None:
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
-    offsets.restore(OffsetAndMetadata(10, "", 4), DoneMap(((12, 14),), 4))
+    offsets.begin(PositionStart(10, 4), OffsetAndMetadata(10, "", 4), DoneMap(((12, 14),), 4))
     assert not offsets.was_done(12, 5)
     assert offsets.was_done(13, 4)
 
 
 def test_the_commit_has_the_epoch_of_the_record_before_the_base() -> None:
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    offsets.begin(PositionStart(0))
     for offset, epoch in [(0, 2), (1, 2), (2, 5), (3, 5)]:
         offsets.add(offset, epoch, None)
     offsets.finish(0)
@@ -166,20 +173,21 @@ def test_the_commit_has_the_epoch_of_the_record_before_the_base() -> None:
 def test_what_was_marked_in_a_later_epoch_is_marked_again() -> None:
     """The records before it are older: a commit with their epoch would make it a different one."""
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
-    offsets.restore(OffsetAndMetadata(10, "", 4), DoneMap(((12, 14),), 5))
+    offsets.begin(PositionStart(10, 4), OffsetAndMetadata(10, "", 4), DoneMap(((12, 14),), 5))
     offsets.add(10, 4, None)
     offsets.finish(10)
     snapshot = offsets.snapshot()
     assert snapshot is not None
     assert snapshot.done == DoneMap([(12, 14)], 5)
     again: PartitionOffsets[None] = PartitionOffsets(LIMIT)
-    again.restore(snapshot.to_commit(TP)[0], snapshot.done)
+    again.begin(PositionStart(11, 4), snapshot.to_commit(TP)[0], snapshot.done)
     assert again.was_done(12, 5)
 
 
 def test_a_gap_at_the_end_needs_no_room() -> None:
     """An aborted transaction, for example: no record is there, so no mark would say anything."""
     offsets: PartitionOffsets[None] = PartitionOffsets(LIMIT)
+    offsets.begin(PositionStart(0))
     for offset in range(60):
         offsets.add(offset, -1, None)
     offsets.reach(60_000)

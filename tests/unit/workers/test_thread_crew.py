@@ -12,7 +12,7 @@ import pytest
 
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.runtime.callers import run
-from tandem_kafka.types import ConsumerRecord, TopicPartition
+from tandem_kafka.types import ConsumerRecord, PositionStart, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.settings import WorkerSettings
@@ -68,7 +68,7 @@ def admit(workload: Workload, crew: ThreadCrew, offsets: range, keys: int) -> No
         for o in offsets
     ]
     with workload.lock:
-        workload.admit({TP: records}, {})
+        workload.admit({TP: records}, {}, {TP: PositionStart(offsets.start)})
     crew.dispatch()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
@@ -85,6 +86,7 @@ class WorkloadMachine(RuleBasedStateMachine):
         self.models: dict[WorkedPartition, Model] = {}
         self.with_worker: list[Task] = []
         self.positions = dict.fromkeys(TPS, 0)
+        self.topics = dict.fromkeys(TPS, UUID(int=1))
         self.total = 0
         self.room = self.settled = False
 
@@ -113,8 +115,8 @@ class WorkloadMachine(RuleBasedStateMachine):
         if part is None or part.restored:
             return
         model, base = self.model(tp), self.positions[tp]
-        if model.admitted:
-            base = model.admitted[0]
+        if part.start is not None:
+            base = part.start.offset
         places = sorted({base + each for each in marked})
         ranges = [(at, at + 1) for at in places]
         model.marked = set(places)
@@ -122,6 +124,13 @@ class WorkloadMachine(RuleBasedStateMachine):
             part, OffsetAndMetadata(base, "", EPOCH), DoneMap(_joined(ranges), EPOCH)
         )
         self.room = True  # the run hands out next
+
+    def starts(self, tp: TopicPartition) -> dict[TopicPartition, PositionStart]:
+        """What the consumer tells: where a new assignment begins."""
+        part = self.workload.parts.get(tp)
+        if part is not None and part.start is not None:
+            return {}
+        return {tp: PositionStart(self.positions[tp], EPOCH, self.topics[tp])}
 
     @rule(tp=PARTITIONS)
     def restore_behind(self, tp: TopicPartition) -> None:
@@ -134,37 +143,58 @@ class WorkloadMachine(RuleBasedStateMachine):
         self.workload.restore(part, committed, DoneMap(((old.admitted[0] + 4, 2**40),), EPOCH))
         self.workload.hand_out_backlog()
         self.room = True
-        assert self.workload.parts[tp] is not part
-        self.model(tp).admitted = old.admitted
+        assert not part.offsets.has_marks
 
     @rule(tp=PARTITIONS, gap=st.integers(1, 5))
     def pass_over(self, tp: TopicPartition, gap: int) -> None:
         """The log has no record there, for example the end of a transaction."""
+        starts = self.starts(tp)
         self.positions[tp] += gap
         end = OffsetAndMetadata(self.positions[tp], "", EPOCH)
-        self.workload.admit({}, {tp: end})
+        self.workload.admit({}, {tp: end}, starts)
+        self.room = True
 
     @rule(tp=PARTITIONS, count=st.integers(1, 30), gap=st.sampled_from([0, 0, 2, 300]))
     def poll(self, tp: TopicPartition, count: int, gap: int) -> None:
         part = self.workload.parts.get(tp)
         if part is not None and part.draining:
             return
-        begin = self.positions[tp] + gap
+        starts, begin = self.starts(tp), self.positions[tp] + gap
         records = [record_at(tp, offset) for offset in range(begin, begin + count)]
         self.positions[tp] = end = begin + count + gap
-        self.workload.admit({tp: records}, {tp: OffsetAndMetadata(end, "", EPOCH)})
+        self.workload.admit({tp: records}, {tp: OffsetAndMetadata(end, "", EPOCH)}, starts)
         self.model(tp).admitted += range(begin, begin + count)
         self.room = True  # the run looks again after each poll
 
-    @rule(tp=PARTITIONS, back=st.integers(1, 50))
-    def seek_back(self, tp: TopicPartition, back: int) -> None:
-        """The next records begin a new assignment, unless nothing was read yet."""
+    @rule(tp=PARTITIONS, by=st.integers(-50, 50), told=st.booleans())
+    def move(self, tp: TopicPartition, by: int, told: bool) -> None:
+        """A seek or a reset: the next records are not those that were done, or come later."""
         part = self.workload.parts.get(tp)
-        if part is None or part.draining or not part.restored:
+        if part is None or part.draining or part.start is None:
             return
-        self.positions[tp] = max(0, self.positions[tp] - back)
-        self.poll(tp, 1, 0)
-        assert self.workload.parts[tp].restored
+        if not part.begun and by < 0:
+            return  # what is in the backlog is read again
+        self.positions[tp] = at = max(0, self.positions[tp] + by)
+        back = part.begun and at < (part.following or 0)
+        start = PositionStart(at, EPOCH, self.topics[tp])
+        self.workload.admit({}, {tp: OffsetAndMetadata(at, "", EPOCH)} if told else {}, {tp: start})
+        assert (self.workload.parts[tp] is part) != back
+        self.room = True
+
+    @rule(tp=PARTITIONS)
+    def recreate(self, tp: TopicPartition) -> None:
+        """The topic is deleted and made again: nothing of the old one counts for the new one."""
+        part = self.workload.parts.get(tp)
+        if part is None or part.draining or not part.begun:
+            return
+        self.topics[tp] = UUID(int=self.topics[tp].int + 1)
+        self.workload.admit({}, {}, {tp: PositionStart(self.positions[tp], -1, self.topics[tp])})
+        self.room, new = True, self.workload.parts[tp]
+        assert new is not part
+        assert part.fenced
+        (snapshot,) = self.workload.snapshots([tp], final=False).values()
+        assert (snapshot.base, snapshot.done.ranges) == (self.positions[tp], [])
+        assert snapshot.topic_id == self.topics[tp]
 
     @rule(share=st.one_of(st.none(), st.floats(0, 1)))
     def step(self, share: float | None) -> None:
@@ -254,7 +284,7 @@ class WorkloadMachine(RuleBasedStateMachine):
             model, offsets = self.models.setdefault(part, Model()), part.offsets
             if part.draining:
                 continue
-            assert part.restored or offsets.base is None, "it may be committed unread"
+            assert part.begun == (offsets.base is not None), "it may be committed unread"
             held = {record.offset for record in part.backlog}
             assert len(held) == len(part.backlog)
             assert not held & set(offsets.pending)
@@ -263,13 +293,13 @@ class WorkloadMachine(RuleBasedStateMachine):
             } == model.undone
             if offsets.base is not None and model.undone:
                 assert offsets.base <= min(model.undone)
-            if part.restored:
+            if part.begun:
                 after = {o for s, e in offsets.done_ranges() for o in range(s, e)}
                 known = model.done | model.marks
                 assert {o for o in known if o >= (offsets.base or 0)} <= after, "forgotten"
-            if part.restored and not part.backlog and model.admitted:
+            if part.begun and not part.backlog and model.admitted:
                 assert (offsets.next_offset or 0) > model.admitted[-1], "its commit stays behind"
-            if part.backlog and part.restored:
+            if part.backlog and part.begun:
                 assert self.room or len(offsets.pending) > part.resumes_at >= 0
             assert part.running == sum(task.part is part for task in self.with_worker)
 
@@ -330,7 +360,7 @@ def workload_of(records: list[Any]) -> Workload:
     """A workload that has read these records, but not the committed offset."""
     workload = Workload(settings_of(1, "stop"), SimClock(), Random(1), nullcontext())
     workload.assign(TPS)
-    workload.admit({TPS[0]: records}, {})
+    workload.admit({TPS[0]: records}, {}, {TPS[0]: PositionStart(records[0].offset)})
     return workload
 
 
@@ -350,7 +380,7 @@ def test_records_that_are_marked_move_the_base_when_they_are_handed_out() -> Non
 
 def test_a_backlog_is_tried_again_before_all_calls_have_ended() -> None:
     """Nothing else ends the poll: far fewer records than allowed are in flight."""
-    workload = workload_of([record_at(TPS[0], offset) for offset in (*range(30), *range(330, 360))])
+    workload = workload_of([record_at(TPS[0], offset) for offset in (*range(26), *range(330, 360))])
     part = workload.parts[TPS[0]]
     workload.restore(part, None, DoneMap())
     workload.hand_out_backlog()
@@ -382,3 +412,21 @@ def test_a_drain_learns_that_its_last_call_has_ended(end: str) -> None:
         else:
             getattr(workload, end)(task)
     assert left[-1] == 0
+
+
+def test_a_drain_does_not_wait_for_what_was_taken_back() -> None:
+    """A thread had taken it along with a record whose call is slow."""
+    workload = workload_of([record_at(TPS[0], offset) for offset in range(3)])
+    part = workload.parts[TPS[0]]
+    workload.restore(part, None, DoneMap())
+    workload.hand_out_backlog()
+    tasks = [task for _ in range(3) if (task := workload.take()) is not None]
+    for task in tasks[1:]:
+        workload.take_back(task)
+    assert part.running == 1
+    workload.drop_queued(TPS)
+    part.draining = True
+    settled: list[int] = []
+    workload.on_settled = lambda: settled.append(part.running)
+    workload.settle(tasks[0], None)
+    assert settled == [0]

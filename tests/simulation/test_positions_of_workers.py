@@ -1,0 +1,382 @@
+"""The position of workers is that of their consumer: whatever moves it, none is committed ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tandem_kafka.runtime import Random
+from tandem_kafka.testing.cluster.apis import offset_commit
+from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.workers import Retry
+from tandem_kafka.workers.done_map import DoneMap, decode, encode
+from tests.scenarios.cancelling import MODES, Canceller
+from tests.simulation.simulated_workers import simulated_workers
+from tests.simulation.test_async_workers import run_workers, workers_on
+from tests.simulation.test_workers import OPTIONS, TP, committed, filled, reader
+from tests.tier import sample
+
+#: Both kinds of workers, as functions that run them until a condition holds.
+KINDS = ["threads", "asyncio"]
+LATEST: dict[str, Any] = {**OPTIONS, "auto_offset_reset": "latest"}
+
+
+def run_on(
+    kind: str,
+    simulation: Simulation,
+    options: dict[str, Any],
+    handle: Callable[[Any], object],
+    until: Callable[[], object],
+    **settings: Any,
+) -> None:
+    """Run workers of a new consumer until a condition holds, and close it."""
+    if kind == "threads":
+        consumer = simulation.consumer("orders", **options)
+        simulated_workers(simulation, consumer, handle, **settings).run(until=until)
+        consumer.close()
+        return
+
+    async def handle_it(record: Any) -> None:
+        await asyncio.sleep(0.005)
+        handle(record)
+
+    async def main() -> None:
+        async with simulation.async_consumer("orders", **options) as consumer:
+            await workers_on(simulation, consumer, handle_it, **settings).run(until=until)
+
+    simulation.run(main())
+
+
+def after(simulation: Simulation, seconds: int) -> Callable[[], bool]:
+    until_ms = simulation.clock.now_ms() + seconds * 1_000
+    return lambda: simulation.clock.now_ms() >= until_ms
+
+
+def check_commit(simulation: Simulation, done: set[int]) -> None:
+    """Nothing is committed or marked that was not handled."""
+    commit = simulation.cluster.coordination.of("billing").offsets.committed.get(TP)
+    if commit is None:
+        return
+    assert set(range(commit.offset)) <= done, f"{commit.offset} committed"
+    ranges = decode(TP, commit.offset, commit.metadata or "").ranges
+    assert {offset for first, end in ranges for offset in range(first, end)} <= done
+
+
+# --- runs that are interrupted while they end ----------------------------------------------------
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt in the waits of these numbers."""
+
+    def __init__(self, driver: Any, numbers: set[int]) -> None:
+        self._wait = driver.wait
+        self._numbers = numbers
+        self.count = 0
+        driver.wait = self.wait
+
+    def wait(self, *arguments: Any) -> bool:
+        self.count += 1
+        if self.count in self._numbers:
+            raise KeyboardInterrupt
+        return bool(self._wait(*arguments))
+
+
+def interrupted(seed: int, numbers: set[int]) -> int:
+    """Interrupt one run, run again, and return how many waits the first one had."""
+    with Simulation(seed) as simulation:
+        filled(simulation, 40)
+        consumer = reader(simulation)
+        done: set[int] = set()
+        workers = simulated_workers(
+            simulation,
+            consumer,
+            lambda record: done.add(record.offset),
+            duration_ms=lambda: 400,
+            order="none",
+            commit_interval_ms=500,
+            drain_timeout_ms=5_000,
+            max_in_flight=20,
+        )
+        interrupts = Interrupts(consumer._core.driver, numbers)
+        with suppress(KeyboardInterrupt):
+            workers.run(until=lambda: len(done) >= 12)
+        waits = interrupts.count
+        numbers.clear()
+        check_commit(simulation, done)
+        simulation.cluster.produce(TP, *[b"1"] * 10)
+        workers.run(until=lambda: len(done) == 50)
+        assert done == set(range(50))
+        check_commit(simulation, done)
+        return waits
+
+
+@pytest.mark.parametrize("following", sample([1, 2, 3, 5, 9], 3))
+def test_a_run_that_is_interrupted_twice_gives_back_what_it_has_not_handled(following: int) -> None:
+    waits = interrupted(0, set())
+    assert waits > 30
+    for number in range(1, waits):
+        interrupted(number, {number, number + following})
+
+
+def test_what_an_interrupted_end_has_not_given_back_is_given_back_by_the_next_run() -> None:
+    """The third Ctrl-C ends the seek itself."""
+    waits = interrupted(0, set())
+    for number in range(waits // 2, waits):
+        interrupted(number, set(range(number, number + 4)))
+
+
+def cancelled(at: int, mode: str) -> bool:
+    """Cancel one run at a suspension, run again; return whether there was such a suspension."""
+    canceller = Canceller(at, mode)
+    with Simulation(at) as simulation:
+        filled(simulation, 40)
+        done: set[int] = set()
+
+        async def handle(record: Any) -> None:
+            await asyncio.sleep(0.4)
+            done.add(record.offset)
+
+        async def use(workers: Any, _: Any) -> None:
+            first = workers.run(until=lambda: len(done) >= 12)
+            try:
+                await canceller.attempt(first)
+            except asyncio.CancelledError:
+                assert canceller.struck
+            check_commit(simulation, done)
+            simulation.cluster.produce(TP, *[b"1"] * 10)
+            await workers.run(until=lambda: len(done) == 50)
+            assert done == set(range(50))
+
+        settings: dict[str, Any] = {"commit_interval_ms": 500, "drain_timeout_ms": 5_000}
+        run_workers(simulation, handle, use, workers=4, order="none", **settings)
+        check_commit(simulation, done)
+    return canceller.done
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_that_is_cancelled_while_it_ends_gives_back_what_it_has_not_handled(
+    mode: str,
+) -> None:
+    at = 1
+    while cancelled(at, mode):
+        at += 1
+    assert at > 20
+
+
+# --- positions that move without records ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_a_new_group_begins_is_committed_although_no_record_comes(kind: str) -> None:
+    """With "latest", what is produced during a rolling restart would be skipped."""
+    with Simulation() as simulation:
+        filled(simulation, 7)
+        done: set[int] = set()
+        handle = lambda record: done.add(record.offset)  # noqa: E731
+        run_on(kind, simulation, LATEST, handle, after(simulation, 4), commit_interval_ms=300)
+        assert committed(simulation) == 7
+        simulation.cluster.produce(TP, *[b"1"] * 5)
+        run_on(kind, simulation, LATEST, handle, lambda: len(done) == 5)
+        assert done == set(range(7, 12))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("at", "deleted"), [(1_000, 0), (10, 80)])
+def test_a_committed_offset_out_of_range_is_replaced(kind: str, at: int, deleted: int) -> None:
+    with Simulation() as simulation:
+        filled(simulation, 100)
+        simulation.cluster.delete_records(TP, deleted)
+        other = simulation.consumer(**LATEST)
+        other.commit({TP: OffsetAndMetadata(at, "", -1)})
+        done: set[int] = set()
+        handle = lambda record: done.add(record.offset)  # noqa: E731
+        run_on(kind, simulation, LATEST, handle, after(simulation, 4), commit_interval_ms=300)
+        assert committed(simulation) == 100
+        simulation.cluster.produce(TP, *[b"1"] * 5)
+        run_on(kind, simulation, LATEST, handle, lambda: len(done) == 5)
+        assert done == set(range(100, 105))
+
+
+def test_what_is_in_work_is_done_before_a_later_position_is_committed() -> None:
+    """Retention has overtaken the consumer: what it has read is still handled."""
+    with Simulation() as simulation:
+        filled(simulation, 20)
+        consumer = simulation.consumer("orders", **LATEST)
+        done: set[int] = set()
+        ready: list[int] = []
+
+        def handle(record: Any) -> None:
+            if not ready:
+                raise ValueError("not yet")
+            done.add(record.offset)
+
+        workers = simulated_workers(
+            simulation, consumer, handle, retry=Retry(None), commit_interval_ms=300
+        )
+        consumer.assignment()
+        seen: list[int] = []
+
+        def over() -> bool:
+            if not seen and consumer.assignment():
+                consumer.seek(TP, 15)
+                seen.append(1)
+            progress = workers.progress().get(TP)
+            if len(seen) == 1 and progress is not None and progress.in_work == 5:
+                consumer.seek(TP, 1_000)  # out of range, so that "latest" applies
+                simulation.cluster.produce(TP, *[b"1"] * 3)
+                seen.append(2)
+            if len(seen) == 2 and consumer.position(TP) == 23:
+                seen.append(3)
+                until_ms.append(simulation.clock.now_ms() + 2_000)
+            if len(seen) == 3 and simulation.clock.now_ms() > until_ms[0]:
+                assert committed(simulation) == 15
+                ready.append(1)
+                seen.append(4)
+            return len(done) == 5 and committed(simulation) == 23
+
+        until_ms: list[int] = []
+        workers.run(until=over)
+        assert done == set(range(15, 20))
+
+
+# --- topics that are made anew -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("gap", [False, True])
+def test_nothing_of_a_deleted_topic_counts_for_the_new_one(kind: str, gap: bool) -> None:
+    """The topic is still empty when the position is reset, so no record tells of it."""
+    with Simulation() as simulation:
+        filled(simulation, 50)
+        options = {**OPTIONS, "metadata_max_age_ms": 1_000}
+        done: set[int] = set()
+        recreated: list[int] = []
+
+        def handle(record: Any) -> None:
+            if gap and record.offset == 10 and not recreated:
+                raise ValueError("slow")
+            done.add(record.offset)
+
+        def over() -> bool:
+            if not recreated and len(done) == 50 - gap:
+                simulation.cluster.recreate_topic("orders")
+                recreated.append(simulation.clock.now_ms())
+            return bool(recreated) and simulation.clock.now_ms() > recreated[0] + 6_000
+
+        retries: dict[str, Any] = {"retry": Retry(None), "commit_interval_ms": 300, "order": "none"}
+        run_on(kind, simulation, options, handle, over, **retries)
+        assert committed(simulation) in {0, None}
+        done.clear()
+        simulation.cluster.produce(TP, *[b"%d" % n for n in range(60)])
+        run_on(kind, simulation, options, handle, after(simulation, 10))
+        assert done == set(range(60))
+        assert committed(simulation) == 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_marks_beyond_the_end_of_the_log_are_no_marks(kind: str) -> None:
+    with Simulation() as simulation:
+        filled(simulation, 12)
+        metadata, _ = encode(TP, 8, DoneMap(((9, 11), (12, 500)), 40), 4_096)
+        other = simulation.consumer(**OPTIONS)
+        other.commit({TP: OffsetAndMetadata(8, metadata, -1)})
+        done: set[int] = set()
+        produced: list[int] = []
+
+        def over() -> bool:
+            if not produced and done >= {8, 11}:
+                simulation.cluster.produce(TP, *[b"1"] * 40)
+                produced.append(1)
+            return committed(simulation) == 52
+
+        handle = lambda record: done.add(record.offset)  # noqa: E731
+        run_on(kind, simulation, OPTIONS, handle, over, commit_interval_ms=300)
+        assert done == {8, *range(11, 52)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_marks_of_another_topic_are_no_marks(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An old member may have committed them by name, before it noticed that its topic was gone."""
+    with Simulation() as simulation:
+        filled(simulation, 12)
+        metadata, _ = encode(TP, 2, DoneMap(((3, 10),), 40, topic=12345), 4_096)
+        simulation.consumer(**OPTIONS).commit({TP: OffsetAndMetadata(2, metadata, -1)})
+        done: set[int] = set()
+        handle = lambda record: done.add(record.offset)  # noqa: E731
+        run_on(kind, simulation, OPTIONS, handle, lambda: committed(simulation) == 12)
+        assert done == set(range(2, 12))
+        assert "deleted topic" in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_partition_whose_leader_is_missing_holds_up_no_other(kind: str) -> None:
+    """Its marks are believed only once the end of its log is known."""
+    with Simulation(brokers=2) as simulation:
+        filled(simulation, 10, partitions=2)
+        other = simulation.consumer(**OPTIONS)
+        metadata, _ = encode(TP, 2, DoneMap(((3, 10),), 40), 4_096)
+        other.commit({TP: OffsetAndMetadata(2, metadata, -1)})
+        leader = simulation.cluster.at(TP).leader
+        simulation.cluster.fail_over("billing", 3 - leader)
+        simulation.cluster.stop(leader)
+        done: set[tuple[int, int]] = set()
+        handle = lambda record: done.add((record.partition, record.offset))  # noqa: E731
+        until = after(simulation, 12)
+        run_on(kind, simulation, OPTIONS, handle, lambda: len(done) == 10 or until())
+        assert done == {(1, offset) for offset in range(10)}
+
+
+# --- metadata that are too long ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_map_too_long_for_the_broker_does_not_keep_the_offset(
+    kind: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_commit, "_MAX_METADATA", 100)
+    with Simulation() as simulation:
+        filled(simulation, 600)
+        random = Random(1)
+        undone = {offset for offset in range(50, 600) if not random.randrange(2)}
+        done: set[int] = set()
+
+        def handle(record: Any) -> None:
+            if record.offset in undone:
+                raise ValueError("not yet")
+            done.add(record.offset)
+
+        until = after(simulation, 10)
+        settings: dict[str, Any] = {"retry": Retry(None), "order": "none"}
+        run_on(kind, simulation, OPTIONS, handle, until, commit_interval_ms=300, **settings)
+        assert committed(simulation) == min(undone)
+        (line,) = {r.getMessage() for r in caplog.records if "metadata_limit" in r.getMessage()}
+        size = re.search(r"(\d+) bytes", line)
+        assert size is not None
+        assert int(size[1]) > 100
+        check_commit(simulation, done)
+        commit = simulation.cluster.coordination.of("billing").offsets.committed[TP]
+        assert commit.metadata, "a shorter map is committed again"
+
+
+def test_the_last_commit_of_a_run_needs_no_room_for_its_map(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offset_commit, "_MAX_METADATA", 10)
+    with Simulation() as simulation:
+        filled(simulation, 20)
+
+        def handle(record: Any) -> None:
+            if record.offset == 5:
+                raise ValueError("not yet")
+
+        workers = simulated_workers(
+            simulation, reader(simulation), handle, retry=Retry(None), order="none"
+        )
+        workers.run(until=lambda: workers.done == 19)
+        assert committed(simulation) == 5
