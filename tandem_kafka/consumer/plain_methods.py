@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
 from tandem_kafka.consumer.concurrent_calls import shared
 from tandem_kafka.consumer.inquiries import Inquiries
 from tandem_kafka.consumer.positions import Positions
-from tandem_kafka.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import (
+    NO_TOPIC_ID,
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 
 
 class PlainMethods(Inquiries):
@@ -86,6 +92,14 @@ class PlainMethods(Inquiries):
     def _tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the next poll() tell workers where partitions continue, known or not."""
         self._core.engine.subscription.tell_again(partitions)
+
+    def _topic_id(self, partition: TopicPartition) -> UUID:
+        """Return the id of the topic that the position of a partition belongs to, for landings."""
+        engine = self._core.engine
+        state = engine.subscription.assigned.get(partition)
+        if state is not None and state.topic_id != NO_TOPIC_ID:
+            return state.topic_id
+        return engine.metadata.snapshot.topic_id(partition.topic)
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that ``pause()`` has paused; pauses of workers are not shown."""

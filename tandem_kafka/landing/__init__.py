@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tandem_kafka.landing.delta_lake import DeltaLake
     from tandem_kafka.landing.landing import Landing
     from tandem_kafka.landing.parquet_directory import ParquetDirectory
-    from tandem_kafka.landing.sink import Sink
+    from tandem_kafka.landing.sink import Sink, TopicSink
 
-__all__ = ["Database", "DeltaLake", "Landing", "ParquetDirectory", "Sink"]
+__all__ = ["Database", "DeltaLake", "Landing", "ParquetDirectory", "Sink", "TopicSink"]
 
 _MODULES: Final = {
     "Database": "database",
@@ -24,6 +24,7 @@ _MODULES: Final = {
     "Landing": "landing",
     "ParquetDirectory": "parquet_directory",
     "Sink": "sink",
+    "TopicSink": "sink",
 }
 
 

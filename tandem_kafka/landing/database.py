@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tandem_kafka.arrow.objects import as_object
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
+from tandem_kafka.landing.sink import NO_TOPICS
 from tandem_kafka.types import TopicPartition
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Connection(Protocol):
 
 
 class Database:
-    """A `Sink`: a table of SQLite, DuckDB, PostgreSQL or another database with a DB-API.
+    """A `TopicSink`: a table of SQLite, DuckDB, PostgreSQL or another database with a DB-API.
 
     The table must exist, with a column for each column of the records. Next offsets are in a second
     table, which is created if it is not there, and change in the same transaction. Lists, structs
@@ -116,7 +117,20 @@ class Database:
         self._begin()
         self._insert(self._cursor, table)
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the numbers in the table of offsets."""
+
+        def look() -> dict[TopicPartition, int | None]:
+            rows = {tp: self._stored(_place_of_topic(tp)) for tp in partitions}
+            return {tp: None if row is None else row[1] for tp, row in rows.items()}
+
+        return self._repeatedly(look)
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topics: Mapping[TopicPartition, int] = NO_TOPICS,
+    ) -> None:
         """Change the offsets and commit the transaction."""
         self._begin()
         fenced = []
@@ -133,6 +147,12 @@ class Database:
         if fenced:
             self.abort()
             raise SinkFencedError(fenced)
+        for tp, topic in topics.items():
+            place = _place_of_topic(tp)
+            if self._stored(place) is None:
+                self._run(f"INSERT INTO {self._offsets} VALUES (?, ?, 0, ?)", *place, topic)
+            else:
+                self._run(f"UPDATE {self._offsets} SET next_offset = ? {_WHERE}", topic, *place)
         self._end(self._connection.commit)
 
     def abort(self) -> None:
@@ -249,3 +269,8 @@ def _as_text(value: object) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
+
+
+def _place_of_topic(tp: TopicPartition) -> TopicPartition:
+    """Return the place of a topic's number: an offset of a partition that there cannot be."""
+    return TopicPartition(tp.topic, -1 - tp.partition)

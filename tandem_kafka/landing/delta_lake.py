@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from tandem_kafka.errors import SinkFencedError
-from tandem_kafka.landing.sink import merged_schema
+from tandem_kafka.landing.sink import NO_TOPICS, merged_schema
 from tandem_kafka.types import TopicPartition
 
 try:
@@ -27,7 +27,7 @@ _ATTEMPTS: Final = 100
 
 
 class DeltaLake:
-    """A `Sink`: a table of Delta Lake, which is created if there is none.
+    """A `TopicSink`: a table of Delta Lake, which is created if there is none.
 
     Each commit carries the next offset of each partition as a transaction identifier
     (``tandem-kafka/TOPIC/PARTITION/offset``), and the epoch of its writer likewise. A commit
@@ -70,10 +70,20 @@ class DeltaLake:
         merged_schema(pa.schema(self._newest().schema().to_arrow()), _as_stored(table.schema))
         self._written = table
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the numbers in the table."""
+        table = self._newest()
+        return {tp: table.transaction_version(_app_id(tp, "topic")) for tp in partitions}
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topics: Mapping[TopicPartition, int] = NO_TOPICS,
+    ) -> None:
         """Append the records, with the offsets."""
         rows = _FIRST.empty_table() if self._written is None else self._written
         moved = [Transaction(_app_id(tp, "offset"), at) for tp, at in offsets.items()]
+        moved += [Transaction(_app_id(tp, "topic"), topic) for tp, topic in topics.items()]
         for attempt in range(_ATTEMPTS):
             table = self._newest()
             if attempt and all(

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.config.offset_reset import parse_offset_reset
@@ -19,7 +20,7 @@ from tandem_kafka.errors import (
     SinkFencedError,
 )
 from tandem_kafka.landing.collected import Collected
-from tandem_kafka.landing.sink import Sink
+from tandem_kafka.landing.sink import Sink, Topics, TopicSink
 from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
@@ -110,6 +111,8 @@ class Landing:
         self._since_ms: float | None = None
         #: The next offset in the table of each partition of this process, without `_fenced`.
         self._landed: dict[TopicPartition, int] = {}
+        #: The topics that these belong to, as numbers; see `_number_of`.
+        self._topics: dict[TopicPartition, int] = {}
         self._fenced: dict[TopicPartition, float] = {}
         #: What this object has paused, perhaps in a run that was interrupted.
         self._paused: set[TopicPartition] = set()
@@ -178,7 +181,7 @@ class Landing:
 
     def _begin(self) -> None:
         self._resume()
-        self._landed, self._fenced, self._fence = {}, {}, None
+        self._landed, self._topics, self._fenced, self._fence = {}, {}, {}, None
         # An interrupt at the end of the last run may have left them.
         self._clear()
         topics = self._consumer.subscription()
@@ -247,17 +250,51 @@ class Landing:
         if not taken or not self._running:
             return
         known = self._sink.acquire(taken)
-        landed = {tp: known[tp] for tp in taken}
+        topics = self._present_topics(taken)
+        sink = self._sink
+        stored = sink.topics(taken) if isinstance(sink, TopicSink) else {}
+        recreated = {tp for tp in topics if stored.get(tp) not in (None, topics[tp])}
+        if recreated:
+            log.warning(
+                "The table has offsets of a deleted topic for %s, which was created again: reading "
+                "begins as auto_offset_reset says",
+                names_of(recreated),
+            )
+        landed = {tp: None if tp in recreated else known[tp] for tp in taken}
         found = {tp: offset for tp, offset in landed.items() if offset is not None}
         begun = self._first_offsets([tp for tp in taken if tp not in found])
-        if begun:
+        # Offsets that somebody has written by hand have no topics.
+        unnamed = {tp: found[tp] for tp in found if tp in topics and stored.get(tp, 0) is None}
+        if begun or unnamed:
             # Invariant: a partition begins once. Without this, "latest" would be a later place
             # after a crash, and records in between would be missing.
-            self._sink.commit(begun)
+            self._commit(begun | unnamed, topics)
         for tp, offset in (found | begun).items():
             self._consumer.seek(tp, offset)
         self._landed |= found | begun
+        self._topics |= topics
         self._untold |= found | begun
+
+    def _present_topics(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the topics that the positions belong to, as numbers."""
+        numbers = {tp: _number_of(self._consumer._topic_id(tp)) for tp in partitions}  # noqa: SLF001
+        return {tp: number for tp, number in numbers.items() if number}
+
+    def _commit(self, offsets: dict[TopicPartition, int], topics: Topics) -> None:
+        """Commit to the table, with the topics that it does not have."""
+        changed = {tp: topics[tp] for tp in offsets if tp in topics}
+        if changed and isinstance(self._sink, TopicSink):
+            self._sink.commit(offsets, changed)
+        else:
+            self._sink.commit(offsets)
+
+    def _positions(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Return the positions, and the topics that they belong to."""
+        while True:
+            topics = self._present_topics(self._landed)
+            positions = {tp: self._consumer.position(tp) for tp in self._landed}
+            if self._present_topics(self._landed) == topics:  # none was made anew in between
+                return positions, topics
 
     def give_up(self, partitions: Iterable[TopicPartition], *, lost: bool) -> None:
         """Commit what was read if partitions are revoked, and drop it if they are lost."""
@@ -276,22 +313,21 @@ class Landing:
 
     def _land(self) -> None:
         """Commit what was read since the last time."""
-        offsets = {
-            tp: position
-            for tp, landed in self._landed.items()
-            if (position := self._consumer.position(tp)) != landed
-        }
+        positions, topics = self._positions()
+        moved = self._moved_topics(topics)
+        offsets = {tp: at for tp, at in positions.items() if at != self._landed[tp] or tp in moved}
         rows = self._collected.rows
         try:
             if rows:
                 self._sink.write(self._collected.table())
             if offsets:
-                self._sink.commit(offsets)
+                self._commit(offsets, moved)
         except SinkFencedError as error:
             self._note_fenced(error)
             return
         self._total += rows
         self._landed |= offsets
+        self._topics |= topics
         self._clear()
         self._untold |= offsets
         self._tell()
@@ -323,9 +359,20 @@ class Landing:
         try:
             self._sink.abort()
         finally:
-            for tp, landed in self._landed.items():
-                if tp in self._consumer.assignment():
-                    self._consumer.seek(tp, landed)
+            self._seek_back()
+
+    def _seek_back(self) -> None:
+        """Continue behind the last record in the table, or where a new topic begins."""
+        assigned = self._consumer.assignment()
+        landed = {tp: at for tp, at in self._landed.items() if tp in assigned}
+        recreated = self._moved_topics(self._present_topics(landed))
+        landed |= self._first_offsets(sorted(recreated))
+        for tp, at in landed.items():
+            self._consumer.seek(tp, at)
+
+    def _moved_topics(self, topics: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return those that are not the ones of `_landed`."""
+        return {tp: topic for tp, topic in topics.items() if self._topics.get(tp) != topic}
 
     def _note_fenced(self, error: SinkFencedError) -> None:
         """Stop reading what others have acquired. If they did so rightly, it is revoked soon."""
@@ -381,6 +428,11 @@ class _Listener:
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         """Forget partitions that others have already."""
         self._landing.give_up(lost, lost=True)
+
+
+def _number_of(topic_id: UUID) -> int:
+    """Return a number of 63 bits that tells a topic from others, 0 if it has no id."""
+    return topic_id.int >> 65
 
 
 def _check_consumer(consumer: KafkaConsumer[Any, Any]) -> None:

@@ -17,7 +17,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from tandem_kafka.errors import SinkFencedError
-from tandem_kafka.landing.sink import merged_schema
+from tandem_kafka.landing.sink import NO_TOPICS, merged_schema
 from tandem_kafka.types import TopicPartition
 
 #: A manifest with more files than that is continued in another one.
@@ -37,15 +37,17 @@ class _Manifest:
         before: How many files the manifest before had when the writer began.
         files: The names of the files, and the next offset after each.
         next: The next offset.
+        topic: The number of the topic that it belongs to.
     """
 
     before: int
     files: list[tuple[str, int]]
     next: int | None
+    topic: int | None = None
 
 
 class ParquetDirectory:
-    """A `Sink`: a folder for each partition, with Parquet files and manifests that name them.
+    """A `TopicSink`: a folder for each partition, with Parquet files and manifests that name them.
 
     A file counts when a manifest names it: read `dataset()` or `files()`, not all files that are
     there. Crashes leave files that do not count; the next writer of the partition removes them.
@@ -94,7 +96,7 @@ class ParquetDirectory:
                 folder.mkdir(parents=True, exist_ok=True)
                 last = max((int(each.stem) for each in folder.glob("*.json")), default=0)
                 before = _read(folder / _name(last)) if last else _Manifest(0, [], None)
-                begun = _Manifest(len(before.files), [], before.next)
+                begun = _Manifest(len(before.files), [], before.next, before.topic)
                 # Another writer was faster; a third one may have removed the temporary file.
                 with suppress(FileExistsError, FileNotFoundError):
                     _write(folder / _name(last + 1), _as_json(begun), replace=False)
@@ -118,7 +120,15 @@ class ParquetDirectory:
                 file.flush()
                 os.fsync(file.fileno())
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the numbers in the manifests."""
+        return {tp: self._held[tp][1].topic for tp in partitions}
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topics: Mapping[TopicPartition, int] = NO_TOPICS,
+    ) -> None:
         """Name the files in the manifests."""
         fenced = [tp for tp in offsets if self._is_fenced(tp)]
         if fenced:
@@ -131,7 +141,8 @@ class ParquetDirectory:
                 path = temporary.with_name(f"{epoch:08}-{len(files):04}.parquet")
                 temporary.replace(path)
                 files = [*files, (path.name, offset)]
-            after = _Manifest(manifest.before, files, offset)
+            topic = topics.get(tp, manifest.topic)
+            after = _Manifest(manifest.before, files, offset, topic)
             _write(self._folder(tp) / _name(epoch), _as_json(after), replace=True)
             self._held[tp] = epoch, after
             if len(files) >= _FILES:
@@ -146,7 +157,7 @@ class ParquetDirectory:
     def _continue(self, tp: TopicPartition) -> None:
         """Begin the next manifest, unless another writer has: that one is not to be fenced."""
         epoch, manifest = self._held[tp]
-        begun = _Manifest(len(manifest.files), [], manifest.next)
+        begun = _Manifest(len(manifest.files), [], manifest.next, manifest.topic)
         with suppress(FileExistsError):
             _write(self._folder(tp) / _name(epoch + 1), _as_json(begun), replace=False)
             self._held[tp] = epoch + 1, begun
@@ -190,7 +201,7 @@ def _name(epoch: int) -> str:
 def _read(path: Path) -> _Manifest:
     parsed = json.loads(path.read_bytes())
     files = [(name, offset) for name, offset in parsed["files"]]
-    return _Manifest(parsed["before"], files, parsed["next"])
+    return _Manifest(parsed["before"], files, parsed["next"], parsed.get("topic"))
 
 
 def _as_json(manifest: _Manifest) -> bytes:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from tandem_kafka.errors import SchemaMismatchError
 from tandem_kafka.types import TopicPartition
+
+Topics = Mapping[TopicPartition, int]
+NO_TOPICS: Final[Topics] = {}
 
 
 class Sink(Protocol):
@@ -54,6 +57,28 @@ class Sink(Protocol):
 
     def abort(self) -> None:
         """Drop the records that were written since the last commit."""
+        ...
+
+
+@runtime_checkable
+class TopicSink(Sink, Protocol):
+    """A `Sink` that keeps the topics of the offsets, so that a topic made anew is not continued.
+
+    Without them, the first records of a topic that was deleted and created again, while no landing
+    ran, are missing.
+    """
+
+    def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Return the numbers of the topics of acquired partitions; None where there is none."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, int], topics: Topics = NO_TOPICS) -> None:
+        """Commit as a `Sink`.
+
+        Args:
+            offsets: As for a `Sink`.
+            topics: The numbers of 63 bits of topics that are not in the table yet.
+        """
         ...
 
 

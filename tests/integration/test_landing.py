@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
     InvalidArgumentError,
+    KafkaError,
     NoGroupError,
     RecordDeserializationError,
     SinkFencedError,
@@ -72,6 +74,7 @@ def land(topic: str, consume: Consume) -> Any:
                 "group_protocol",
                 "assign",
                 "max_poll_interval_ms",
+                "metadata_max_age_ms",
             )
             if name in given
         }
@@ -108,6 +111,63 @@ def test_positions_come_from_the_table(kafka: Cluster, topic: str, land: Any, ta
     produce(kafka, topic, range(40, 50), 2)
     land(table.open()).run(until(table, 100))  # a group that has no offsets
     assert table.rows() == expected(range(50), 2)
+
+
+def made_anew(kafka: Cluster, topic: str) -> None:
+    """Delete a topic, and create it again."""
+    kafka.admin.delete_topic(topic)
+    deadline = time.monotonic() + 30
+    while True:  # a real broker deletes it later
+        try:
+            kafka.admin.create_topic(topic, 1)
+        except KafkaError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        else:
+            return
+
+
+@pytest.mark.parametrize("unnamed", [False, True])
+def test_a_topic_made_anew_is_landed_from_its_first_record(
+    unnamed: bool, kafka: Cluster, topic: str, land: Any, tmp_path: Path
+) -> None:
+    """A table whose offsets have no topics gets them at the next run."""
+    table = ParquetTable(tmp_path)
+    produce(kafka, topic, range(10))
+    land(table.open()).run(until(table, 10))
+    if unnamed:
+        for manifest in table.place.glob("*/*.json"):
+            content = json.loads(manifest.read_bytes())
+            del content["topic"]
+            manifest.write_text(json.dumps(content))
+        produce(kafka, topic, range(10, 11))
+        land(table.open()).run(until(table, 11))
+    before = table.rows()
+    made_anew(kafka, topic)
+    produce(kafka, topic, range(25))
+    land(table.open()).run(until(table, len(before) + 25))
+    assert table.rows() == sorted(before + expected(range(25)))
+
+
+def test_what_is_read_again_of_a_topic_made_anew_is_all_of_it(
+    kafka: Cluster, topic: str, land: Any, table: Table
+) -> None:
+    """After an error, reading goes on behind the table's last record, but not in another topic."""
+    produce(kafka, topic, range(10))
+    landing = land(table.open(), every=timedelta(hours=1), metadata_max_age_ms=500)
+    landing.run(lambda: landing._collected.rows == 10)
+    made_anew(kafka, topic)
+    produce(kafka, topic, range(25))
+
+    def fail() -> bool:
+        if landing._collected.rows >= 5:
+            raise ValueError("the program fails")
+        return False
+
+    with pytest.raises(ValueError, match="fails"):
+        landing.run(fail)
+    landing.run(lambda: landing._collected.rows == 25)
+    assert table.rows() == sorted(expected(range(10)) + expected(range(25)))
 
 
 def test_rows_bound_a_commit(kafka: Cluster, topic: str, land: Any) -> None:

@@ -25,7 +25,7 @@ pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
 
 from tandem_kafka.arrow import Json  # noqa: E402 - it imports pyarrow
-from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory  # noqa: E402
+from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory, TopicSink  # noqa: E402
 
 pytestmark = pytest.mark.leaves("the runtime of deltalake")
 
@@ -70,6 +70,22 @@ def test_records_are_there_with_their_offsets(table: Table) -> None:
     sink.commit({ZERO: 9})  # what follows are no records, such as markers of transactions
     assert table.rows() == landed((0, range(4)), (1, range(5, 7)))
     assert table.open().acquire([ONE, ZERO]) == {ZERO: 9, ONE: 7}
+
+
+def test_the_topics_are_there_with_the_offsets(table: Table) -> None:
+    sink, tps = table.open(), [TopicPartition("t", each) for each in range(2)]
+    assert isinstance(sink, TopicSink)
+    sink.acquire(tps)
+    assert sink.topics(tps) == dict.fromkeys(tps), "nobody has named them"
+    sink.commit({tps[0]: 3}, {tps[0]: 2**63 - 1})
+    sink.write(rows(range(3, 5)))
+    sink.commit({tps[0]: 5})
+    again = table.open()
+    assert isinstance(again, TopicSink)
+    assert again.acquire(tps) == {tps[0]: 5, tps[1]: None}
+    assert again.topics(tps) == {tps[0]: 2**63 - 1, tps[1]: None}
+    again.commit({tps[0]: 0, tps[1]: 0}, {tps[0]: 7, tps[1]: 8})
+    assert again.topics(tps) == {tps[0]: 7, tps[1]: 8}
 
 
 def test_what_is_aborted_is_not_there(table: Table) -> None:
