@@ -60,9 +60,16 @@ class StoredOffsets:
         for key, offset in given.items():
             self._assigned.parts[key].explicit = offset
 
+    def note_topics(self, parts: Iterable[Part]) -> None:
+        """Forget the offsets of topics that were deleted and created again."""
+        self._taken.settle()
+        for part in parts:
+            part.note_topic(self._kafka._topic_id(part.tp))
+
     def uncommitted(self, parts: Iterable[Part], *, certain: bool = False) -> Chosen:
         """Return the offsets that are stored and not yet sent; if `certain`, not yet committed."""
-        self._taken.settle()
+        parts = list(parts)
+        self.note_topics(parts)
         stored = {part: self.stored(part) for part in parts}
         return {
             part.tp: offset

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
-from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
 #: How librdkafka writes empty metadata; it reads an empty string on the wire as none.
@@ -78,6 +79,7 @@ class Part:
         seeks: The number of seeks.
         back: The offset to which our consumer must go back, because records were dropped.
         start: Where the application wants to start; see `OFFSET_...`.
+        topic_id: The topic that the offsets belong to, `NO_TOPIC_ID` if it is unknown.
     """
 
     def __init__(self, tp: Key, start: int = OFFSET_INVALID) -> None:
@@ -92,6 +94,15 @@ class Part:
         self.low: int | None = None
         self.seeks = 0
         self.back: int | None = None
+        self.topic_id = NO_TOPIC_ID
+
+    def note_topic(self, topic_id: UUID) -> None:
+        """Forget the offsets of a topic that was deleted, if there is a new one of its name."""
+        if topic_id == NO_TOPIC_ID:
+            return
+        if self.topic_id not in (NO_TOPIC_ID, topic_id):
+            self.last = self.explicit = self.committed = self.sent = None
+        self.topic_id = topic_id
 
     @property
     def position(self) -> OffsetAndMetadata | None:

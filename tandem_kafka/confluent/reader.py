@@ -95,6 +95,7 @@ class Reader:
         """Do the periodic work while records are returned."""
         now_ms = self._now_ms()
         self.serve_ms = now_ms + _SERVE_MS
+        self._offsets.note_topics(self._assigned)
         self._offsets.commit_if_due(now_ms)
         if self._statistics.due(now_ms) and self._statistics.callback is not None:
             self._callbacks.run(self._statistics.callback, self._statistics.document())

@@ -354,3 +354,26 @@ def test_a_subclass_without_a_constructor_is_closed() -> None:
         with pytest.raises(RuntimeError, match="Consumer closed"):
             call()
     consumer.close()
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_offsets_of_a_deleted_topic_are_not_committed_to_the_new_one(
+    simulation: Simulation, by_hand: bool
+) -> None:
+    fill(simulation, 5)
+    properties = {"enable__auto__offset__store": not by_hand}
+    consumer = member(simulation, topic__metadata__refresh__interval__ms=1_000, **properties)
+    messages = polled(consumer, 5)
+    if by_hand:
+        consumer.store_offsets(messages[-1])
+    simulation.cluster.recreate_topic("t")
+    assert not polled(consumer, 1, timeout=12)
+    assert committed(simulation) in {0, None}
+    fill(simulation, 3)
+    messages = polled(consumer, 3)
+    assert offsets(messages) == [(0, 0), (0, 1), (0, 2)]
+    if by_hand:
+        consumer.store_offsets(messages[-1])
+    polled(consumer, 1, timeout=12)
+    assert committed(simulation) == 3
+    consumer.close()
