@@ -256,14 +256,14 @@ def commits_offsets_of_a_deleted_topic(patch: Patch) -> None:
     ("mutate", "seed", "scenario", "finding"),
     [
         (commits_the_read_ahead, 2, "consumer", "committed"),
-        (commits_records_of_other_members, 5, "consumer", "committed, "),
-        (starts_behind_records_of_the_previous_owner, 1, "consumer", "starts at|committed, "),
+        (commits_records_of_other_members, 8, "consumer", "committed, "),
+        (starts_behind_records_of_the_previous_owner, 4, "consumer", "starts at|committed, "),
         (reads_uncommitted_records, 1, "consumer-transactions", "was due|open transaction"),
         (resets_to_the_end_when_out_of_range, 0, "consumer-racks", "was due|committed, "),
         (acknowledges_without_revoking, 0, "consumer", "assigned to member|assigned twice"),
         (
             heartbeats_with_a_stale_epoch,
-            4,
+            10,
             "consumer",
             "does not settle|times| iterations in ",
         ),
@@ -272,7 +272,7 @@ def commits_offsets_of_a_deleted_topic(patch: Patch) -> None:
         (runs_commit_callbacks_on_the_network_thread, 2, "classic", "on a network thread"),
         (does_not_repeat_lost_heartbeats, 11, "consumer-patient", "does not settle"),
         (installs_its_first_assignment_again, 0, "consumer-local", "does not settle|was handed to"),
-        (accepts_an_assignment_of_a_stale_epoch, 1, "consumer-local", "target"),
+        (accepts_an_assignment_of_a_stale_epoch, 2, "consumer-local", "target"),
         (
             spins_while_there_is_no_coordinator,
             20,
@@ -290,7 +290,7 @@ def commits_offsets_of_a_deleted_topic(patch: Patch) -> None:
             "classic-recreated",
             "starts at|was due|committed, ",
         ),
-        (commits_offsets_of_a_deleted_topic, 2, "consumer-recreated", "starts at|committed, "),
+        (commits_offsets_of_a_deleted_topic, 22, "consumer-recreated", "starts at|committed, "),
     ],
 )
 def test_a_defect_is_found_within_a_few_seeds(
