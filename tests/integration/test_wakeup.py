@@ -264,7 +264,7 @@ def test_ctrl_c_just_before_the_listener_is_called(
         other = kafka.admin.create_topic(f"other-{topic}")
         consumer.subscribe([topic, other], listener=listener)
     wanted = ApplyAssignment if moment == "taking over" else CommitSync
-    method = "ask_now" if moment == "taking over" else "ask"
+    method = "ask_now" if moment == "taking over" else "result"
     ask = getattr(consumer._core, method)
     interrupted: list[object] = []
 
