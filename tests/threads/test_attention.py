@@ -78,6 +78,7 @@ class Reading:
         collector = SimpleNamespace(
             deserializing=False,
             unpublished=False,
+            moved=(),
             collect=lambda _: ConsumerRecords(),
             paused_over_budget=frozenset,
         )
