@@ -89,6 +89,8 @@ class Kip848Membership(RequestManager):
         self._rejected_instance: UnreleasedInstanceIdError | None = None
         self._leave_epoch: int | None = None
         self._leave_futures: list[Completion[Any]] = []
+        #: The final heartbeat that was sent last, None before.
+        self._left: Completion[Any] | None = None
         coordinator.on_fatal(self._fail)
 
     def __repr__(self) -> str:
@@ -191,6 +193,10 @@ class Kip848Membership(RequestManager):
     def _maybe_join(self) -> None:
         if not self._join_wanted or self._callbacks.busy or not self._subscription.resolved:
             return
+        # Invariant: on its own connection, the next membership could begin before the last one
+        # ends. The coordinator would then remove the new member, which has the same id.
+        if self._left is not None and not self._left.done:
+            return
         if self.state in (State.UNSUBSCRIBED, State.STALE):
             self._start_joining()
 
@@ -273,7 +279,8 @@ class Kip848Membership(RequestManager):
         """Return the final heartbeat; the member has left whatever the outcome."""
         epoch = LEAVE_EPOCH if self._leave_epoch is None else self._leave_epoch
         message = self._fields.message(self.member_id, epoch, self._reconciliation.owned)
-        futures, self._leave_futures = self._leave_futures, []
+        self._left = Completion()
+        futures, self._leave_futures = (*self._leave_futures, self._left), []
         self._end_membership()
         return final_heartbeat(self._context, message, destination, futures)
 

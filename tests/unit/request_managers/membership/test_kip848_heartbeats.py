@@ -77,7 +77,7 @@ def test_every_member_has_a_unique_id_and_keeps_it() -> None:
     member.settle()
     before = member.chosen.member_id
     member.leaves()
-    member.send()
+    member.respond(member.send(), beat_response(-1))
     member.polls()
     assert member.send().message.member_id == before
 

@@ -101,7 +101,7 @@ def test_a_response_of_the_previous_membership_is_dropped() -> None:
     member.settle()
     old = member.send(after_ms=INTERVAL_MS)
     member.leaves()
-    member.send()
+    member.respond(member.send(), beat_response(-1))
     member.polls()
     join = member.send()
     member.respond(old, beat_response(7, (2,)))
@@ -111,13 +111,17 @@ def test_a_response_of_the_previous_membership_is_dropped() -> None:
     assert member.world.identity.metadata.generation_id == 8
 
 
-def test_a_member_that_rejoins_before_it_could_leave_leaves_first() -> None:
+@pytest.mark.parametrize("error", [errors.KafkaConnectionError, errors.UnknownMemberIdError])
+def test_a_member_that_rejoins_before_it_could_leave_leaves_first(error: type[Exception]) -> None:
     member = ConsumerMember()
     member.settle()
     member.leaves()
     member.polls()
-    assert member.send().message.member_epoch == -1
+    leave = member.send()
+    assert leave.message.member_epoch == -1
     member.polls()
+    assert member.quiet(), "the join could overtake it on its own connection"
+    member.fail(leave, error)
     assert member.send().message.member_epoch == 0
 
 
