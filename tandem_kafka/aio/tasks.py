@@ -121,8 +121,9 @@ class Tasks:
         self._driver = driver
         self._loop = loop
         self._alarm = alarm_for(loop, driver)
-        #: Tasks that must finish a call, with the cancellation to raise afterwards and its time.
-        self._shielded: dict[Hashable, tuple[asyncio.CancelledError, int] | None] = {}
+        #: Tasks that must finish a call, with the cancellation to raise afterwards, and since when
+        #: they hurry.
+        self._shielded: dict[Hashable, tuple[asyncio.CancelledError, int | None] | None] = {}
 
     def check(self) -> None:
         """Raise if the current caller is not a task of this event loop.
@@ -184,13 +185,21 @@ class Tasks:
             if current not in self._shielded:
                 raise
             if self._shielded[current] is None:
-                self._shielded[current] = error, self._clock.now_ms()
+                self._shielded[current] = error, None
 
-    @property
-    def cancelled_ms(self) -> int | None:
-        """When the current task was cancelled in a call that it must finish, if it was."""
-        cancelled = self._shielded.get(self.current()) if self._shielded else None
-        return None if cancelled is None else cancelled[1]
+    def hurried_since_ms(self) -> int | None:
+        """Return when a cancelled call that must finish first asked this, None for others."""
+        if not self._shielded:
+            return None
+        current = self.current()
+        cancelled = self._shielded.get(current)
+        if cancelled is None:
+            return None
+        error, since_ms = cancelled
+        if since_ms is None:
+            since_ms = self._clock.now_ms()
+            self._shielded[current] = error, since_ms
+        return since_ms
 
     def close(self) -> None:
         """Release what belongs to the event loop. Tasks may still wait."""

@@ -136,13 +136,14 @@ class Commits:
             await result
         except Exception as error:  # noqa: BLE001 - the release must continue
             left = {tp: at for tp, at in event.offsets.items() if tp not in event.stored}
-            log.warning(
-                "offsets were not committed before the partitions were released, so records "
-                "may be read again: %s (%s)",
-                offsets_text(left),
-                error,
-                client=self._core.client,
-            )
+            if left:  # the response may have come after the end of the wait
+                log.warning(
+                    "offsets were not committed before the partitions were released, so records "
+                    "may be read again: %s (%s)",
+                    offsets_text(left),
+                    error,
+                    client=self._core.client,
+                )
         else:
             self._interceptors.on_commit(event.offsets)
         self.auto_commit_ms = self._core.clock.now_ms() + self._interval_ms

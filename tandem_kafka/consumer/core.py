@@ -389,7 +389,7 @@ class Core:
         """
         future, limit_ms = event.future, self._limit_ms(event)
         await self.wait(lambda: future.done, limit_ms, interruptible=interruptible)
-        if not future.done and self.callers.cancelled_ms is not None:
+        if not future.done and self.callers.hurried_since_ms() is not None:
             deadline_ms = self.clock.now_ms() + HURRIED_MS
             self.ask_now(Withdraw(event=event, deadline_ms=deadline_ms))
         return self._result(event)
@@ -424,10 +424,14 @@ class Core:
             def over() -> bool:
                 return ready() or loop.finished
 
-            await callers.wait(lambda: over() or callers.cancelled_ms is not None, deadline_ms)
-            if callers.cancelled_ms is not None:
+            def hurried() -> bool:
+                return over() or callers.hurried_since_ms() is not None
+
+            await callers.wait(hurried, deadline_ms)
+            since_ms = callers.hurried_since_ms()
+            if since_ms is not None:
                 # The call must finish, but its caller waits for brokers no longer.
-                await callers.wait(over, min(deadline_ms, callers.cancelled_ms + HURRIED_MS))
+                await callers.wait(over, min(deadline_ms, since_ms + HURRIED_MS))
         else:
             await self.callers.wait(lambda: ready() or self.woken or loop.finished, deadline_ms)
         if ready():

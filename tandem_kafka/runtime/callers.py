@@ -113,9 +113,12 @@ class Callers(Protocol):
         """Wait for an awaitable of the user, such as a coroutine of a listener."""
         ...
 
-    @property
-    def cancelled_ms(self) -> int | None:
-        """When the current caller was cancelled in a call that it must finish, if it was."""
+    def hurried_since_ms(self) -> int | None:
+        """Return when a cancelled call that must finish first asked this, None for others.
+
+        A wait for brokers asks. What passed before, for example in the listener of another task's
+        poll(), was no wait for brokers.
+        """
         ...
 
     async def shield(self, call: Awaitable[T]) -> T:
@@ -262,7 +265,6 @@ class Threads:
 
     kind = "thread"
     cancellable = False
-    cancelled_ms = None
 
     def __init__(self, clock: Clock, driver: Driver) -> None:
         self._clock = clock
@@ -295,6 +297,10 @@ class Threads:
     async def join(self, deadline_ms: int) -> bool:
         """Block until the network thread has ended, or the deadline."""
         return self._driver.join(deadline_ms)
+
+    def hurried_since_ms(self) -> int | None:
+        """Return None: threads have no cancellation."""
+        return None
 
     async def shield(self, call: Awaitable[T]) -> T:
         """Make the call: threads have no cancellation."""

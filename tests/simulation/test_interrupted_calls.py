@@ -401,6 +401,43 @@ def test_a_cancelled_end_waits_for_brokers_no_longer(
         simulation.run(run(simulation))
 
 
+class Slow:
+    """Its assignments take three seconds, once there is another topic."""
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        await asyncio.sleep(3 if TopicPartition("gone", 0) in assigned else 0)
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_close_that_is_cancelled_behind_a_listener_still_commits(protocol: str) -> None:
+    """The second for brokers had passed in the listener of another task, so nothing was sent."""
+
+    async def run(simulation: Simulation) -> None:
+        options = options_for(protocol, enable_auto_commit=True, auto_commit_interval_ms=600_000)
+        consumer = simulation.async_consumer(**options)
+        await consumer.start()
+        await consumer.subscribe(["orders"], listener=Slow())
+        read = 0
+        while read < 20:
+            read += (await consumer.poll(300)).count
+        await consumer.subscribe(["orders", "gone"], listener=Slow())
+        polling = asyncio.create_task(consumer.poll())
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        await cancelled_after(0.2, consumer.close())
+        assert asyncio.get_running_loop().time() - began > 1.5
+        await polling
+        for tp in kept:
+            assert simulation.cluster.committed("readers", tp) == 5
+
+    with Simulation(protocol) as simulation:
+        kept, _ = two_topics(simulation)
+        simulation.run(run(simulation))
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_cancelled_unsubscribe_still_commits_and_leaves(protocol: str) -> None:
     async def run(simulation: Simulation) -> None:
@@ -419,6 +456,42 @@ def test_a_cancelled_unsubscribe_still_commits_and_leaves(protocol: str) -> None
     with Simulation(protocol) as simulation:
         two_topics(simulation)
         simulation.run(run(simulation))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("slow_ms", "after_s"), [(800, 0.5), (1_500, 2)])
+def test_the_next_membership_does_not_overtake_the_end_of_the_last(
+    protocol: str, slow_ms: int, after_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The coordinator removed the new member, which had the same id and another connection."""
+
+    async def read(consumer: Async) -> None:
+        found = 0
+        while found < 25:
+            found += (await consumer.poll(300)).count
+
+    async def run(simulation: Simulation) -> None:
+        options = options_for(protocol, enable_auto_commit=True, auto_commit_interval_ms=600_000)
+        async with simulation.async_consumer(**options) as consumer:
+            await consumer.subscribe(["orders", "gone"])
+            await read(consumer)
+            slow = simulation.network.slow
+            slow.update((b.address, slow_ms) for b in simulation.cluster.brokers.values())
+            await cancelled_after(after_s, consumer.unsubscribe())
+            slow.clear()
+            for tp in partitions:
+                produce(simulation, tp, 5)
+            await consumer.subscribe(["orders", "gone"])
+            await read(consumer)
+        for tp in partitions:
+            assert simulation.cluster.committed("readers", tp) == 10
+
+    with Simulation(1) as simulation:
+        kept, gone = two_topics(simulation)
+        partitions = [*kept, *gone]
+        simulation.run(run(simulation))
+    assert "removed this member" not in caplog.text
+    assert "again:  (" not in caplog.text, "a warning that names nothing"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
