@@ -9,7 +9,15 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from kafka.errors import IllegalGenerationError, UnknownMemberIdError
+from kafka.errors import (
+    IllegalGenerationError,
+    InvalidCommitOffsetSizeError,
+    OffsetMetadataTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownMemberIdError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 
 from tandem_kafka.errors import (
     CommitDuringRebalanceError,
@@ -51,6 +59,17 @@ log = client_logger(__name__)
 
 #: Errors that mean that the coordinator has removed the member.
 _MEMBERSHIP_OVER = (UnknownMemberIdError, IllegalGenerationError)
+#: Errors of single partitions; the broker sends the others to the coordinator nevertheless.
+_OF_ONE_TOPIC = frozenset(
+    error.errno
+    for error in (
+        UnknownTopicOrPartitionError,
+        UnknownTopicIdError,
+        TopicAuthorizationFailedError,
+        OffsetMetadataTooLargeError,
+        InvalidCommitOffsetSizeError,
+    )
+)
 #: How long close() waits for the coordinator to be found.
 CLOSE_GRACE_MS = 1_000
 #: Automatic commits that fail for a shorter time are not worth a warning.
@@ -271,6 +290,9 @@ class CommitManager(RequestManager):
             names = {topic_id: name for name, topic_id in topic_ids.items()}
         entries = requested_entries(response.message.topics, commit.offsets, names)
         self._note_stored(commit, [tp for tp, entry in entries.items() if not entry.error_code])
+        # Invariant: an error of the group first, which all partitions have that could be committed.
+        # What follows from a deleted topic would otherwise befall the others, which are not stored.
+        raise_error_of({tp: e for tp, e in entries.items() if e.error_code not in _OF_ONE_TOPIC})
         raise_error_of(entries)
         self._context.metrics.happened("last-commit-seconds-ago")
         self._finish(commit)

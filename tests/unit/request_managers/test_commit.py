@@ -348,6 +348,35 @@ def test_what_was_stored_is_not_sent_again(world: World) -> None:
     assert event.future.result() == offsets(5, TP, TP1)
 
 
+@pytest.mark.parametrize("releasing", [False, True])
+@pytest.mark.parametrize(
+    "of_topic", [errors.UnknownTopicIdError, errors.TopicAuthorizationFailedError]
+)
+def test_an_error_of_one_topic_does_not_hide_that_of_all_others(
+    world: World, of_topic: type[Exception], releasing: bool
+) -> None:
+    """The commit before a revocation failed, and stored nothing of the other topics."""
+    event = CommitSync(offsets=offsets(5, TP, TP1), releasing=releasing)
+    world.group.commit.commit(event)
+    response = commit_response(of_topic, errors.CoordinatorLoadInProgressError)
+    world.respond(world.sent(world.group.commit), response)
+    assert not event.future.done
+    later = ask(world, offsets(9, TP1), releasing=True)
+    _, again = world.wait_and_send(world.group.commit)
+    assert committed_offset(again) == 5, "the later one is not before it"
+    world.respond(again, commit_response(of_topic, None))
+    assert event.stored == {TP1}
+    world.respond(world.sent(world.group.commit), commit_response(None, None))
+    assert later.error is None
+
+
+def test_a_moved_coordinator_is_noticed_besides_a_deleted_topic(world: World) -> None:
+    ask(world, offsets(5, TP, TP1))
+    response = commit_response(errors.UnknownTopicIdError, errors.NotCoordinatorError)
+    world.respond(world.sent(world.group.commit), response)
+    assert not world.group.coordinator.known
+
+
 @pytest.mark.parametrize("subscribed", [False, True])
 def test_a_retried_commit_has_the_current_generation(world: World, subscribed: bool) -> None:
     if subscribed:
