@@ -116,14 +116,16 @@ class Commits:
     async def commit_before_revocation(self, revocation: PartitionsRevoked) -> None:
         """Commit quietly, once for each revocation.
 
-        A cancelled poll() leaves the commit to the next one. Otherwise, each would begin another
-        one, behind those before it, and a poll() in a short timeout would never end the rebalance.
+        A cancelled poll() leaves the commit to the next one, unless a seek has changed positions
+        since. Otherwise, each would begin another one, behind those before it, and a poll() in a
+        short timeout would never end the rebalance.
         """
         core = self._core
         begun, event = self._revoking
-        if event is None or begun is not revocation:
+        what = self._what(None)
+        if event is None or begun is not revocation or event.offsets != what["offsets"]:
             deadline_ms = core.deadline_ms(core.config.max_poll_interval_ms)
-            event = CommitSync(deadline_ms=deadline_ms, releasing=True, **self._what(None))
+            event = CommitSync(deadline_ms=deadline_ms, releasing=True, **what)
             if not event.offsets:
                 return
             core.engine.queue.add(event)

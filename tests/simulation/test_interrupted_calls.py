@@ -291,6 +291,40 @@ def test_a_revocation_has_one_commit_that_a_later_poll_awaits(
         simulation.run(run(Pair(simulation, protocol, **options)))
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_seek_after_a_cancelled_poll_is_committed_before_the_revocation(protocol: str) -> None:
+    """The commit of the cancelled poll() was the last one, and the other member skipped records."""
+
+    def slow(call: Call) -> Any:
+        call.delay_ms = 1_000 if call.client_id == "A" else 0
+        return call.default()
+
+    async def polls(member: Async) -> Any:
+        before = commits(simulation)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                return await member.poll()
+        if commits(simulation) > before:
+            for tp in kept:
+                member.seek(tp, 3)
+        return {}
+
+    async def run(pair: Pair) -> None:
+        await pair.start()
+        pair.simulation.cluster.script(OffsetCommitRequest, *[slow] * 10_000)
+        await pair.join(polls)
+        log = simulation.cluster.commit_log
+        for mine in pair.other.assignment():
+            assert [offset for tp, (offset, _, _), _ in log if tp == mine][:2] == [5, 3]
+        await pair.close()
+
+    with Simulation(protocol) as simulation:
+        options = {"enable_auto_commit": True, "auto_commit_interval_ms": 600_000}
+        pair = Pair(simulation, protocol, **options)
+        kept = pair.kept
+        simulation.run(run(pair))
+
+
 def test_only_what_was_not_stored_is_named_before_a_release(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
