@@ -203,6 +203,8 @@ class Collector:
             return False
         if state.topic_id != topic_id or state.base is not base:
             return True  # it moves right now
+        if known is not None:
+            known.before = None  # its call has returned; a chain of them would never be freed
         state.told = Told(base, topic_id, self.publication, known)
         kept = known is not None and (
             known.base is base
@@ -211,7 +213,9 @@ class Collector:
         if kept and known is not None and known.topic_id == topic_id:
             return True  # the read-ahead was dropped
         start = PositionStart(position.offset, position.leader_epoch, topic_id, kept)
-        batch.starts = {**batch.starts, state.tp: start}
+        if not batch.starts:
+            batch.starts = {}
+        batch.starts[state.tp] = start
         if not (kept or isinstance(base, CommittedPosition)):
             batch.next_offsets[state.tp] = OffsetAndMetadata(
                 position.offset, "", position.leader_epoch
@@ -392,8 +396,11 @@ def _same_topic(one: UUID, other: UUID) -> bool:
 
 
 def _end_of(state: AssignedPartition, known: Told) -> int:
-    """Return the last position that was read to from a base, which another one has replaced."""
+    """Return the last position that was read to from a base, which another one has replaced.
+
+    It is -1 if this is no longer known: an interrupted call has read from a base in between.
+    """
     consumed = state.consumed
-    if consumed is not None and consumed.base is known.base:
-        return consumed.position.offset
-    return known.base.offset
+    if consumed is None:
+        return known.base.offset
+    return consumed.position.offset if consumed.base is known.base else -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableSequence
+from collections.abc import Iterator, MutableSequence
 from itertools import chain
 from typing import Final, Generic
 
@@ -16,7 +16,7 @@ from tandem_kafka.types import (
 )
 
 #: The usual `starts`, not made for each poll().
-_NONE: Final[Mapping[TopicPartition, PositionStart]] = {}
+_NONE: Final[dict[TopicPartition, PositionStart]] = {}
 
 
 class ConsumerRecords(
@@ -39,7 +39,7 @@ class ConsumerRecords(
     def __init__(self) -> None:
         super().__init__()
         self.next_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.starts: Mapping[TopicPartition, PositionStart] = _NONE
+        self.starts: dict[TopicPartition, PositionStart] = _NONE
 
     @property
     def count(self) -> int:

@@ -54,6 +54,29 @@ def test_the_records_of_the_same_call_come_after_the_start() -> None:
     assert found.next_offsets == {A: OffsetAndMetadata(10, "", 3)}
 
 
+def test_what_was_known_before_is_forgotten() -> None:
+    reading = Reading(A)
+    for offset in range(4):
+        reading.state(A).set_position(Position(offset))
+        reading.collect()
+    known = reading.state(A).known
+    assert known is not None
+    assert known.before is not None
+    assert known.before.before is None, "a program that seeks for ever would keep all of them"
+
+
+def test_a_position_is_told_although_an_interrupted_call_has_read_elsewhere() -> None:
+    """The application knows of 0 to 2, and continues at 0: not where the first base was."""
+    reading = Reading(A)
+    reading.fetched(A, 0)
+    reading.collect()
+    reading.state(A).set_position(Position(7))
+    reading.fetched(A, 7)
+    reading.collector.collect(500)  # interrupted
+    reading.state(A).set_position(Position(0))
+    assert reading.collect().starts == {A: PositionStart(0)}
+
+
 def test_a_committed_position_is_not_to_be_committed() -> None:
     reading = Reading(A)
     reading.state(A).set_position(CommittedPosition(5, 2))
