@@ -95,11 +95,14 @@ class PlainMethods(Inquiries):
 
     def _topic_id(self, partition: TopicPartition) -> UUID:
         """Return the id of the topic that the position of a partition belongs to, for landings."""
-        engine = self._core.engine
-        state = engine.subscription.assigned.get(partition)
+        state = self._core.engine.subscription.assigned.get(partition)
         if state is not None and state.topic_id != NO_TOPIC_ID:
             return state.topic_id
-        return engine.metadata.snapshot.topic_id(partition.topic)
+        return self._topic_id_now(partition.topic)
+
+    def _topic_id_now(self, topic: str) -> UUID:
+        """Return the id of a topic as the last metadata response had it."""
+        return self._core.engine.metadata.snapshot.topic_id(topic)
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that ``pause()`` has paused; pauses of workers are not shown."""

@@ -18,8 +18,10 @@ from tandem_kafka.events.application import (
     UpdatePositions,
 )
 from tandem_kafka.types import (
+    NO_TOPIC_ID,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    OffsetOfTopic,
     TopicPartition,
     epoch_of,
     names_of,
@@ -68,6 +70,7 @@ class Positions:
             partition=tp,
             offset=offset.offset,
             leader_epoch=epoch_of(offset),
+            topic_id=offset.topic_id if isinstance(offset, OffsetOfTopic) else NO_TOPIC_ID,
         )
         self._core.ask_now(event)
 

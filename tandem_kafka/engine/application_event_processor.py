@@ -43,7 +43,9 @@ class ApplicationEventProcessor(EventProcessor):
                 managers.validation.application_polled()
                 managers.positions.wait_for(event)
             case events.Seek():
-                managers.positions.seek(event.partition, event.offset, event.leader_epoch)
+                managers.positions.seek(
+                    event.partition, event.offset, event.leader_epoch, event.topic_id
+                )
                 event.future.complete(None)
             case events.StopAt():
                 self._subscription.get(event.partition).stop_at = event.offset

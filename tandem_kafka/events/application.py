@@ -16,6 +16,7 @@ from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion
 from tandem_kafka.shared.partition import AssignedPartition
 from tandem_kafka.types import (
+    NO_TOPIC_ID,
     ClusterSnapshot,
     LeaveOperation,
     OffsetAndMetadata,
@@ -145,12 +146,17 @@ class UpdatePositions(Event[None]):
 
 @_event
 class Seek(Event[None]):
-    """Continue at an offset; with a leader epoch, the position is validated first (KIP-320)."""
+    """Continue at an offset; with a leader epoch, the position is validated first (KIP-320).
+
+    Attributes:
+        topic_id: The topic that the offset belongs to. In another one, the position stays.
+    """
 
     operation: ClassVar[str] = "seek()"
     partition: TopicPartition
     offset: int
     leader_epoch: int
+    topic_id: UUID = NO_TOPIC_ID
 
 
 @_event

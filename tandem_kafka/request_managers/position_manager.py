@@ -68,11 +68,19 @@ class PositionsManager(RequestManager):
         self._waiting.append(event)
         self._lookup_needed = True
 
-    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int) -> None:
-        """Continue at the user's offset."""
+    def seek(
+        self, tp: TopicPartition, offset: int, leader_epoch: int, topic_id: UUID = NO_TOPIC_ID
+    ) -> None:
+        """Continue at the user's offset, unless it belongs to a deleted topic."""
+        state, now = self._context.subscription.get(tp), self._topic_id(tp)
         fields = {"topic": tp.topic, "partition": tp.partition, "offset": offset}
+        if topic_id != now and NO_TOPIC_ID not in (topic_id, now):
+            log.debug("%s: offset %d is of a deleted topic", names_of([tp]), offset, fields=fields)
+            return
         log.debug("%s: seek to offset %d", names_of([tp]), offset, fields=fields)
-        self._set_position(self._context.subscription.get(tp), Position(offset, leader_epoch))
+        self._set_position(state, Position(offset, leader_epoch))
+        if topic_id != NO_TOPIC_ID:
+            state.topic_id = topic_id  # also while the topic is missing
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Drop positions; they are looked up by `timestamp` when they are needed."""

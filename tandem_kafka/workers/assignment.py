@@ -6,7 +6,12 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
-from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
+from tandem_kafka.types import (
+    OffsetAndMetadata,
+    OffsetOfTopic,
+    PositionStart,
+    TopicPartition,
+)
 from tandem_kafka.workers.offsets import NOTHING_DONE, PartitionOffsets
 
 
@@ -109,6 +114,29 @@ class WorkedPartition:
     def begun(self) -> bool:
         """Whether records can be handed out: it is known where to begin, and what was done."""
         return self.restored and self.start is not None
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether there are, or may have been, records from poll() that are not handed out."""
+        return bool(self.backlog) or not self.begun or self.draining
+
+    @property
+    def base(self) -> OffsetOfTopic | None:
+        """The lowest offset that is not done; None before it is known where to begin."""
+        start, base = self.start, self.offsets.base
+        if start is None:
+            return None
+        if base is None:
+            found = OffsetOfTopic(start.offset, "", start.leader_epoch)
+        else:
+            found = OffsetOfTopic(base, "", self.offsets.epoch_before(base))
+        found.topic_id = start.topic_id
+        return found
+
+    @property
+    def undone(self) -> list[Any]:
+        """The records from poll() that are not done, in order."""
+        return [*(task.record for task in self.offsets.pending.values()), *self.backlog]
 
     @property
     def following(self) -> int | None:

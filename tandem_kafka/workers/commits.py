@@ -11,7 +11,7 @@ from kafka.errors import OffsetMetadataTooLargeError
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition, offsets_text
+from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, offsets_text
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.ports import ConsumerPort
@@ -96,8 +96,19 @@ class WorkerCommits:
             return any(part.offsets.snapshot() is not None for part in partitions)
 
     def _take_snapshots(self, partitions: Iterable[TopicPartition], *, final: bool) -> _Snapshots:
+        """Return what to commit.
+
+        Invariant: nothing of a deleted topic, until poll() tells where its partition begins in the
+        new one. A request has one id for each topic, so it would be committed there, or nothing.
+        """
         with self._workload.lock:
-            return self._workload.snapshots(partitions, final=final)
+            found = self._workload.snapshots(partitions, final=final)
+        return {
+            part: snapshot
+            for part, snapshot in found.items()
+            if snapshot.topic_id in (NO_TOPIC_ID, topic_id := self._port.topic_id(part.tp.topic))
+            or topic_id == NO_TOPIC_ID
+        }
 
     def _to_commit(self, snapshots: _Snapshots) -> _Offsets:
         offsets: _Offsets = {}

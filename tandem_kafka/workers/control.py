@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
-from tandem_kafka.types import TopicPartition, names_of
+from tandem_kafka.types import OffsetOfTopic, TopicPartition, names_of
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.ports import ConsumerPort
@@ -90,7 +90,7 @@ class Control:
         self._paused: set[TopicPartition] = set()
         self._full = False
         #: Where the consumer must continue after the run, until it does.
-        self._owed: dict[TopicPartition, int] = {}
+        self._owed: dict[TopicPartition, OffsetOfTopic] = {}
         workload.on_room = port.wakeup
 
     # --- from any thread -----------------------------------------------------------------------
@@ -281,8 +281,7 @@ class Control:
         with workload.lock:
             workload.stopped = True
             for tp, part in tuple(workload.parts.items()):
-                base = part.offsets.base
-                if base is not None:
+                if (base := part.base) is not None:
                     self._owed[tp] = base
                 workload.fence([tp])
             workload.refill_at = -1

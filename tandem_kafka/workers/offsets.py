@@ -231,6 +231,13 @@ class PartitionOffsets(Generic[T]):
             at = offset + 1
         return _joined(ranges, self._restored, max(end, base))
 
+    def epoch_before(self, base: int) -> int:
+        """Return the leader epoch of the last record before the base; forget earlier stretches."""
+        epochs = self._epochs
+        before = bisect_left(epochs, (base,)) - 1
+        del epochs[: max(0, before)]
+        return epochs[0][1] if before >= 0 else UNKNOWN_EPOCH
+
     def snapshot(self, *, final: bool = False) -> Snapshot | None:
         """Return what to commit, or None if nothing has changed since the last commit.
 
@@ -242,10 +249,7 @@ class PartitionOffsets(Generic[T]):
         again = final and self.changes > 0
         if base is None or (self.changes == self.committed_changes and not again):
             return None
-        epochs = self._epochs
-        before = bisect_left(epochs, (base,)) - 1
-        del epochs[: max(0, before)]
-        epoch = epochs[0][1] if before >= 0 else UNKNOWN_EPOCH
+        epochs, epoch = self._epochs, self.epoch_before(base)
         highest = max([self._restored_epoch, *(each for _, each in epochs)])
         done = DoneMap(self.done_ranges(), highest, done_map.fingerprint(self.topic_id))
         return Snapshot(base, done, epoch, self.topic_id, self.changes, self._limit)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 from tandem_kafka import ConsumerRecords, KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
-from tandem_kafka.types import OffsetAndMetadata, Offsets, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, OffsetOfTopic, Offsets, TopicPartition
 
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ class ConsumerPort(Protocol):
         """Return the end of a partition."""
         ...
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Continue a partition at an offset."""
+    def seek(self, tp: TopicPartition, offset: OffsetOfTopic) -> None:
+        """Continue a partition at an offset, unless it belongs to a deleted topic."""
         ...
 
     def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
@@ -65,6 +66,10 @@ class ConsumerPort(Protocol):
 
     def subscription(self) -> set[str] | None:
         """Return the subscribed topics, None without a subscription."""
+        ...
+
+    def topic_id(self, topic: str) -> UUID:
+        """Return the present id of a topic, `NO_TOPIC_ID` if it is unknown."""
         ...
 
     def wakeup(self) -> None:
@@ -95,13 +100,17 @@ class PlainPort:
         if self._polling:
             self._plain.wakeup()
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Continue a partition at an offset."""
+    def seek(self, tp: TopicPartition, offset: OffsetOfTopic) -> None:
+        """Continue a partition at an offset, unless it belongs to a deleted topic."""
         self._plain.seek(tp, offset)
 
     def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the next `poll` return the `starts` of partitions, known or not."""
         self._plain._tell_starts_again(partitions)  # noqa: SLF001 - not public
+
+    def topic_id(self, topic: str) -> UUID:
+        """Return the present id of a topic, `NO_TOPIC_ID` if it is unknown."""
+        return self._plain._topic_id_now(topic)  # noqa: SLF001 - not public
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of partitions."""

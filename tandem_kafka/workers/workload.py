@@ -166,7 +166,7 @@ class Workload:
 
     def _reach(self, part: WorkedPartition, offset: int) -> None:
         """Note that there are no records before `offset` but those that poll() has returned."""
-        if part.backlog or not part.begun:
+        if part.holds_back:
             part.reached = offset
         else:
             part.reached = None
@@ -175,8 +175,8 @@ class Workload:
     def _continue_at(self, tp: TopicPartition, start: PositionStart) -> None:
         """Follow the position of the consumer, which a seek, a reset or an assignment has set.
 
-        What was handed out before a later offset of the same topic is still to be done. Records
-        after an earlier offset, or of another topic, are not those that were done.
+        What poll() returned before that offset of the same topic is still to be done. Records from
+        an earlier offset on, or of another topic, are not those that were done.
         """
         if tp not in self.parts:
             self.assign([tp])
@@ -189,7 +189,7 @@ class Workload:
         elif start.kept or (_same_topic(before, start) and start.offset >= following):
             part.start = before._replace(topic_id=start.topic_id)
             part.offsets.topic_id = start.topic_id
-            if not part.backlog:
+            if not part.holds_back:
                 part.offsets.jump(start)
             self._reach(part, start.offset)
         else:
@@ -197,17 +197,27 @@ class Workload:
 
     def _restart(self, part: WorkedPartition, start: PositionStart, following: int) -> None:
         tp = part.tp
+        same = part.start is None or _same_topic(part.start, start)
         log.info(
             "the position of %s-%s moved from %s to %s%s; records from there on are handled again",
             *tp,
             following,
             start.offset,
-            "" if part.start is None or _same_topic(part.start, start) else " of a new topic",
+            "" if same else " of a new topic",
             client=self._client,
             fields={"topic": tp.topic, "partition": tp.partition, "offset": start.offset},
         )
         restarted = WorkedPartition(tp, self._settings.metadata_limit_bytes)
-        restarted.start, restarted.restored = start, True
+        restarted.start, restarted.restored, restarted.draining = start, True, part.draining
+        base = part.base
+        if same and base is not None and base.offset < start.offset:
+            # What was read before is still to be done, and is not read again.
+            before = part.offsets.snapshot(final=True)
+            restarted.start = PositionStart(base.offset, base.leader_epoch, start.topic_id)
+            restarted.committed = base
+            restarted.marks = before.done.before(start.offset) if before else NOTHING_DONE
+            restarted.backlog.extend(r for r in part.undone if r.offset < start.offset)
+            restarted.reached = start.offset
         self._begin_if_known(restarted)
         self.drop_queued([tp])
         part.fenced = True

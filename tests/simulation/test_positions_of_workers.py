@@ -13,7 +13,7 @@ import pytest
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.apis import offset_commit
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.types import OffsetAndMetadata
+from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap, decode, encode
 from tests.scenarios.cancelling import MODES, Canceller
@@ -245,6 +245,61 @@ def test_what_is_in_work_is_done_before_a_later_position_is_committed() -> None:
         assert done == set(range(15, 20))
 
 
+@pytest.mark.parametrize(
+    ("kind", "truncated"), [("threads", False), ("threads", True), ("asyncio", True)]
+)
+def test_what_is_in_work_before_an_earlier_position_is_done(kind: str, truncated: bool) -> None:
+    """The position moves back to 30, by a seek or an unclean election; 10 waits for a retry."""
+    with Simulation(brokers=2) as simulation:
+        filled(simulation, 0)
+        for number in range(50):
+            simulation.cluster.produce(TP, b"%d" % number)
+        done: list[int] = []
+        moved: list[int] = []
+
+        def handle(record: Any) -> None:
+            if record.offset == 10 and len(done) < 69:
+                raise ValueError("not yet")
+            done.append(record.offset)
+
+        def over() -> bool:
+            if not moved and len(done) == 49:
+                moved.append(1)
+                if truncated:
+                    leader = simulation.cluster.at(TP).leader
+                    simulation.cluster.move_leader(TP, 3 - leader, truncate_to=30)
+                    simulation.cluster.produce(TP, *[b"new"] * 20)
+                else:
+                    simulation.consumers[0].seek(TP, 30)
+            assert 10 in done or committed(simulation) in {None, *range(11)}
+            return committed(simulation) == 50 or until()
+
+        until = after(simulation, 60)
+        settings: dict[str, Any] = {"retry": Retry(None), "commit_interval_ms": 300}
+        run_on(kind, simulation, OPTIONS, handle, over, order="none", **settings)
+        assert committed(simulation) == 50
+        assert sorted(done) == sorted([*range(50), *range(30, 50)])
+
+
+@pytest.mark.parametrize("lost", [0, 12])
+def test_a_truncation_after_a_run_is_noticed_by_the_next_one(lost: int) -> None:
+    """The position that is given back has its leader epoch, by which the leader detects it."""
+    with Simulation(brokers=2) as simulation:
+        filled(simulation, 0)
+        for number in range(20):
+            simulation.cluster.produce(TP, b"%d" % number)
+        done: list[bytes] = []
+        consumer = reader(simulation, metadata_max_age_ms=1_000)
+        workers = simulated_workers(simulation, consumer, lambda record: done.append(record.value))
+        workers.run(until=lambda: len(done) == 20)
+        leader = simulation.cluster.at(TP).leader
+        simulation.cluster.move_leader(TP, 3 - leader, truncate_to=20 - lost)
+        simulation.cluster.produce(TP, *[b"new"] * 30)
+        until = after(simulation, 10)
+        workers.run(until=lambda: done.count(b"new") == 30 or until())
+        assert done.count(b"new") == 30
+
+
 # --- topics that are made anew -------------------------------------------------------------------
 
 
@@ -277,6 +332,66 @@ def test_nothing_of_a_deleted_topic_counts_for_the_new_one(kind: str, gap: bool)
         run_on(kind, simulation, options, handle, after(simulation, 10))
         assert done == set(range(60))
         assert committed(simulation) == 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_partition_that_cannot_be_reset_yet_is_not_committed_to_the_new_topic(
+    kind: str, missing: int
+) -> None:
+    """Its leader is down. The other one is committed nevertheless."""
+    with Simulation(brokers=2) as simulation:
+        filled(simulation, 50, partitions=2)
+        options = {**OPTIONS, "metadata_max_age_ms": 1_000}
+        there, gone = TopicPartition("orders", 1 - missing), TopicPartition("orders", missing)
+        done: list[tuple[int, int]] = []
+        recreated: list[int] = []
+
+        def over() -> bool:
+            if not recreated and len(done) == 100:
+                recreated.append(simulation.clock.now_ms())
+                simulation.cluster.recreate_topic("orders")
+                leader = simulation.cluster.at(gone).leader
+                simulation.cluster.fail_over("billing", 3 - leader)
+                simulation.cluster.stop(leader)
+                simulation.cluster.produce(there, *[b"new"] * 5)
+            return bool(recreated) and simulation.clock.now_ms() > recreated[0] + 8_000
+
+        handle = lambda record: done.append((record.partition, record.offset))  # noqa: E731
+        run_on(kind, simulation, options, handle, over, commit_interval_ms=300)
+        assert committed(simulation, there) == 5
+        assert committed(simulation, gone) is None
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_run_gives_no_position_of_a_deleted_topic_back(missing: bool) -> None:
+    """The run ends before it is told that its topic was made again."""
+    with Simulation() as simulation:
+        filled(simulation, 30)
+        consumer = reader(simulation, metadata_max_age_ms=500)
+        done: list[bytes] = []
+        workers = simulated_workers(simulation, consumer, lambda record: done.append(record.value))
+        workers.run(until=lambda: len(done) == 30)
+
+        def recreate() -> None:
+            simulation.cluster.create_topic("orders", 1)
+            simulation.cluster.produce(TP, *[b"new"] * 40)
+
+        def over() -> bool:
+            if workers.progress()[TP].base is None:
+                return False
+            simulation.cluster.delete_topic("orders")
+            if not missing:
+                recreate()
+            simulation.sleep(3_000)
+            return True
+
+        workers.run(until=over)
+        if missing:
+            recreate()
+        until = after(simulation, 20)
+        workers.run(until=lambda: done.count(b"new") == 40 or until())
+        assert done.count(b"new") == 40
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
+from tandem_kafka.types import (
+    NO_TOPIC_ID,
+    OffsetAndMetadata,
+    PositionStart,
+    TopicPartition,
+)
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.workload import Workload
@@ -26,6 +32,9 @@ class Port:
 
     async def begin_commit(self, offsets: Any, done: Callable[[Exception | None], None]) -> None:
         self.begun.append((offsets[TP].offset, done))
+
+    def topic_id(self, _: str) -> UUID:
+        return NO_TOPIC_ID
 
 
 def test_what_a_failed_commit_had_is_committed_again() -> None:

@@ -175,10 +175,15 @@ class WorkloadMachine(RuleBasedStateMachine):
         if not part.begun and by < 0:
             return  # what is in the backlog is read again
         self.positions[tp] = at = max(0, self.positions[tp] + by)
-        back = part.begun and at < (part.following or 0)
+        back, old = part.begun and at < (part.following or 0), self.model(tp)
         start = PositionStart(at, EPOCH, self.topics[tp])
         self.workload.admit({}, {tp: OffsetAndMetadata(at, "", EPOCH)} if told else {}, {tp: start})
         assert (self.workload.parts[tp] is part) != back
+        if back:  # what was read before it is still to be done
+            new = self.model(tp)
+            new.admitted = [offset for offset in old.admitted if offset < at]
+            new.done = {offset for offset in old.done if offset < at}
+            new.marked = {offset for offset in old.marked if offset < at}
         self.room = True
 
     @rule(tp=PARTITIONS)
