@@ -67,7 +67,7 @@ class WorkedPartition:
         committed: What was committed when the assignment began, with `marks`.
         marks: Which records were done.
         restored: Whether these have been read. Nothing is handed out before that and the start.
-        lookup_ms: When these may be looked up again.
+        lookup_ms: When these may be looked up again, after `failed_lookups` of the end of the log.
         reached: The position after the records in `backlog`.
         fenced: Whether the assignment has ended. Completions then change nothing.
         draining: Whether the assignment is about to end. If so, nothing is retried.
@@ -81,6 +81,7 @@ class WorkedPartition:
         "backlog",
         "committed",
         "draining",
+        "failed_lookups",
         "fenced",
         "lookup_ms",
         "marks",
@@ -101,7 +102,7 @@ class WorkedPartition:
         self.committed: OffsetAndMetadata | None = None
         self.marks = NOTHING_DONE
         self.restored = False
-        self.lookup_ms = 0
+        self.lookup_ms = self.failed_lookups = 0
         self.draining = False
         self.fenced = False
         self.running = 0

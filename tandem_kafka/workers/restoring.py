@@ -19,9 +19,10 @@ LOOKUP_MS = 5_000
 AT_ONCE_MS = 1_000
 #: The pause after a failed lookup.
 BACKOFF_MS = 250
-#: The same for the end of a log: a leader that is missing must not hold up other partitions.
+#: The same for the end of a log, at first: a leader that is missing must not hold up other
+#: partitions. Each further lookup takes twice the time, as the leader may only be slow.
 END_LOOKUP_MS = 1_000
-END_BACKOFF_MS = 10_000
+END_BACKOFF_LOOKUPS = 10
 
 
 class Restoring:
@@ -74,10 +75,12 @@ class Restoring:
             if done.ranges:
                 # Invariant: none of them is believed beyond the end of the log. Records that come
                 # there later would be skipped.
+                timeout_ms = min(LOOKUP_MS, END_LOOKUP_MS << part.failed_lookups)
                 try:
-                    done = done.before(await self._port.end_offset(part.tp, END_LOOKUP_MS))
+                    done = done.before(await self._port.end_offset(part.tp, timeout_ms))
                 except KafkaError as error:
-                    part.lookup_ms = clock.now_ms() + END_BACKOFF_MS
+                    part.failed_lookups += 1
+                    part.lookup_ms = clock.now_ms() + END_BACKOFF_LOOKUPS * timeout_ms
                     self._note_failure(part, "end", error)
                     continue
             self._failing = False

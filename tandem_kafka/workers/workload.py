@@ -19,6 +19,7 @@ from tandem_kafka.types import (
     OffsetAndMetadata,
     PositionStart,
     TopicPartition,
+    epoch_of,
 )
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
@@ -213,7 +214,7 @@ class Workload:
         if same and base is not None and base.offset < start.offset:
             # What was read before is still to be done, and is not read again.
             before = part.offsets.snapshot(final=True)
-            restarted.start = PositionStart(base.offset, base.leader_epoch, start.topic_id)
+            restarted.start = PositionStart(base.offset, epoch_of(base), start.topic_id)
             restarted.committed = base
             restarted.marks = before.done.before(start.offset) if before else NOTHING_DONE
             restarted.backlog.extend(r for r in part.undone if r.offset < start.offset)

@@ -12,6 +12,7 @@ import pytest
 
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.cluster.apis import offset_commit
+from tandem_kafka.testing.network import Conditions
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import Retry
@@ -445,6 +446,20 @@ def test_a_partition_whose_leader_is_missing_holds_up_no_other(kind: str) -> Non
         until = after(simulation, 12)
         run_on(kind, simulation, OPTIONS, handle, lambda: len(done) == 10 or until())
         assert done == {(1, offset) for offset in range(10)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_partition_whose_leader_is_slow_begins(kind: str) -> None:
+    """Each response takes longer than the first lookup of the end of the log."""
+    with Simulation(conditions=Conditions(latency_ms=(600, 700))) as simulation:
+        filled(simulation, 10)
+        metadata, _ = encode(TP, 2, DoneMap(((3, 5),), 40), 4_096)
+        simulation.consumer(**OPTIONS).commit({TP: OffsetAndMetadata(2, metadata, -1)})
+        done: set[int] = set()
+        until = after(simulation, 120)
+        handle = lambda record: done.add(record.offset)  # noqa: E731
+        run_on(kind, simulation, OPTIONS, handle, lambda: len(done) == 6 or until())
+        assert done == {2, *range(5, 10)}
 
 
 # --- metadata that are too long ------------------------------------------------------------------
