@@ -149,7 +149,7 @@ class Seek(Event[None]):
     """Continue at an offset; with a leader epoch, the position is validated first (KIP-320).
 
     Attributes:
-        topic_id: The topic that the offset belongs to. In another one, the position stays.
+        topic_id: The topic that the offset belongs to; in another one, the position stays.
     """
 
     operation: ClassVar[str] = "seek()"

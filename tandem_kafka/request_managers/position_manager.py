@@ -71,16 +71,21 @@ class PositionsManager(RequestManager):
     def seek(
         self, tp: TopicPartition, offset: int, leader_epoch: int, topic_id: UUID = NO_TOPIC_ID
     ) -> None:
-        """Continue at the user's offset, unless it belongs to a deleted topic."""
+        """Continue at the user's offset.
+
+        An offset of a deleted topic changes nothing once the position is of another one. Before,
+        it is in doubt as the position was.
+        """
         state, now = self._context.subscription.get(tp), self._topic_id(tp)
         fields = {"topic": tp.topic, "partition": tp.partition, "offset": offset}
-        if topic_id != now and NO_TOPIC_ID not in (topic_id, now):
+        doubtful = topic_id != now and NO_TOPIC_ID not in (topic_id, now)
+        if doubtful and state.topic_id != topic_id:
             log.debug("%s: offset %d is of a deleted topic", names_of([tp]), offset, fields=fields)
             return
         log.debug("%s: seek to offset %d", names_of([tp]), offset, fields=fields)
-        self._set_position(state, Position(offset, leader_epoch))
-        if topic_id != NO_TOPIC_ID:
-            state.topic_id = topic_id  # also while the topic is missing
+        self._set_position(state, Position(offset, leader_epoch), topic_id)
+        if doubtful:
+            self._context.subscription.version += 1  # let `RecreatedTopics` check it
 
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Drop positions; they are looked up by `timestamp` when they are needed."""
@@ -266,13 +271,20 @@ class PositionsManager(RequestManager):
         self._lookup_needed |= changed
         return changed
 
-    def _set_position(self, state: AssignedPartition, position: Position) -> None:
-        """Set a position; validate it if its leader epoch and that of the leader are known."""
+    def _set_position(
+        self, state: AssignedPartition, position: Position, topic_id: UUID = NO_TOPIC_ID
+    ) -> None:
+        """Set a position; validate it if its leader epoch and that of the leader are known.
+
+        With the id of its topic, it is validated as well if that is not the present one.
+        """
         info = self._context.metadata.snapshot.partition(state.tp)
         state.leader_id = info.leader_id if info is not None else -1
         state.leader_epoch = info.leader_epoch if info is not None else UNKNOWN_EPOCH
-        state.topic_id = self._topic_id(state.tp)
+        now = self._topic_id(state.tp)
+        state.topic_id = now if topic_id == NO_TOPIC_ID else topic_id
         validate = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
+        validate |= NO_TOPIC_ID != now != state.topic_id
         state.set_position(position, validate=validate)
 
     def _fail_lookups(self, error: BaseException, states: Iterable[AssignedPartition] = ()) -> None:

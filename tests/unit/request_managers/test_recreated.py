@@ -122,6 +122,33 @@ def test_a_seek_meanwhile_wins() -> None:
     assert state.position.offset == 2
 
 
+@pytest.mark.parametrize("recreated", [True, False])
+def test_a_seek_to_an_offset_of_the_old_topic_is_in_doubt(recreated: bool) -> None:
+    world, state = reading()
+    respond_with(world, NEW_TOPIC_ID)
+    world.managers.positions.seek(TP, 2, -1, TOPIC_ID)
+    assert not state.fetchable
+    follow(world)
+    respond_with(world, NEW_TOPIC_ID if recreated else TOPIC_ID)
+    assert state.fetchable != recreated
+    position = state.position
+    if recreated:
+        assert position is None
+        assert state.topic_id == NEW_TOPIC_ID
+    else:
+        assert position is not None
+        assert position.offset == 2
+
+
+def test_a_seek_to_an_offset_of_a_deleted_topic_changes_nothing() -> None:
+    world, state = reading()
+    respond_with(world, NEW_TOPIC_ID)
+    respond_with(world, NEW_TOPIC_ID)
+    world.managers.positions.seek(TP, 2, -1, TOPIC_ID)
+    assert state.position is None
+    assert state.topic_id == NEW_TOPIC_ID
+
+
 def test_without_a_policy_poll_raises_until_a_seek() -> None:
     world, state = reading(auto_offset_reset="none")
     respond_with(world, NEW_TOPIC_ID)
