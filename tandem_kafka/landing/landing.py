@@ -24,7 +24,14 @@ from tandem_kafka.landing.sink import Sink, Topics, TopicSink
 from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
-from tandem_kafka.types import ArrowDecoder, OffsetAndMetadata, TopicPartition, names_of
+from tandem_kafka.types import (
+    UNKNOWN_EPOCH,
+    ArrowDecoder,
+    OffsetAndMetadata,
+    OffsetOfTopic,
+    TopicPartition,
+    names_of,
+)
 
 log = client_logger(__name__)
 
@@ -250,7 +257,8 @@ class Landing:
         if not taken or not self._running:
             return
         known = self._sink.acquire(taken)
-        topics = self._present_topics(taken)
+        ids = self._topic_ids(taken)
+        topics = _numbers_of(ids)
         sink = self._sink
         stored = sink.topics(taken) if isinstance(sink, TopicSink) else {}
         recreated = {tp for tp in topics if stored.get(tp) not in (None, topics[tp])}
@@ -269,16 +277,24 @@ class Landing:
             # Invariant: a partition begins once. Without this, "latest" would be a later place
             # after a crash, and records in between would be missing.
             self._commit(begun | unnamed, topics)
-        for tp, offset in (found | begun).items():
-            self._consumer.seek(tp, offset)
+        self._seek(found | begun, ids)
         self._landed |= found | begun
         self._topics |= topics
         self._untold |= found | begun
 
     def _present_topics(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the topics that the positions belong to, as numbers."""
-        numbers = {tp: _number_of(self._consumer._topic_id(tp)) for tp in partitions}  # noqa: SLF001
-        return {tp: number for tp, number in numbers.items() if number}
+        return _numbers_of(self._topic_ids(partitions))
+
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, UUID]:
+        return {tp: self._consumer._topic_id(tp) for tp in partitions}  # noqa: SLF001
+
+    def _seek(self, offsets: dict[TopicPartition, int], ids: dict[TopicPartition, UUID]) -> None:
+        """Continue at these offsets of these topics, which may be deleted by now."""
+        for tp, at in offsets.items():
+            target = OffsetOfTopic(at, "", UNKNOWN_EPOCH)
+            target.topic_id = ids[tp]
+            self._consumer.seek(tp, target)
 
     def _commit(self, offsets: dict[TopicPartition, int], topics: Topics) -> None:
         """Commit to the table, with the topics that it does not have."""
@@ -365,10 +381,9 @@ class Landing:
         """Continue behind the last record in the table, or where a new topic begins."""
         assigned = self._consumer.assignment()
         landed = {tp: at for tp, at in self._landed.items() if tp in assigned}
-        recreated = self._moved_topics(self._present_topics(landed))
-        landed |= self._first_offsets(sorted(recreated))
-        for tp, at in landed.items():
-            self._consumer.seek(tp, at)
+        ids = self._topic_ids(landed)
+        recreated = self._moved_topics(_numbers_of(ids))
+        self._seek(landed | self._first_offsets(sorted(recreated)), ids)
 
     def _moved_topics(self, topics: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return those that are not the ones of `_landed`."""
@@ -428,6 +443,11 @@ class _Listener:
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         """Forget partitions that others have already."""
         self._landing.give_up(lost, lost=True)
+
+
+def _numbers_of(ids: dict[TopicPartition, UUID]) -> dict[TopicPartition, int]:
+    """Return numbers of the topics that have an id."""
+    return {tp: number for tp, topic_id in ids.items() if (number := _number_of(topic_id))}
 
 
 def _number_of(topic_id: UUID) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CommitFailedError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from tandem_kafka.landing import Landing
 from tandem_kafka.testing import Simulation
+from tandem_kafka.types import NO_TOPIC_ID
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)
@@ -111,3 +114,36 @@ def test_without_a_policy_a_seek_may_come_later_than_the_assignment(recreated: b
         simulation.sleep(500)
         consumer.seek(then, 2)
         assert consumer.poll(500)[then][0].offset == 2
+
+
+@pytest.mark.parametrize("doubted", [True, False])
+def test_a_landing_goes_back_to_no_offset_of_a_deleted_topic(doubted: bool) -> None:
+    """The sink fails while only one metadata response has told of the new topic."""
+    tp = TopicPartition("orders", 0)
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 1)
+        simulation.cluster.produce(tp, *[b"old"] * 30)
+        consumer = simulation.consumer(
+            "orders",
+            group_id="landing",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=500,
+        )
+        read = 0
+        while read < 30:
+            read += consumer.poll(200).count
+        landing = Landing(consumer, Mock())
+        landing._landed = {tp: 30}
+        landing._topics = landing._present_topics([tp])
+        old = consumer._topic_id(tp)
+        simulation.cluster.recreate_topic("orders")
+        simulation.cluster.produce(tp, *[b"new"] * 50)
+        while doubted and consumer._topic_id_now("orders") in {old, NO_TOPIC_ID}:
+            simulation.sleep(1)
+        assert consumer._topic_id(tp) == old
+        landing._seek_back()
+        found = [
+            record.offset for _ in range(60) for record in consumer.poll(200).records("orders")
+        ]
+        assert found == list(range(50))
