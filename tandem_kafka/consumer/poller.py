@@ -267,8 +267,8 @@ class Poller(Polling):
             self._looking = False
         if core.closed:
             return
-        if partitions := self._collector.paused_over_budget():
-            await self._make_room(partitions)
+        if partitions := self._collector.to_drop():
+            await self._drop(partitions)
         # What is left is for the next look: an outer poll() lets the visitor in, or another thread
         # runs callbacks, and may be interrupted.
         # Invariant: a nested poll() leaves it to the outer one, which may be interrupted before it
@@ -281,8 +281,8 @@ class Poller(Polling):
         if len(self._background):
             await self._background.process()
 
-    async def _make_room(self, partitions: frozenset[TopicPartition]) -> None:
-        """Drop records of paused partitions, because other partitions need the room.
+    async def _drop(self, partitions: frozenset[TopicPartition]) -> None:
+        """Drop records that other partitions need the room of, or that are to be fetched again.
 
         Invariant: called and awaited before records are collected. The network thread makes the
         positions new bases, so none may be about to move.

@@ -187,10 +187,12 @@ class ApplicationEventProcessor(EventProcessor):
                 state.paused = paused
 
     def _drop_read_ahead(self, partitions: frozenset[TopicPartition]) -> None:
+        subscription = self._subscription
         for tp in partitions:
-            state = self._subscription.assigned.get(tp)
-            if state is not None and state.on_hold:
+            state = subscription.assigned.get(tp)
+            if state is not None and (state.on_hold or state in subscription.doubtful_ahead):
                 state.drop_read_ahead()
+                subscription.doubtful_ahead -= {state}
 
     def _lag(self, tp: TopicPartition) -> int | None:
         """Return end minus position; if the end is unknown, start a lookup for a later call."""

@@ -252,7 +252,7 @@ class Resume(Event[None]):
 
 @_event
 class DropReadAhead(Event[None]):
-    """Drop the read-ahead of these partitions; on resume, fetch from their positions again."""
+    """Drop the read-ahead of these partitions, and fetch from their positions again."""
 
     operation: ClassVar[str] = "poll()"
     partitions: frozenset[TopicPartition]

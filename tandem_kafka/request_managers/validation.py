@@ -3,7 +3,7 @@
 When a partition's leader or leader epoch changes, the consumer asks the new leader where the epoch
 of the last read record ends in its log. An end before the position means that an unclean leader
 election lost records. The position then moves back, or `LogTruncationError` is raised if
-`auto_offset_reset` is "none".
+`auto_offset_reset` is "none". An end before what was fetched in advance lets that be fetched again.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class ValidationManager(RequestManager):
             for state in without_position
             if state.state is FetchState.AWAIT_VALIDATION
             and state not in self._reported
+            and state not in self._context.subscription.doubtful_ahead
             and not self._recreated.doubts(state)
         ]
         if not in_doubt:
@@ -207,11 +208,28 @@ class ValidationManager(RequestManager):
     ) -> None:
         diverged = None
         if UNKNOWN_OFFSET not in (entry.end_offset, entry.leader_epoch):
-            if entry.end_offset >= position.offset:
+            if entry.end_offset >= state.read_ahead:
                 state.validated()
+                return
+            if entry.end_offset >= position.offset:
+                self._doubt_read_ahead(state)
                 return
             diverged = OffsetAndMetadata(entry.end_offset, "", entry.leader_epoch)
         self._truncated(state, position, diverged, truncated)
+
+    def _doubt_read_ahead(self, state: AssignedPartition) -> None:
+        """Let the application drop what was fetched in advance, which the log may have lost.
+
+        Where it has a later epoch than the position, it may also be intact. It is fetched again.
+
+        Invariant: not dropped here. The position becomes the new base, and the application may be
+        moving it. The next poll() has it dropped before it collects records; until then nothing is
+        fetched, and then the position is validated again.
+        """
+        subscription = self._context.subscription
+        known = {each for each in subscription.doubtful_ahead if subscription.has(each)}
+        subscription.doubtful_ahead = frozenset({*known, state})
+        self._context.polls.request_attention()
 
     def _truncated(
         self,

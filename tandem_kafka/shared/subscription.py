@@ -41,6 +41,9 @@ class SubscriptionState:
         self.version = 0
         #: Changes of partitions that affect fetching.
         self.changes = Changes()
+        #: Partitions of which records that were fetched in advance may have been lost in an unclean
+        #: election. Replaced as a whole.
+        self.doubtful_ahead: frozenset[AssignedPartition] = frozenset()
         # Cached results, each with the count for which it is valid: with 10,000 partitions, they
         # are too expensive to compute in each iteration.
         self._topics_of_interest: tuple[int, frozenset[str], frozenset[str]] = (
@@ -73,6 +76,14 @@ class SubscriptionState:
             msg = f"No current assignment for partition {tp.topic}-{tp.partition}"
             raise NotAssignedError(msg)
         return state
+
+    def has(self, state: AssignedPartition) -> bool:
+        """Return whether this is the present assignment of its partition."""
+        return self.assigned.get(state.tp) is state
+
+    def to_fetch_again(self) -> frozenset[TopicPartition]:
+        """Return the partitions whose buffered records must be dropped: see `doubtful_ahead`."""
+        return frozenset([each.tp for each in self.doubtful_ahead if self.has(each)])
 
     def topics_of_interest(self) -> frozenset[str]:
         """Return the topics whose metadata is needed."""

@@ -161,6 +161,41 @@ def test_a_commit_with_an_older_epoch_reveals_lost_records() -> None:
         ledger.read_all()
 
 
+@pytest.mark.parametrize("kind", ["poll", "loop"])
+@pytest.mark.parametrize("clean", [False, True])
+def test_what_was_read_ahead_of_lost_records_is_read_again(clean: bool, kind: str) -> None:
+    """The position is before the truncation, and what was fetched in advance is behind it."""
+    with Simulation(f"read ahead {clean} {kind}", brokers=2) as simulation:
+        consumer = started(simulation, max_poll_records=5)
+        cluster, seen = simulation.cluster, []
+
+        def read(count: int) -> None:
+            until_ms = simulation.clock.now_ms() + 60_000
+            while len(seen) < count:
+                assert simulation.clock.now_ms() < until_ms, "stuck"
+                if kind == "loop":
+                    seen.append(next(consumer))
+                else:
+                    seen.extend(consumer.poll(500).get(TP, ()))
+
+        read(5)
+        simulation.sleep(1_000)
+        cluster.move_leader(TP, 2)
+        produce(simulation, TP, 5)
+        simulation.sleep(2_000)
+        cluster.move_leader(TP, 1, truncate_to=None if clean else 10)
+        for _ in range(6):
+            produce(simulation, TP, 5)
+        simulation.sleep(10_000)  # the application works; the consumer learns of the election
+        log = cluster.at(TP).log
+        read(log.end_offset)
+        assert [each.offset for each in seen] == list(range(log.end_offset))
+        epochs = {each.offset: each.leader_epoch for each in seen}
+        assert epochs[9] == 0
+        assert epochs[10] == (0 if clean else 2)
+        assert consumer.position(TP) == log.end_offset
+
+
 def test_an_election_of_a_lagging_follower_loses_its_missing_records() -> None:
     with Simulation("lagging leader", brokers=2) as simulation:
         consumer = started(simulation)

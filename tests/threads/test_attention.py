@@ -80,7 +80,7 @@ class Reading:
             unpublished=False,
             moved=(),
             collect=lambda _: ConsumerRecords(),
-            paused_over_budget=frozenset,
+            to_drop=frozenset,
         )
         return Commits(), collector, Background(), SimpleNamespace(report=lambda: None)
 
