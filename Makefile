@@ -13,10 +13,10 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 
 help:
 	@echo "make demo   a group on a built-in cluster: one member stops, one is killed (under 40 s)"
 	@echo "make pipeline  orders through PySpark on a real Kafka: killed, started again, every figure checked (needs Java 17+)"
-	@echo "make unit   the tests of units and a sample of the simulation, without a broker (two minutes)"
+	@echo "make unit   the tests of units and a sample of the simulation, without a broker (a minute and a half)"
 	@echo "make check  what must be clean before a commit: format, lint, types, import rules, prose"
 	@echo "make native  build the native extension into this checkout (needs Rust)"
-	@echo "make test   the everyday tests, with a real Kafka broker that is downloaded once (ten minutes)"
+	@echo "make test   the everyday tests, with a real Kafka broker that is downloaded once (seven minutes)"
 	@echo "make test-all  every test but Spark's, with new random examples"
 	@echo "make docs   the manual, into site/"
 	@echo "make wheels  wheels for Linux and the sdist, into dist/, tested where they run (needs Rust)"
@@ -50,7 +50,7 @@ test-all: $(VENV)/.test
 # Without what takes long and says little about a change: rules of the sources, interrupts at each
 # place, and what begins an interpreter for each test.
 unit: $(VENV)/.test
-	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile -k 'not interrupted' -m 'not sources' \
+	@TANDEM_KAFKA_SEEDS=0-3 $(BIN)/python -m pytest -q --numprocesses 3 --dist loadfile -k 'not interrupted' -m 'not sources' \
 	    $(addprefix --ignore tests/unit/,test_everyday.py test_imports.py test_kafka_python.py testing/test_real_kafka_absent.py) \
 	    tests/unit tests/simulation/test_membership.py tests/simulation/test_groups.py $(ARGS)
 

@@ -74,11 +74,13 @@ def pytest_report_header() -> str:
     )
 
 
-# Last, so that all marks are there.
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Mark what needs a real broker or real time, and leave out what is not for every day."""
-    _mark(items)
+    _mark(items)  # first, since `-m` chooses by marks
+    yield  # then the marks of the folders
     if not config.option.all:
         full = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=full)
@@ -96,7 +98,8 @@ def _mark(items: list[pytest.Item]) -> None:
         parameters = getattr(item, "callspec", None)
         if parameters is not None and parameters.params.get("kafka") == "simulated":
             continue
-        if any(folder in item.path.parents for folder in _WITH_BROKER):
+        simulated = "simulation" in getattr(item, "fixturenames", ())
+        if not simulated and any(folder in item.path.parents for folder in _WITH_BROKER):
             item.add_marker(pytest.mark.broker)
 
 

@@ -14,7 +14,7 @@ from tandem_kafka.testing.kafka import RealKafka
 
 ROOT = Path(__file__).parents[2]
 #: The fixtures that start it.
-_SPARK = {"cluster", "jobs", "spark", "tables"}
+_SPARK = {"standalone", "jobs", "spark", "tables"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,7 +80,7 @@ def jobs() -> Iterator[list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A standalone cluster with two workers."""
     from tests.spark.standalone import StandaloneCluster
 

@@ -32,12 +32,12 @@ ROWS = 6_000
 
 
 @pytest.fixture
-def job(kafka: RealKafka, topic: str, cluster: StandaloneCluster, tmp_path: Path) -> ClusterJob:
+def job(kafka: RealKafka, topic: str, standalone: StandaloneCluster, tmp_path: Path) -> ClusterJob:
     """A job over a topic with records."""
     records = [Record(b"%0200d" % n, partition=n % 3) for n in range(ROWS)]
     kafka.admin.produce(topic, records)
     target = kafka.admin.create_topic(f"{topic}-copy", 2)
-    return ClusterJob(cluster.master, kafka.bootstrap(), topic, target, str(tmp_path))
+    return ClusterJob(standalone.master, kafka.bootstrap(), topic, target, str(tmp_path))
 
 
 def started(job: ClusterJob, jobs: list[Job]) -> Job:

@@ -97,8 +97,8 @@ class Submission:
 
 
 @pytest.fixture
-def submission(cluster: StandaloneCluster, kafka: RealKafka, topic: str) -> Submission:
-    return Submission(cluster, kafka, topic)
+def submission(standalone: StandaloneCluster, kafka: RealKafka, topic: str) -> Submission:
+    return Submission(standalone, kafka, topic)
 
 
 @pytest.mark.parametrize("package", ["tandem_kafka", "confluent_kafka"])
