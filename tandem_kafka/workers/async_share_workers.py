@@ -186,11 +186,7 @@ class AsyncShareWorkers(Generic[KeyT, ValueT]):
         attempts = self._attempts
         try:
             await self._cancellations.call(self._call(record))
-        except Exception as error:
-            if self._cancellations.asked:
-                # Invariant: no attempt. Otherwise, the record of a handler whose clean-up fails
-                # at the end of the run is rejected.
-                raise asyncio.CancelledError from error
+        except Exception as error:  # noqa: BLE001 - a failed attempt
             delay_ms = attempts.delay_ms(attempt)
             if delay_ms is not None:
                 attempts.postpone(record, attempt, delay_ms)

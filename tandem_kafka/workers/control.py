@@ -85,7 +85,7 @@ class Control:
         self._commits = WorkerCommits(port, workload, clock, settings.commit_interval_ms)
         self._restoring = Restoring(port, workload, clock)
         self._running = False
-        self._stop_requested = False
+        self._stop_requested = self._cancelled = False
         #: What this object has paused.
         self._paused: set[TopicPartition] = set()
         self._full = False
@@ -126,8 +126,8 @@ class Control:
         except BaseException as error:  # noqa: BLE001 - raised again after the commit
             failure = error
         # A cancelled task must end soon, so its handlers are cancelled without a drain.
-        cancelled = isinstance(failure, CancelledError)
-        unsaved = await self.end(0 if cancelled else self._settings.drain_timeout_ms)
+        self._cancelled = isinstance(failure, CancelledError)
+        unsaved = await self.end(0 if self._cancelled else self._settings.drain_timeout_ms)
         failure = failure or self._workload.failure or unsaved
         if failure is not None:
             raise failure
@@ -305,9 +305,8 @@ class Control:
             for part in parts:
                 part.draining = True
         self._crew.cancel(parts)
-        waits = self._clock.now_ms() < deadline_ms or not self._settings.drain_timeout_ms
         ended = await self._crew.wait(lambda: not any(part.running for part in parts), deadline_ms)
-        if ended or not waits:  # a cancelled run() drains nothing
+        if ended or self._cancelled:  # a cancelled run() drains nothing
             return
         late = [part.tp for part in parts if part.running]
         log.warning(

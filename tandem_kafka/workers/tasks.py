@@ -41,6 +41,7 @@ class Cancellations:
 
         Raises:
             RuntimeError: It was cancelled, and the run does not end.
+            CancelledError: The run ends, and this was cancelled, or failed to clean up.
         """
         try:
             await awaitable
@@ -49,6 +50,12 @@ class Cancellations:
                 raise
             msg = "the handler, or something that it awaited, was cancelled, but not by run()"
             raise RuntimeError(msg) from error
+        except Exception as error:
+            if self.asked:
+                # Invariant: no failed attempt. Otherwise, the record of a handler whose clean-up
+                # fails at the end of the run counts as one that cannot be handled.
+                raise asyncio.CancelledError from error
+            raise
         finally:
             await self._take_back()
 
