@@ -12,6 +12,7 @@ import pytest
 
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers import AsyncKeyedWorkers, Retry
@@ -115,7 +116,9 @@ def test_records_in_backoff_hold_up_no_other_key() -> None:
         assert sorted(handled) == list(range(60, 1_000))
 
 
-def test_a_cancelled_run_tells_of_no_drain(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cancelled_run_tells_of_no_drain(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Simulation() as simulation:
         filled(simulation, 10)
 
@@ -126,6 +129,8 @@ def test_a_cancelled_run_tells_of_no_drain(caplog: pytest.LogCaptureFixture) -> 
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(workers.run(), 10)
 
+        # As the real clock, which has parts of milliseconds.
+        monkeypatch.setattr(SimClock, "after_ms", lambda clock, ms: clock.now_ms() + int(ms) + 1)
         run_workers(simulation, handle, use, order="none")
         assert "drain" not in caplog.text
 
@@ -268,21 +273,30 @@ def test_a_handler_that_cancels_its_own_task_ends_no_worker(fails: Any) -> None:
         assert committed(simulation) == 10
 
 
-def test_a_loop_that_ends_is_no_failed_attempt() -> None:
-    """It cancels all tasks at once, in any order, and no retry follows."""
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_loop_that_ends_is_no_failed_attempt(fails: bool) -> None:
+    """It cancels all tasks at once, that of the run last, and no retry follows.
+
+    A record whose handler could not clean up was skipped, and committed.
+    """
     with Simulation() as simulation:
         filled(simulation, 4)
         ends: list[BaseException] = []
 
         async def handle(record: Any) -> None:
-            if record.offset:
-                await asyncio.sleep(3_600)
+            try:
+                await asyncio.sleep(3_600 if record.offset else 0)
+            except asyncio.CancelledError:
+                if fails:
+                    raise ConnectionError("the transaction cannot be rolled back") from None
+                raise
 
         async def use(workers: Any, _: Any) -> None:
             running = asyncio.create_task(workers.run())
             while workers.done < 1:  # noqa: ASYNC110 - as others do
                 await asyncio.sleep(0.1)
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in sorted(tasks, key=lambda task: task is running):
                 task.cancel()
             ends.extend(await asyncio.gather(running, return_exceptions=True))
 
