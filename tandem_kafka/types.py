@@ -57,6 +57,7 @@ __all__ = [
     "TopicPartition",
     "ValueT",
     "epoch_of",
+    "may_be_same_topic",
     "names_of",
     "offsets_text",
 ]
@@ -74,6 +75,11 @@ UNKNOWN_EPOCH: Final = -1
 
 #: The id of a topic before Metadata v10.
 NO_TOPIC_ID: Final = UUID(int=0)
+
+
+def may_be_same_topic(one: UUID, other: UUID) -> bool:
+    """Tell whether two ids are not those of a deleted topic and a new one with its name."""
+    return one == other or NO_TOPIC_ID in (one, other)
 
 
 class PositionStart(NamedTuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, MutableSequence
-from uuid import UUID
 
 from tandem_kafka.consumer.deserializers import Deserializers
 from tandem_kafka.consumer.opened_chunk import OpenedChunk, Room
@@ -31,11 +30,11 @@ from tandem_kafka.shared.partition import (
 )
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import (
-    NO_TOPIC_ID,
     ConsumerRecord,
     OffsetAndMetadata,
     PositionStart,
     TopicPartition,
+    may_be_same_topic,
 )
 
 #: Records as a reader returns them, or deserialized records.
@@ -214,7 +213,10 @@ class Collector:
         state.told = Told(base, topic_id, self.publication, known)
         kept = known is not None and (
             known.base is base
-            or (_same_topic(known.topic_id, topic_id) and _end_of(state, known) == position.offset)
+            or (
+                may_be_same_topic(known.topic_id, topic_id)
+                and _end_of(state, known) == position.offset
+            )
         )
         if kept and known is not None and known.topic_id == topic_id:
             return True  # the read-ahead was dropped
@@ -395,10 +397,6 @@ class Collector:
             self._wake_network()
         opened.released = released
         self._counting = None
-
-
-def _same_topic(one: UUID, other: UUID) -> bool:
-    return one == other or NO_TOPIC_ID in (one, other)
 
 
 def _end_of(state: AssignedPartition, known: Told) -> int:

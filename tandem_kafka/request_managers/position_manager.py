@@ -25,6 +25,7 @@ from tandem_kafka.types import (
     OffsetAndTimestamp,
     TopicPartition,
     epoch_of,
+    may_be_same_topic,
     names_of,
 )
 
@@ -78,7 +79,7 @@ class PositionsManager(RequestManager):
         """
         state, now = self._context.subscription.get(tp), self._topic_id(tp)
         fields = {"topic": tp.topic, "partition": tp.partition, "offset": offset}
-        doubtful = topic_id != now and NO_TOPIC_ID not in (topic_id, now)
+        doubtful = not may_be_same_topic(topic_id, now)
         if doubtful and state.topic_id != topic_id:
             log.debug("%s: offset %d is of a deleted topic", names_of([tp]), offset, fields=fields)
             return
@@ -267,7 +268,7 @@ class PositionsManager(RequestManager):
     def _topic_changed(self, state: AssignedPartition, asked: UUID) -> bool:
         """Tell whether the topic was recreated since the request; then repeat the lookup."""
         now = self._topic_id(state.tp)
-        changed = asked != now and NO_TOPIC_ID not in (asked, now)
+        changed = not may_be_same_topic(asked, now)
         self._lookup_needed |= changed
         return changed
 

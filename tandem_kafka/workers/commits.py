@@ -11,7 +11,12 @@ from kafka.errors import OffsetMetadataTooLargeError
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
-from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, offsets_text
+from tandem_kafka.types import (
+    OffsetAndMetadata,
+    TopicPartition,
+    may_be_same_topic,
+    offsets_text,
+)
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.ports import ConsumerPort
@@ -106,8 +111,7 @@ class WorkerCommits:
         return {
             part: snapshot
             for part, snapshot in found.items()
-            if snapshot.topic_id in (NO_TOPIC_ID, topic_id := self._port.topic_id(part.tp.topic))
-            or topic_id == NO_TOPIC_ID
+            if may_be_same_topic(snapshot.topic_id, self._port.topic_id(part.tp.topic))
         }
 
     def _to_commit(self, snapshots: _Snapshots) -> _Offsets:

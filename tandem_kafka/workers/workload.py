@@ -15,11 +15,11 @@ from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.types import (
-    NO_TOPIC_ID,
     OffsetAndMetadata,
     PositionStart,
     TopicPartition,
     epoch_of,
+    may_be_same_topic,
 )
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
@@ -426,10 +426,6 @@ class Workload:
         return found
 
 
-def _same_topic(one: PositionStart, other: PositionStart) -> bool:
-    return one.topic_id == other.topic_id or NO_TOPIC_ID in (one.topic_id, other.topic_id)
-
-
 def _nothing() -> None:
     """Do nothing."""
 
@@ -467,3 +463,7 @@ def _no_lane(record: Any) -> RecordFailedError:
         "see the cause; a key must be hashable, and the function `key` must not raise"
     )
     return RecordFailedError(msg, record, 0)
+
+
+def _same_topic(one: PositionStart, other: PositionStart) -> bool:
+    return may_be_same_topic(one.topic_id, other.topic_id)
