@@ -123,7 +123,8 @@ _SIGNALS: Final = [
 def _loggers() -> Iterator[tuple[str, Any]]:
     loggers = [("root", logging.root), *logging.root.manager.loggerDict.items()]
     for name, logger in loggers:
-        if isinstance(logger, logging.Logger):
+        # psycopg sets the level of its logger when it is imported.
+        if isinstance(logger, logging.Logger) and name != "psycopg":
             handlers = [
                 each
                 for each in logger.handlers

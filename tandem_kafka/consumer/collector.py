@@ -138,9 +138,7 @@ class Collector:
 
     def to_drop(self) -> frozenset[TopicPartition]:
         """Return the partitions that must give up their records."""
-        doubtful = self._subscription.doubtful_ahead
-        again = self._subscription.to_fetch_again() if doubtful else frozenset[TopicPartition]()
-        return again | self.paused_over_budget()
+        return self._subscription.to_fetch_again() | self.paused_over_budget()
 
     def paused_over_budget(self) -> frozenset[TopicPartition]:
         """Return the paused partitions that must give up their records.

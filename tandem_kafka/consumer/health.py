@@ -26,6 +26,7 @@ _WITHOUT_POSITION = {
     FetchState.INITIALIZING: "its committed offset is being looked up",
     FetchState.AWAIT_RESET: "its offset is being looked up",
     FetchState.AWAIT_VALIDATION: "its position is being validated with the leader",
+    FetchState.AWAIT_DROP: "what was fetched in advance may be lost; the next poll() drops it",
 }
 
 

@@ -188,11 +188,12 @@ class ApplicationEventProcessor(EventProcessor):
 
     def _drop_read_ahead(self, partitions: frozenset[TopicPartition]) -> None:
         subscription = self._subscription
+        again = subscription.to_fetch_again()
         for tp in partitions:
             state = subscription.assigned.get(tp)
-            if state is not None and (state.on_hold or state in subscription.doubtful_ahead):
+            if state is not None and (state.on_hold or tp in again):
                 state.drop_read_ahead()
-                subscription.doubtful_ahead -= {state}
+        subscription.awaiting_drop = again - partitions
 
     def _lag(self, tp: TopicPartition) -> int | None:
         """Return end minus position; if the end is unknown, start a lookup for a later call."""

@@ -78,7 +78,6 @@ class ValidationManager(RequestManager):
             for state in without_position
             if state.state is FetchState.AWAIT_VALIDATION
             and state not in self._reported
-            and state not in self._context.subscription.doubtful_ahead
             and not self._recreated.doubts(state)
         ]
         if not in_doubt:
@@ -212,12 +211,12 @@ class ValidationManager(RequestManager):
                 state.validated()
                 return
             if entry.end_offset >= position.offset:
-                self._doubt_read_ahead(state)
+                self._await_drop(state)
                 return
             diverged = OffsetAndMetadata(entry.end_offset, "", entry.leader_epoch)
         self._truncated(state, position, diverged, truncated)
 
-    def _doubt_read_ahead(self, state: AssignedPartition) -> None:
+    def _await_drop(self, state: AssignedPartition) -> None:
         """Let the application drop what was fetched in advance, which the log may have lost.
 
         Where it has a later epoch than the position, it may also be intact. It is fetched again.
@@ -226,9 +225,9 @@ class ValidationManager(RequestManager):
         moving it. The next poll() has it dropped before it collects records; until then nothing is
         fetched, and then the position is validated again.
         """
+        state.await_drop()
         subscription = self._context.subscription
-        known = {each for each in subscription.doubtful_ahead if subscription.has(each)}
-        subscription.doubtful_ahead = frozenset({*known, state})
+        subscription.awaiting_drop = frozenset({*subscription.to_fetch_again(), state.tp})
         self._context.polls.request_attention()
 
     def _truncated(

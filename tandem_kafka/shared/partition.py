@@ -5,6 +5,7 @@ The state machine (as in the Java consumer, KIP-320):
     INITIALIZING      no position yet: the committed offset is looked up
     AWAIT_RESET       no position: an offset is looked up by the reset policy or seek_to_*
     AWAIT_VALIDATION  a position whose leader changed: the log may have been truncated
+    AWAIT_DROP        a valid position; what was fetched in advance may be lost, and poll() drops it
     FETCHING          a valid position
 
 Both threads write to an `AssignedPartition`, but to different fields. The position consists of two
@@ -68,6 +69,7 @@ class FetchState(enum.Enum):
     INITIALIZING = "initializing"
     AWAIT_RESET = "await reset"
     AWAIT_VALIDATION = "await validation"
+    AWAIT_DROP = "await drop"
     FETCHING = "fetching"
 
 
@@ -270,8 +272,8 @@ class AssignedPartition(FetchProgress):
 
     @property
     def has_valid_position(self) -> bool:
-        """True if records may be fetched from the position."""
-        return self.state is FetchState.FETCHING
+        """True if the position is known to be in the partition's log."""
+        return self.state is FetchState.FETCHING or self.state is FetchState.AWAIT_DROP
 
     @property
     def _withheld(self) -> bool:
@@ -414,6 +416,8 @@ class AssignedPartition(FetchProgress):
             self.base = Position(position.offset, position.leader_epoch)
             self.read_ahead = position.offset
             self.wait_for_drain = False
+            if self.state is FetchState.AWAIT_DROP:
+                self.await_validation()
             self._changes.note(self)
 
     def await_reset(self, timestamp: int) -> None:
@@ -428,6 +432,10 @@ class AssignedPartition(FetchProgress):
         """Keep the position, but fetch nothing until the leader has confirmed it."""
         self._move(FetchState.AWAIT_VALIDATION)
         self.preferred_replica = None
+
+    def await_drop(self) -> None:
+        """Keep the position, but fetch nothing until the read-ahead is dropped."""
+        self._move(FetchState.AWAIT_DROP)
 
     def validated(self) -> None:
         """Continue fetching from a confirmed position.

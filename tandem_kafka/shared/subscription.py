@@ -41,9 +41,8 @@ class SubscriptionState:
         self.version = 0
         #: Changes of partitions that affect fetching.
         self.changes = Changes()
-        #: Partitions of which records that were fetched in advance may have been lost in an unclean
-        #: election. Replaced as a whole.
-        self.doubtful_ahead: frozenset[AssignedPartition] = frozenset()
+        #: Partitions that were told to wait for a drop; some may not any more. Replaced as a whole.
+        self.awaiting_drop: frozenset[TopicPartition] = frozenset()
         # Cached results, each with the count for which it is valid: with 10,000 partitions, they
         # are too expensive to compute in each iteration.
         self._topics_of_interest: tuple[int, frozenset[str], frozenset[str]] = (
@@ -77,13 +76,13 @@ class SubscriptionState:
             raise NotAssignedError(msg)
         return state
 
-    def has(self, state: AssignedPartition) -> bool:
-        """Return whether this is the present assignment of its partition."""
-        return self.assigned.get(state.tp) is state
-
     def to_fetch_again(self) -> frozenset[TopicPartition]:
-        """Return the partitions whose buffered records must be dropped: see `doubtful_ahead`."""
-        return frozenset([each.tp for each in self.doubtful_ahead if self.has(each)])
+        """Return the partitions whose records that were fetched in advance must be dropped."""
+        assigned = self.assigned
+        states = [assigned.get(tp) for tp in self.awaiting_drop]
+        return frozenset(
+            [each.tp for each in states if each and each.state is FetchState.AWAIT_DROP]
+        )
 
     def topics_of_interest(self) -> frozenset[str]:
         """Return the topics whose metadata is needed."""
@@ -238,4 +237,4 @@ class SubscriptionState:
         return changed
 
 
-_POSITIONED = frozenset({FetchState.FETCHING, FetchState.AWAIT_VALIDATION})
+_POSITIONED = frozenset({FetchState.FETCHING, FetchState.AWAIT_VALIDATION, FetchState.AWAIT_DROP})

@@ -115,7 +115,10 @@ class _ConnectionTo(SimulatedConnection):
 
 
 class RealBrokers(RealCluster):
-    """Real brokers of the tests; `close` leaves all of them running."""
+    """Real brokers of the tests; `close` leaves all of them running.
+
+    Those that all processes share can be neither paused nor stopped.
+    """
 
     def __init__(self, kafka: RealKafka, consume: Consume) -> None:
         super().__init__(kafka, consume)
@@ -131,10 +134,15 @@ class RealBrokers(RealCluster):
         self._to_close.append(connection.close)
         return connection
 
+    def _run_again_at_end(self) -> None:
+        self._to_close += [self._kafka.resume, self._kafka.start_again]
+
     def stop(self, node_id: int) -> None:
+        self._run_again_at_end()
         self._kafka.stop(node_id)
 
     def kill(self, *node_ids: int) -> None:
+        self._run_again_at_end()
         for node_id in node_ids:
             self._kafka.kill(node_id)
 
@@ -142,6 +150,7 @@ class RealBrokers(RealCluster):
         self._kafka.start_again()
 
     def pause(self, node_id: int) -> None:
+        self._run_again_at_end()
         self._kafka.pause(node_id)
 
     def resume(self, node_id: int) -> None:
@@ -159,5 +168,3 @@ class RealBrokers(RealCluster):
     def close(self) -> None:
         for close in self._to_close:
             close()
-        self._kafka.resume()
-        self._kafka.start_again()

@@ -163,7 +163,10 @@ def test_a_commit_with_an_older_epoch_reveals_lost_records() -> None:
 
 @pytest.mark.parametrize("kind", ["poll", "loop"])
 @pytest.mark.parametrize("clean", [False, True])
-def test_what_was_read_ahead_of_lost_records_is_read_again(clean: bool, kind: str) -> None:
+@pytest.mark.parametrize("sought", [False, True])
+def test_what_was_read_ahead_of_lost_records_is_read_again(
+    clean: bool, kind: str, sought: bool
+) -> None:
     """The position is before the truncation, and what was fetched in advance is behind it."""
     with Simulation(f"read ahead {clean} {kind}", brokers=2) as simulation:
         consumer = started(simulation, max_poll_records=5)
@@ -188,6 +191,11 @@ def test_what_was_read_ahead_of_lost_records_is_read_again(clean: bool, kind: st
             produce(simulation, TP, 5)
         simulation.sleep(10_000)  # the application works; the consumer learns of the election
         log = cluster.at(TP).log
+        assert consumer.position(TP, timeout_ms=1_000) == 5  # without a poll() in between
+        if sought:
+            consumer.seek(TP, 3)
+            assert consumer.position(TP, timeout_ms=1_000) == 3
+            del seen[3:]
         read(log.end_offset)
         assert [each.offset for each in seen] == list(range(log.end_offset))
         epochs = {each.offset: each.leader_epoch for each in seen}
