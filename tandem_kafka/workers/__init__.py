@@ -1,10 +1,11 @@
 """Handles records in parallel: in order for each key, at least once, with commits out of order.
 
 `KeyedWorkers` works with a `KafkaConsumer` and threads or an executor, `AsyncKeyedWorkers` with an
-`AsyncKafkaConsumer` and coroutines. `control.py` is the loop of both, `workload.py` their state,
-and `threads.py`, `executors.py` and `tasks.py` call the handlers. `ShareWorkers` and
-`AsyncShareWorkers` work with a `ShareConsumer` or `AsyncShareConsumer`, and need none of them: its
-records have no order and no offset to commit.
+`AsyncKafkaConsumer` and coroutines. `ShareWorkers` and `AsyncShareWorkers` work with a
+`ShareConsumer` or `AsyncShareConsumer`. `run.py` is the loop of all four. `threads.py`,
+`executors.py` and `tasks.py` call the handlers, `work.py` knows which are next. `control.py` and
+`workload.py` are what is special to groups with offsets; `share_control.py` and `share_attempts.py`
+what is special to share groups, whose records have no order and no offset to commit.
 
     with KafkaConsumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
         KeyedWorkers(consumer, handle, workers=64, retry=Retry(5)).run()

@@ -19,7 +19,8 @@ class Task:
     """A record to handle, possibly with the records of its lane that follow it.
 
     Attributes:
-        part: The partition, during the assignment in which the record was handed out.
+        part: The partition, during the assignment in which the record was handed out; for a share
+            group, the run.
         record: The record.
         lane: What must be handled in order: a key, a partition, a value of the user's function.
             None if the record has no order.
@@ -32,10 +33,8 @@ class Task:
 
     __slots__ = ("error", "failures", "lane", "more", "part", "record", "refusals", "since_ms")
 
-    def __init__(
-        self, part: WorkedPartition, record: Any, lane: Hashable | None, since_ms: int
-    ) -> None:
-        self.part = part
+    def __init__(self, part: Portion, record: Any, lane: Hashable | None, since_ms: int) -> None:
+        self.part: Any = part  # of the kind that the owner of the task has made
         self.record = record
         self.lane = lane
         self.since_ms = since_ms
@@ -54,7 +53,24 @@ class Task:
         return [self.record, *(task.record for task in self.more or ())]
 
 
-class WorkedPartition:
+class Portion:
+    """Records whose tasks end together: those of a partition, or of a run.
+
+    Attributes:
+        fenced: Whether the assignment or run has ended. Completions then change nothing.
+        draining: Whether the assignment is about to end. If so, nothing is retried.
+        running: Number of tasks that are with a worker.
+        retries: How often a record was queued again after a failure.
+    """
+
+    __slots__ = ("draining", "fenced", "retries", "running")
+
+    def __init__(self) -> None:
+        self.draining = self.fenced = False
+        self.running = self.retries = 0
+
+
+class WorkedPartition(Portion):
     """The state of a partition, from its assignment to its revocation or loss.
 
     A later assignment of the same partition has another object. A task refers to the object
@@ -69,10 +85,6 @@ class WorkedPartition:
         restored: Whether these have been read. Nothing is handed out before that and the start.
         lookup_ms: When these may be looked up again, after `failed_lookups` of the end of the log.
         reached: The position after the records in `backlog`.
-        fenced: Whether the assignment has ended. Completions then change nothing.
-        draining: Whether the assignment is about to end. If so, nothing is retried.
-        running: Number of tasks that are with a worker.
-        retries: How often a record was queued again after a failure.
         backlog: Records from poll() that are not handed out yet.
         resumes_at: The number of pending records at which the backlog is tried again.
     """
@@ -80,22 +92,19 @@ class WorkedPartition:
     __slots__ = (
         "backlog",
         "committed",
-        "draining",
         "failed_lookups",
-        "fenced",
         "lookup_ms",
         "marks",
         "offsets",
         "reached",
         "restored",
         "resumes_at",
-        "retries",
-        "running",
         "start",
         "tp",
     )
 
     def __init__(self, tp: TopicPartition, limit: int) -> None:
+        super().__init__()
         self.tp = tp
         self.offsets: PartitionOffsets[Task] = PartitionOffsets(limit)
         self.start: PositionStart | None = None
@@ -103,10 +112,6 @@ class WorkedPartition:
         self.marks = NOTHING_DONE
         self.restored = False
         self.lookup_ms = self.failed_lookups = 0
-        self.draining = False
-        self.fenced = False
-        self.running = 0
-        self.retries = 0
         self.backlog: deque[Any] = deque()
         self.reached: int | None = None
         self.resumes_at = 0

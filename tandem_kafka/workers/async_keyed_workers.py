@@ -14,17 +14,18 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.signals import handled_in_loop
 from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
 from tandem_kafka.workers.async_port import AsyncPort
-from tandem_kafka.workers.control import Control, Until
+from tandem_kafka.workers.control import Control
+from tandem_kafka.workers.keyed_runs import KeyedRuns
 from tandem_kafka.workers.rebalancing import AsyncWorkersListener
 from tandem_kafka.workers.retry import Retry
-from tandem_kafka.workers.runs import Runs
+from tandem_kafka.workers.run import Until
 from tandem_kafka.workers.settings import Order, WorkerSettings
-from tandem_kafka.workers.tasks import TaskCrew
+from tandem_kafka.workers.tasks import TaskCrew, in_group
 from tandem_kafka.workers.threads import new_lock
 from tandem_kafka.workers.workload import Workload
 
 
-class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
+class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
     """Awaits a handler for each record, in many tasks, in order for each key, at least once.
 
     Guarantees, commits and arguments are those of ``KeyedWorkers``, with these differences:
@@ -122,22 +123,19 @@ class AsyncKeyedWorkers(Runs, Generic[KeyT, ValueT]):
             ArgumentTypeError: ``handle`` is not an ``async def`` function.
             asyncio.CancelledError: The task was cancelled.
         """
-        failure: BaseException | None = None
+
+        async def in_tasks(group: asyncio.TaskGroup) -> None:
+            port = AsyncPort(self._consumer)
+            control = self._new_control(port, group)
+            serving = group.create_task(port.serve(), name="tandem-kafka-commits")
+            self._begin(control)
+            try:
+                await control.run(until, AsyncWorkersListener(control, self._settings.listener))
+            finally:
+                serving.cancel()
+
         with self._running(), handled_in_loop(signals, self.stop):
-            # An exception that leaves the group's block would be raised in an ExceptionGroup.
-            async with asyncio.TaskGroup() as group:
-                port = AsyncPort(self._consumer)
-                control = self._new_control(port, group)
-                serving = group.create_task(port.serve(), name="tandem-kafka-commits")
-                self._begin(control)
-                try:
-                    await control.run(until, AsyncWorkersListener(control, self._settings.listener))
-                except BaseException as error:  # noqa: BLE001 - raised below
-                    failure = error
-                finally:
-                    serving.cancel()
-        if failure is not None:
-            raise failure
+            await in_group(in_tasks)
 
     def _new_control(self, port: AsyncPort, group: asyncio.TaskGroup) -> Control:
         settings, clock = self._settings, self._runtime.clock

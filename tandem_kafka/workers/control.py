@@ -1,73 +1,29 @@
-"""The loop of `run()`: polls, hands out, commits, and drains. Written once for both drivers.
-
-Invariant: the coroutines await only the methods of a `ConsumerPort` and a `Crew`. For
-`KeyedWorkers` these block and never suspend; for `AsyncKeyedWorkers` they suspend.
-"""
+"""A run of keyed workers: follows positions and rebalances, and commits."""
 
 from __future__ import annotations
 
-from asyncio import CancelledError
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from tandem_kafka.errors import CommitDuringRebalanceError, IllegalStateError, KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock
 from tandem_kafka.types import OffsetOfTopic, TopicPartition, names_of
-from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.progress import PartitionProgress, progress_of
 from tandem_kafka.workers.restoring import Restoring
+from tandem_kafka.workers.run import CHECK_MS, Crew, Run
 from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
 
 log = client_logger(__name__)
 
-Until = Callable[[], object]
 
-#: The longest poll, without and with a condition that must be checked.
-POLL_MS = 1_000
-CHECK_MS = 100
-#: A commit before partitions are given up has at least this long, even if draining took all time.
-COMMIT_MS = 5_000
+class Control(Run):
+    """Runs the workers of one consumer."""
 
-
-class Crew(Protocol):
-    """Calls the handlers: threads, an executor, or tasks of an event loop."""
-
-    def start(self) -> None:
-        """Begin to call handlers."""
-        ...
-
-    def dispatch(self) -> None:
-        """Hand ready tasks to idle workers."""
-        ...
-
-    def cancel(self, parts: Collection[WorkedPartition]) -> None:
-        """Take tasks of these partitions back whose calls have not begun."""
-        ...
-
-    async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
-        """Wait until `ready()` or the deadline; return `ready()`."""
-        ...
-
-    async def end(self, deadline_ms: int) -> None:
-        """End the workers, and wait for those that are idle until the deadline."""
-        ...
-
-    @property
-    def next_ms(self) -> int | None:
-        """When `dispatch` must be called, for a crew that has no worker to wait for it."""
-        ...
-
-
-class Control:
-    """Runs the workers of one consumer.
-
-    An object serves one run. A handler that outlives its run thus finds nothing that it could
-    change.
-    """
+    _workload: Workload
 
     def __init__(
         self,
@@ -77,15 +33,12 @@ class Control:
         clock: Clock,
         settings: WorkerSettings,
     ) -> None:
+        super().__init__(workload, crew, clock, settings.drain_timeout_ms)
         self._port = port
-        self._workload = workload
-        self._crew = crew
-        self._clock = clock
         self._settings = settings
         self._commits = WorkerCommits(port, workload, clock, settings.commit_interval_ms)
         self._restoring = Restoring(port, workload, clock)
         self._running = False
-        self._stop_requested = self._cancelled = False
         #: What this object has paused.
         self._paused: set[TopicPartition] = set()
         self._full = False
@@ -97,13 +50,8 @@ class Control:
 
     def stop(self) -> None:
         """End the run."""
-        self._stop_requested = True
+        super().stop()
         self._port.wakeup()
-
-    @property
-    def done(self) -> int:
-        """Number of records done."""
-        return self._workload.done
 
     def progress(self) -> dict[TopicPartition, PartitionProgress]:
         """Return the progress of the assigned partitions."""
@@ -115,22 +63,6 @@ class Control:
             }
 
     # --- the run -------------------------------------------------------------------------------
-
-    async def run(self, until: Until | None, listener: Any) -> None:
-        """Handle records until `stop`, `until()`, or a failure; then drain and commit."""
-        failure: BaseException | None = None
-        try:
-            await self.begin(listener)
-            while not self._is_over(until):
-                await self.step(CHECK_MS if until is not None else POLL_MS)
-        except BaseException as error:  # noqa: BLE001 - raised again after the commit
-            failure = error
-        # A cancelled task must end soon, so its handlers are cancelled without a drain.
-        self._cancelled = isinstance(failure, CancelledError)
-        unsaved = await self.end(0 if self._cancelled else self._settings.drain_timeout_ms)
-        failure = failure or self._workload.failure or unsaved
-        if failure is not None:
-            raise failure
 
     async def begin(self, listener: Any) -> None:
         """Start the workers, subscribe, and take over the assigned partitions."""
@@ -162,11 +94,6 @@ class Control:
                 "workers"
             )
             raise IllegalStateError(msg) from error
-
-    def _is_over(self, until: Until | None) -> bool:
-        if self._stop_requested or self._workload.failure is not None:
-            return True
-        return until is not None and bool(until())
 
     async def step(self, longest_ms: int) -> None:
         """Commit, poll once, and hand out the records."""
@@ -219,39 +146,27 @@ class Control:
 
     # --- the end -------------------------------------------------------------------------------
 
-    async def end(self, drain_ms: float) -> BaseException | None:
-        """Drain, commit, and let the consumer continue at what is not done.
+    async def _drain_all(self, deadline_ms: int) -> None:
+        await self._drain(tuple(self._workload.parts), deadline_ms)
 
-        Whatever ends this, the positions are given back: a later run would commit past the
+    async def _save(self, deadline_ms: int) -> KafkaError | None:
+        return await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
+
+    async def _conclude(self, deadline_ms: int) -> None:
+        """Let the consumer continue at what is not done.
+
+        However a run ends, the positions are given back: a later run would commit past the
         records that were dropped.
-
-        Args:
-            drain_ms: How long running handlers may take.
-
-        Returns:
-            The error of the last commit.
         """
-        deadline_ms = self._clock.after_ms(drain_ms)
-        workload = self._workload
+        self._running = False
         try:
-            with workload.lock:
-                workload.stopped = True
-                partitions = tuple(workload.parts)
-            await self._drain(partitions, deadline_ms)
-            return await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
-        except BaseException:
-            deadline_ms = self._clock.now_ms()  # interrupted again: wait for nothing more
-            raise
+            self.give_back()
+            await self._port.end()
+        except IllegalStateError as error:
+            # Another thread has closed or reassigned the consumer; nothing is left to correct.
+            log.debug("positions are left as they are: %s", error)
         finally:
-            self._running = False
-            try:
-                self.give_back()
-                await self._port.end()
-            except IllegalStateError as error:
-                # Another thread has closed or reassigned the consumer; nothing is left to correct.
-                log.debug("positions are left as they are: %s", error)
-            finally:
-                await self._crew.end(deadline_ms)
+            await self._crew.end(deadline_ms)
 
     async def _commit_at_end(self, deadline_ms: int) -> KafkaError | None:
         """Commit; if the group is rebalancing, complete the rebalance first."""
@@ -305,8 +220,7 @@ class Control:
             for part in parts:
                 part.draining = True
         self._crew.cancel(parts)
-        ended = await self._crew.wait(lambda: not any(part.running for part in parts), deadline_ms)
-        if ended or self._cancelled:  # a cancelled run() drains nothing
+        if await self._drained(lambda: not any(part.running for part in parts), deadline_ms):
             return
         late = [part.tp for part in parts if part.running]
         log.warning(
@@ -315,9 +229,6 @@ class Control:
             names_of(late),
             self._settings.drain_timeout_ms,
         )
-
-    def _left_ms(self, deadline_ms: int) -> int:
-        return max(COMMIT_MS, deadline_ms - self._clock.now_ms())
 
     # --- rebalances, inside poll() -------------------------------------------------------------
 

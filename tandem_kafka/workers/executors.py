@@ -10,7 +10,8 @@ from typing import Any
 
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Driver
-from tandem_kafka.workers.assignment import Task, WorkedPartition
+from tandem_kafka.workers.assignment import Portion, Task
+from tandem_kafka.workers.run import Crew
 from tandem_kafka.workers.settings import (
     UnusableHandlerError,
     WorkerSettings,
@@ -23,7 +24,7 @@ from tandem_kafka.workers.workload import Workload
 SUBMITTED_PER_WORKER = 2
 
 
-class ExecutorCrew:
+class ExecutorCrew(Crew):
     """Submits as many calls as the executor has use for; the others wait in the workload.
 
     The completion of a call submits the next one, on the thread that the executor chooses. The
@@ -37,8 +38,7 @@ class ExecutorCrew:
         driver: Driver,
         letters: Executor | None = None,
     ) -> None:
-        self._workload = workload
-        self._settings = settings
+        super().__init__(workload, settings)
         self._driver = driver
         self._executor = settings.workers
         self._letters = letters
@@ -49,11 +49,8 @@ class ExecutorCrew:
         self._taken_back: set[Future[Any]] = set()
         workload.on_settled = driver.notify
 
-    def start(self) -> None:
-        """Do nothing: the executor starts its workers itself."""
-
     @property
-    def next_ms(self) -> int | None:
+    def next_ms(self) -> int | None:  # type: ignore[override]
         """When the next retry is due: no thread of this crew waits for it.
 
         None while the executor is full: the end of a call dispatches, so `poll()` need not spin.
@@ -107,9 +104,7 @@ class ExecutorCrew:
             if self._letters is None:
                 self._letters = ThreadPoolExecutor(1, "tandem-kafka-exhausted")
                 self._owns_letters = True
-            return self._letters.submit(
-                report, settings.exhausted, task.records, task.error, task.failures
-            )
+            return self._letters.submit(report, settings, task)
         assert isinstance(self._executor, Executor)  # noqa: S101 - a number has another crew
         argument = task.record if settings.batch == 1 else task.records
         return self._executor.submit(settings.handle, argument)
@@ -139,7 +134,7 @@ class ExecutorCrew:
             return error
         return None
 
-    def cancel(self, parts: Collection[WorkedPartition]) -> None:
+    def cancel(self, parts: Collection[Portion]) -> None:
         """Take calls back that the executor has not begun."""
         with self._workload.lock:
             mine = [future for future, task in self._submitted.items() if task.part in parts]

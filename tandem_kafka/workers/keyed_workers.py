@@ -16,18 +16,19 @@ from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import ConsumerRecord, KeyT, RebalanceListener, SubscriptionPattern, ValueT
-from tandem_kafka.workers.control import Control, Crew, Until
+from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.executors import ExecutorCrew
+from tandem_kafka.workers.keyed_runs import KeyedRuns
 from tandem_kafka.workers.ports import BlockingPort
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.retry import Retry
-from tandem_kafka.workers.runs import Runs
+from tandem_kafka.workers.run import Crew, Until
 from tandem_kafka.workers.settings import Order, WorkerSettings
 from tandem_kafka.workers.threads import ThreadCrew, new_lock
 from tandem_kafka.workers.workload import Workload
 
 
-class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
+class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
     """Calls a handler for each record, on many workers, in order for each key, at least once.
 
     A record is done when the handler returns. The commit contains the lowest offset that is not
@@ -161,13 +162,12 @@ class KeyedWorkers(Runs, Generic[KeyT, ValueT]):
     def _new_control(self) -> Control:
         runtime, settings = self._runtime, self._settings
         clock, driver = runtime.clock, runtime.driver
-        lock = new_lock()
-        workload = Workload(settings, clock, runtime.random, lock, self._client)
+        workload = Workload(settings, clock, runtime.random, new_lock(), self._client)
         crew: Crew
         if isinstance(settings.workers, Executor):
             crew = ExecutorCrew(workload, settings, driver, self._letters)
         else:
-            crew = ThreadCrew(workload, settings, clock, driver, lock)
+            crew = ThreadCrew(workload, settings, clock, driver)
         return Control(BlockingPort(self._consumer), workload, crew, clock, settings)
 
 

@@ -1,10 +1,11 @@
-"""What the workers need of a consumer, and how `KafkaConsumer` provides it."""
+"""What the workers need of a consumer, and how both kinds of consumers provide it."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from uuid import UUID
 
 from tandem_kafka import ConsumerRecords, KafkaConsumer
@@ -12,121 +13,56 @@ from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, OffsetOfTopic, Offsets, TopicPartition
 
-T = TypeVar("T")
+Done = Callable[[Exception | None], None]
 
 
-class ConsumerPort(Protocol):
-    """The calls of a consumer. Those that wait are coroutines; a wakeup ends only `poll`."""
-
-    async def poll(self, timeout_ms: float, max_records: int) -> ConsumerRecords[Any, Any]:
-        """Return records; empty after the timeout or `wakeup`."""
-        ...
-
-    async def subscribe(self, topics: set[str], pattern: Any, listener: Any) -> None:
-        """Subscribe to topics or a pattern."""
-        ...
-
-    async def begin_commit(
-        self, offsets: Offsets, done: Callable[[Exception | None], None]
-    ) -> None:
-        """Commit without waiting longer than needed; call `done` with the outcome."""
-        ...
-
-    async def commit(self, offsets: Offsets, timeout_ms: float) -> None:
-        """Commit and wait."""
-        ...
-
-    async def committed(self, tp: TopicPartition, timeout_ms: float) -> OffsetAndMetadata | None:
-        """Return the committed offset with its metadata."""
-        ...
-
-    async def end_offset(self, tp: TopicPartition, timeout_ms: float) -> int:
-        """Return the end of a partition."""
-        ...
-
-    def seek(self, tp: TopicPartition, offset: OffsetOfTopic) -> None:
-        """Continue a partition at an offset, unless it belongs to a deleted topic."""
-        ...
-
-    def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the next `poll` return the `starts` of partitions, known or not."""
-        ...
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of partitions; pauses of the application are apart from it."""
-        ...
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """End such a pause."""
-        ...
-
-    def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions."""
-        ...
-
-    def subscription(self) -> set[str] | None:
-        """Return the subscribed topics, None without a subscription."""
-        ...
-
-    def topic_id(self, topic: str) -> UUID:
-        """Return the present id of a topic, `NO_TOPIC_ID` if it is unknown."""
-        ...
-
-    def wakeup(self) -> None:
-        """End the present or the next `poll`; for any thread or signal handler."""
-        ...
-
-    async def end(self) -> None:
-        """Consume a pending wakeup."""
-        ...
+async def result_of(call: Any) -> Any:
+    """Return what a method of a consumer returns: at once if it blocks, or when awaited."""
+    return await call if inspect.isawaitable(call) else call
 
 
-class PlainPort:
-    """The calls that are alike for both kinds of consumers: none of them waits for a broker."""
+class ConsumerPort:
+    """The calls of a consumer. Those that wait are coroutines; a wakeup ends only `poll`.
+
+    With a `KafkaConsumer`, the coroutines block their thread and never suspend.
+    """
 
     def __init__(self, consumer: KafkaConsumer[Any, Any] | AsyncKafkaConsumer[Any, Any]) -> None:
-        self._plain = consumer
+        self._consumer: Any = consumer
         self.assignment = consumer.assignment
         self.subscription = consumer.subscription
         self._polling = self._wakeup_requested = False
 
     def wakeup(self) -> None:
-        """End the present or the next `poll`.
+        """End the present or the next `poll`; for any thread or signal handler.
 
         Invariant: outside of `poll`, the consumer is not woken up. The wakeup would end another
         call, perhaps one of a handler.
         """
         self._wakeup_requested = True
         if self._polling:
-            self._plain.wakeup()
+            self._consumer.wakeup()
 
     def seek(self, tp: TopicPartition, offset: OffsetOfTopic) -> None:
         """Continue a partition at an offset, unless it belongs to a deleted topic."""
-        self._plain.seek(tp, offset)
+        self._consumer.seek(tp, offset)
 
     def tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the next `poll` return the `starts` of partitions, known or not."""
-        self._plain._tell_starts_again(partitions)  # noqa: SLF001 - not public
+        self._consumer._tell_starts_again(partitions)  # noqa: SLF001 - not public
 
     def topic_id(self, topic: str) -> UUID:
         """Return the present id of a topic, `NO_TOPIC_ID` if it is unknown."""
-        return self._plain._topic_id_now(topic)  # noqa: SLF001 - not public
+        found: UUID = self._consumer._topic_id_now(topic)  # noqa: SLF001 - not public
+        return found
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of partitions."""
-        self._plain._pause_for_workers(partitions, paused=True)  # noqa: SLF001 - not public
+        """Stop returning records of partitions; pauses of the application are apart from it."""
+        self._consumer._pause_for_workers(partitions, paused=True)  # noqa: SLF001 - not public
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of partitions again, unless the application has paused them."""
-        self._plain._pause_for_workers(partitions, paused=False)  # noqa: SLF001 - not public
-
-
-class BlockingPort(PlainPort):
-    """A `KafkaConsumer`: the coroutines block their thread and never suspend."""
-
-    def __init__(self, consumer: KafkaConsumer[Any, Any]) -> None:
-        super().__init__(consumer)
-        self._consumer = consumer
+        self._consumer._pause_for_workers(partitions, paused=False)  # noqa: SLF001 - not public
 
     async def poll(self, timeout_ms: float, max_records: int) -> ConsumerRecords[Any, Any]:
         """Return records; empty after the timeout or `wakeup`."""
@@ -134,47 +70,56 @@ class BlockingPort(PlainPort):
         try:
             if self._wakeup_requested:
                 timeout_ms = 0
-            return self._consumer.poll(timeout_ms, max_records)
+            polled: ConsumerRecords[Any, Any] = await result_of(
+                self._consumer.poll(timeout_ms, max_records)
+            )
         except WakeupError:
-            return ConsumerRecords()
+            polled = ConsumerRecords()
         finally:
             self._polling = self._wakeup_requested = False
-
-    async def end(self) -> None:
-        """Consume a wakeup that came too late for its `poll`: it must not end a later call."""
-        for tp in sorted(self._consumer.assignment()):
-            with suppress(KafkaError):
-                self._consumer.position(tp, timeout_ms=0)
-            return
+        return polled
 
     async def subscribe(self, topics: set[str], pattern: Any, listener: Any) -> None:
         """Subscribe to topics or a pattern."""
-        self._consumer.subscribe(topics, pattern, listener)
+        await result_of(self._consumer.subscribe(topics, pattern, listener))
 
-    async def begin_commit(
-        self, offsets: Offsets, done: Callable[[Exception | None], None]
-    ) -> None:
-        """Send a commit; `done` is called by a later call of the consumer."""
-        self._consumer.commit_async(offsets, lambda _offsets, error: done(error))
+    async def begin_commit(self, offsets: Offsets, done: Done) -> None:
+        """Commit without waiting longer than needed; call `done` with the outcome."""
+        raise NotImplementedError
 
     async def commit(self, offsets: Offsets, timeout_ms: float) -> None:
         """Commit and wait."""
-        self._unwoken(lambda: self._consumer.commit(offsets, timeout_ms))
+        await self._unwoken(lambda: self._consumer.commit(offsets, timeout_ms))
 
     async def committed(self, tp: TopicPartition, timeout_ms: float) -> OffsetAndMetadata | None:
         """Return the committed offset with its metadata."""
-        return self._unwoken(
+        found: OffsetAndMetadata | None = await self._unwoken(
             lambda: self._consumer.committed(tp, metadata=True, timeout_ms=timeout_ms)
         )
+        return found
 
     async def end_offset(self, tp: TopicPartition, timeout_ms: float) -> int:
         """Return the end of a partition."""
-        return self._unwoken(lambda: self._consumer.end_offsets([tp], timeout_ms))[tp]
+        ends = await self._unwoken(lambda: self._consumer.end_offsets([tp], timeout_ms))
+        return int(ends[tp])
 
-    def _unwoken(self, call: Callable[[], T]) -> T:
+    async def end(self) -> None:
+        """Consume a wakeup that came too late for its `poll`: it must not end a later call."""
+        for tp in sorted(self.assignment()):
+            with suppress(KafkaError):
+                await result_of(self._consumer.position(tp, timeout_ms=0))
+            return
+
+    async def _unwoken(self, call: Callable[[], Any]) -> Any:
         """Make a call again after a wakeup, which was meant for `poll`."""
         while True:
-            try:
-                return call()
-            except WakeupError:
-                continue
+            with suppress(WakeupError):
+                return await result_of(call())
+
+
+class BlockingPort(ConsumerPort):
+    """A `KafkaConsumer`."""
+
+    async def begin_commit(self, offsets: Offsets, done: Done) -> None:
+        """Send a commit; `done` is called by a later call of the consumer."""
+        self._consumer.commit_async(offsets, lambda _offsets, error: done(error))

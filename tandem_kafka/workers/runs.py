@@ -1,27 +1,26 @@
-"""What `KeyedWorkers` and `AsyncKeyedWorkers` share: the present run, its end, its progress."""
+"""What all workers have: one run at a time, its end, and what is done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.logs import ClientNames, LinesOf
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.types import TopicPartition
-from tandem_kafka.workers.control import Control
-from tandem_kafka.workers.progress import PartitionProgress, as_metrics
-from tandem_kafka.workers.settings import WorkerSettings
+from tandem_kafka.workers.run import Run
+
+R = TypeVar("R", bound=Run)
 
 
-class Runs:
+class Runs(Generic[R]):
     """Keeps track of the runs."""
 
-    def __init__(self, settings: WorkerSettings, runtime: Runtime, client: ClientNames) -> None:
-        self._settings = settings
+    def __init__(self, runtime: Runtime, client: ClientNames) -> None:
         self._runtime = runtime
         self._client = client
-        self._control: Control | None = None
+        self._control: R | None = None
         self._in_progress = self._stop_requested = False
         #: Records done in earlier runs.
         self._done_before = 0
@@ -45,7 +44,7 @@ class Runs:
         finally:
             self._in_progress = self._stop_requested = False
 
-    def _begin(self, control: Control) -> None:
+    def _begin(self, control: R) -> None:
         self._control = control
         if self._stop_requested:  # before there was anything to stop
             control.stop()
@@ -64,24 +63,7 @@ class Runs:
     def done(self) -> int:
         """Number of records done in all runs of this object, with those that were skipped.
 
-        Records that a commit of another run marks as done do not count.
+        Those of a share group were accepted. What a commit of another run marks does not count.
         """
         control = self._control
         return self._done_before + (0 if control is None else control.done)
-
-    def progress(self) -> dict[TopicPartition, PartitionProgress]:
-        """Return the progress of each assigned partition; empty while ``run()`` is not running.
-
-        Any thread may call this.
-        """
-        control = self._control
-        return {} if control is None else control.progress()
-
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Return the figures of ``progress()`` by group and name, as the consumer's ``metrics()``.
-
-        The group ``workers-metrics`` has the sums. Each partition has a separate group, for
-        example ``workers-metrics.topic-orders.partition-0``. An unknown offset is -1. Ages are in
-        milliseconds.
-        """
-        return as_metrics(self.progress())

@@ -1,4 +1,4 @@
-"""The arguments of `KeyedWorkers` and `AsyncKeyedWorkers`, and their checks."""
+"""The arguments of workers, and their checks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from tandem_kafka.config.external import check_listener
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError, NoGroupError
 from tandem_kafka.types import SubscriptionPattern
-from tandem_kafka.workers.assignment import WorkedPartition
+from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import MIN_LIMIT_BYTES
 from tandem_kafka.workers.retry import Retry
 
@@ -25,20 +25,69 @@ LaneOf = Callable[[WorkedPartition, Any], Hashable | None]
 _ORDERS = ("key", "partition", "none")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """Checked arguments; `KeyedWorkers` documents them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettings:
+    """How handlers are called, for all kinds of workers.
+
+    Attributes:
+        exhausted: What follows the last attempt: one of `reactions`, or a function.
+        batch: Maximum number of records of a call.
+    """
 
     handle: Callable[..., Any]
+    workers: int | Executor
+    retry: Retry
+    exhausted: Any
+    drain_timeout_ms: float
+    batch: int = 1
+
+    #: The argument that is `exhausted`, and the names that it may have as its value.
+    reaction: ClassVar[str] = "exhausted"
+    reactions: ClassVar[tuple[str, str]] = ("stop", "skip")
+    #: What `workers` may be instead of a number.
+    or_executor: ClassVar[str] = " or a concurrent.futures.Executor object"
+    #: The workers for ordinary functions.
+    blocking: ClassVar[str] = "KeyedWorkers"
+
+    def check_calls(self) -> None:
+        """Check the values.
+
+        Raises:
+            InvalidArgumentError, ArgumentTypeError: A value is invalid.
+        """
+        if not callable(self.handle):
+            msg = f"handle must be a function that takes a record, got {self.handle!r}"
+            raise ArgumentTypeError(msg)
+        if self.exhausted not in self.reactions and not callable(self.exhausted):
+            one, other = self.reactions
+            msg = (
+                f'{self.reaction} must be "{one}", "{other}" or a function of record, error and '
+                f"number of attempts, got {self.exhausted!r}"
+            )
+            raise InvalidArgumentError(msg)
+        self._check_workers()
+        check_duration("drain_timeout_ms", self.drain_timeout_ms, 0)
+        if not isinstance(self.retry, Retry):
+            raise ArgumentTypeError(f"retry must be a Retry, got {self.retry!r}")
+
+    def _check_workers(self) -> None:
+        if self.or_executor and isinstance(self.workers, Executor):
+            return
+        if isinstance(self.workers, bool) or not isinstance(self.workers, int):
+            msg = f"workers must be a number{self.or_executor}, got {self.workers!r}"
+            raise ArgumentTypeError(msg)
+        if self.workers < 1:
+            raise InvalidArgumentError(f"workers must be at least 1, got {self.workers}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings(CallSettings):
+    """Checked arguments; `KeyedWorkers` documents them."""
+
     order: Order
     key: Callable[[Any], Hashable | None] | None
-    workers: int | Executor
-    batch: int
     max_in_flight: int
-    retry: Retry
-    exhausted: Literal["stop", "skip"] | Callable[..., Any]
     commit_interval_ms: float
-    drain_timeout_ms: float
     metadata_limit_bytes: int
     listener: Any
     pattern: str | re.Pattern[str] | SubscriptionPattern | None
@@ -54,9 +103,8 @@ class WorkerSettings:
             NoGroupError: The consumer has no group.
         """
         _check_consumer(config)
-        self._check_functions()
+        self.check_calls()
         self._check_order()
-        self._check_workers()
         _check_integer("batch", self.batch, 1)
         _check_integer("max_in_flight", self.max_in_flight, 1)
         if self.max_in_flight < self.batch:
@@ -64,22 +112,8 @@ class WorkerSettings:
             raise InvalidArgumentError(msg)
         _check_integer("metadata_limit_bytes", self.metadata_limit_bytes, MIN_LIMIT_BYTES)
         check_duration("commit_interval_ms", self.commit_interval_ms, 1)
-        check_duration("drain_timeout_ms", self.drain_timeout_ms, 0)
-        if not isinstance(self.retry, Retry):
-            raise ArgumentTypeError(f"retry must be a Retry, got {self.retry!r}")
         check_listener(self.listener)
         self._check_drain(config)
-
-    def _check_functions(self) -> None:
-        if not callable(self.handle):
-            msg = f"handle must be a function that takes a record, got {self.handle!r}"
-            raise ArgumentTypeError(msg)
-        if self.exhausted not in ("stop", "skip") and not callable(self.exhausted):
-            msg = (
-                'exhausted must be "stop", "skip" or a function of record, error and number of '
-                f"attempts, got {self.exhausted!r}"
-            )
-            raise InvalidArgumentError(msg)
 
     def _check_order(self) -> None:
         if self.order not in _ORDERS:
@@ -93,18 +127,6 @@ class WorkerSettings:
         if self.order != "key":
             msg = f'key has no effect with order={self.order!r}; use order="key", the default'
             raise InvalidArgumentError(msg)
-
-    def _check_workers(self) -> None:
-        if isinstance(self.workers, Executor):
-            return
-        if isinstance(self.workers, bool) or not isinstance(self.workers, int):
-            msg = (
-                "workers must be a number or a concurrent.futures.Executor object, "
-                f"got {self.workers!r}"
-            )
-            raise ArgumentTypeError(msg)
-        if self.workers < 1:
-            raise InvalidArgumentError(f"workers must be at least 1, got {self.workers}")
 
     def _check_drain(self, config: dict[str, Any]) -> None:
         interval_ms = config["max_poll_interval_ms"]
@@ -167,14 +189,16 @@ def check_not_awaitable(function: Any, result: Any, *, name: str = "handle") -> 
         raise UnusableHandlerError(msg)
 
 
-def report(exhausted: Any, records: list[Any], error: Exception, attempts: int) -> None:
-    """Call the function for each record that cannot be handled.
+def report(settings: CallSettings, task: Task) -> None:
+    """Call the function for each record of a task that cannot be handled.
 
     Raises:
         UnusableHandlerError: It is a coroutine function.
     """
-    for record in records:
-        check_not_awaitable(exhausted, exhausted(record, error, attempts), name="exhausted")
+    function = settings.exhausted
+    for record in task.records:
+        result = function(record, task.error, task.failures)
+        check_not_awaitable(function, result, name=settings.reaction)
 
 
 def _check_integer(name: str, value: Any, lowest: int) -> None:

@@ -1,96 +1,200 @@
-"""What becomes of a record of a share group after an attempt: `ShareWorkers` and its async form."""
+"""The records of a share group in one run, and what becomes of them after an attempt."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
-from typing import Any, Final, Literal
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
 
-from tandem_kafka import ShareRecord
-from tandem_kafka.errors import (
-    ArgumentTypeError,
-    IllegalStateError,
-    InvalidArgumentError,
-    RecordLockLostError,
-)
+from tandem_kafka.errors import IllegalStateError, InvalidArgumentError, RecordLockLostError
 from tandem_kafka.logs import ClientNames, client_logger
-from tandem_kafka.runtime import Runtime
-from tandem_kafka.workers.retry import Retry
-from tandem_kafka.workers.settings import check_duration
+from tandem_kafka.runtime import Clock, Random
+from tandem_kafka.workers.assignment import Portion, Task
+from tandem_kafka.workers.settings import CallSettings
+from tandem_kafka.workers.work import Work
 
 log = client_logger(__name__)
 
 #: While so many records wait for their next attempt, no others are taken. Invariant: none is
 #: released instead. It would come back at once, and be used up without an attempt of `Retry`.
 MOST_WAITING: Final = 1_000
-#: How often a run looks whether it must end.
-LOOK_MS: Final = 100
 
-Record = ShareRecord[Any, Any]
 Otherwise = Literal["reject", "release"] | Callable[[Any, Exception, int], object]
 
 
-class ShareAttempts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSettings(CallSettings):
+    """Checked arguments; `ShareWorkers` documents them."""
+
+    workers: int
+
+    reaction: ClassVar[str] = "otherwise"
+    reactions: ClassVar[tuple[str, str]] = ("reject", "release")
+    or_executor: ClassVar[str] = ""
+    blocking: ClassVar[str] = "ShareWorkers"
+
+    def check(self, acknowledgement: str) -> None:
+        """Check the values, and that the consumer can be used.
+
+        Raises:
+            InvalidArgumentError, ArgumentTypeError: A value is invalid.
+        """
+        if acknowledgement != "explicit":
+            msg = 'the consumer acknowledges implicitly; create it with acknowledgement="explicit"'
+            raise InvalidArgumentError(msg)
+        self.check_calls()
+
+
+class ShareAttempts(Work):
     """Accepts, rejects and releases records, and keeps those that are tried again.
 
-    All methods but those that acknowledge belong to the thread of the run.
-
-    Args:
-        retry: How often a record is tried.
-        otherwise: What follows the last attempt.
-        client: The names of the consumer, for the lines of other threads.
-
     Attributes:
-        done: Number of records that were accepted.
+        part: All records of the run.
+        running: What is with a worker.
     """
 
-    def __init__(self, retry: Retry, otherwise: Otherwise, client: ClientNames) -> None:
-        self.runtime = Runtime.threaded()
-        self.otherwise = otherwise
-        self.done = 0
-        self._retry = retry
-        self._client = client
-        #: When to try again, a number that makes it unique, the record and its failures.
-        self._waiting: list[tuple[int, int, Record, int]] = []
-        self._count = 0
+    _settings: ShareSettings
 
-    def delay_ms(self, failures: int) -> int | None:
-        """Return the backoff after so many failures; None if that was the last attempt."""
-        return self._retry.delay_ms(failures, self.runtime.random)
+    def __init__(
+        self,
+        settings: ShareSettings,
+        clock: Clock,
+        random: Random,
+        lock: AbstractContextManager[Any],
+        client: ClientNames | None = None,
+    ) -> None:
+        super().__init__(settings, clock, random, lock, client)
+        self.running: set[Task] = set()
+        self.part = Portion()
 
-    def postpone(self, record: Record, failures: int, delay_ms: int) -> None:
-        """Try a record again after a time."""
-        self._count += 1
-        due_ms = self.runtime.clock.now_ms() + delay_ms
-        heapq.heappush(self._waiting, (due_ms, self._count, record, failures))
+    # --- intake --------------------------------------------------------------------------------
 
     @property
-    def full(self) -> bool:
-        """Whether so many records wait that no others are to be taken."""
-        return len(self._waiting) >= MOST_WAITING
+    def room(self) -> int:
+        """How many records may be polled: as many as there are free workers."""
+        delayed = self._scheduler.delayed
+        if delayed >= MOST_WAITING:
+            return 0
+        return max(0, self._settings.workers - (self.in_flight - delayed))
 
-    def due(self) -> tuple[Record, int] | None:
-        """Return a record whose next attempt is due, and its failures so far.
+    def wake(self) -> None:
+        """Queue what is tried again now: it has workers before other records have."""
+        self._scheduler.wake(self._clock.now_ms())
 
-        Records that are no longer locked are left out: somebody else may have them.
+    def admit(self, records: Iterable[Any]) -> None:
+        """Queue records."""
+        now_ms = self._clock.now_ms()
+        for record in records:
+            self.in_flight += 1
+            self._scheduler.add(Task(self.part, record, None, now_ms))
+
+    # --- for the crew --------------------------------------------------------------------------
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a task waits for a worker; at the end of a run, only what cannot be handled."""
+        ready = self._scheduler.ready
+        return bool(ready) and (not self._ends or ready[0].error is not None)
+
+    @property
+    def _ends(self) -> bool:
+        return self.stopped or self.failure is not None
+
+    def take(self) -> Task | None:
+        """Return a task for a worker.
+
+        A record that is no longer locked is left out: somebody else may have it.
         """
-        while self._waiting and self._waiting[0][0] <= self.runtime.clock.now_ms():
-            _, _, record, failures = heapq.heappop(self._waiting)
-            if record.is_locked:
-                return record, failures
+        if not self._ends:
+            self.wake()
+        while self.has_ready and (task := self._scheduler.take()) is not None:
+            if task.error is not None or not task.failures or task.record.is_locked:
+                task.part.running += 1
+                self.running.add(task)
+                return task
+            self._release(task)
         return None
 
-    def left_ms(self) -> int:
-        """Return how long a poll may wait: until an attempt is due, or the run must look up."""
-        if not self._waiting:
-            return LOOK_MS
-        return max(0, min(LOOK_MS, self._waiting[0][0] - self.runtime.clock.now_ms()))
+    def settle(self, task: Task, error: BaseException | None) -> None:
+        """Note the outcome of a call for a task."""
+        self.running.discard(task)
+        super().settle(task, error)
+        self.on_settled()
 
-    def forget(self) -> None:
-        """Try no record again; who calls this releases them."""
-        self._waiting.clear()
+    def abandon(self, task: Task) -> None:
+        """Note that a task is given up without a result."""
+        self.running.discard(task)
+        super().abandon(task)
+        self._end(task.record.release)
+        self.on_settled()
 
-    def accept(self, record: Record) -> bool:
+    def take_back(self, task: Task) -> None:
+        """Queue a task again whose call has not begun, unless the run ends."""
+        if self._ends and task.error is None:
+            self.abandon(task)
+        else:
+            self.running.discard(task)
+            super().take_back(task)
+
+    # --- the end of the run --------------------------------------------------------------------
+
+    def drop_queued(self) -> None:
+        """Try nothing again, but let the function for what cannot be handled have the rest."""
+        ready = self._scheduler.ready
+        self._scheduler.ready = deque(task for task in ready if task.error is not None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a worker has something to do."""
+        return bool(self.running) or self.has_ready
+
+    def close(self) -> None:
+        """Let handlers that go on change nothing more: their records are released."""
+        self.stopped = self.part.fenced = True
+        self._scheduler.ready.clear()
+
+    # --- what follows from an outcome ----------------------------------------------------------
+
+    def _drops(self, task: Task) -> bool:
+        del task
+        return self.part.fenced
+
+    def _finish(self, task: Task) -> None:
+        if not self.part.fenced:
+            self.done += self._accept(task.record)
+        self._release(task)
+
+    def _release(self, task: Task) -> None:
+        self.in_flight -= task.size
+
+    def _give_up(self, task: Task, error: Exception) -> None:
+        record, rejects = task.record, self._settings.exhausted == "reject"
+        log.warning(
+            "the handler failed %d times for offset %d of %s-%d, so the record is %s: %r",
+            task.failures,
+            record.offset,
+            record.topic,
+            record.partition,
+            "rejected" if rejects else "released",
+            error,
+            client=self._client,
+        )
+        self._end(record.reject if rejects else record.release)
+        self._release(task)
+
+    def _delay_ms(self, task: Task) -> int | None:
+        return super()._delay_ms(task) if task.error is None else None
+
+    def _refuse(self, task: Task, error: Exception) -> None:
+        log.error(
+            "otherwise() failed; the record is delivered again", exc_info=error, client=self._client
+        )
+        self._end(task.record.release)
+        self._release(task)
+
+    def _accept(self, record: Any) -> bool:
         """Accept a record; returns whether it was: its handler may have acknowledged it."""
         try:
             record.accept()
@@ -103,74 +207,9 @@ class ShareAttempts:
             return False
         return True
 
-    def end(self, how: Callable[[], None]) -> None:
+    def _end(self, how: Callable[[], None]) -> None:
         """Release or reject a record, unless its handler has, or it is delivered again anyway."""
         try:
             how()
         except (IllegalStateError, RecordLockLostError) as error:
             log.debug("%s", error, client=self._client)
-
-    def give_up(self, record: Record, error: Exception, failures: int) -> None:
-        """Reject or release a record after its last attempt, as `otherwise` says."""
-        log.warning(
-            "the handler failed %d times for offset %d of %s-%d, so the record is %s: %r",
-            failures,
-            record.offset,
-            record.topic,
-            record.partition,
-            "rejected" if self.otherwise == "reject" else "released",
-            error,
-            client=self._client,
-        )
-        self.end(record.reject if self.otherwise == "reject" else record.release)
-
-    def release_after(self, record: Record, error: Exception) -> None:
-        """Release a record for which the function `otherwise` failed."""
-        log.error(
-            "otherwise() failed; the record is delivered again", exc_info=error, client=self._client
-        )
-        self.end(record.release)
-
-    def warn_of(self, record: Record) -> None:
-        """Warn of a handler that did not return."""
-        log.warning(
-            "the handler of the record at offset %d of %s-%d did not return in drain_timeout_ms, "
-            "so it is delivered again",
-            record.offset,
-            record.topic,
-            record.partition,
-            client=self._client,
-        )
-
-
-def check_share_workers(
-    acknowledgement: str,
-    handle: Any,
-    workers: Any,
-    retry: Any,
-    otherwise: Any,
-    drain_timeout_ms: Any,
-) -> None:
-    """Check the arguments.
-
-    Raises:
-        InvalidArgumentError, ArgumentTypeError: One of them has an invalid value or type.
-    """
-    if acknowledgement != "explicit":
-        msg = 'the consumer acknowledges implicitly; create it with acknowledgement="explicit"'
-        raise InvalidArgumentError(msg)
-    if not callable(handle):
-        raise ArgumentTypeError(f"handle must be a function that takes a record, got {handle!r}")
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise ArgumentTypeError(f"workers must be a number, got {workers!r}")
-    if workers < 1:
-        raise InvalidArgumentError(f"workers must be at least 1, got {workers}")
-    check_duration("drain_timeout_ms", drain_timeout_ms, 0)
-    if not isinstance(retry, Retry):
-        raise ArgumentTypeError(f"retry must be a Retry, got {retry!r}")
-    if otherwise not in ("reject", "release") and not callable(otherwise):
-        msg = (
-            'otherwise must be "reject", "release" or a function of record, error and number of '
-            f"attempts, got {otherwise!r}"
-        )
-        raise InvalidArgumentError(msg)

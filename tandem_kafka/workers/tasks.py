@@ -1,19 +1,39 @@
-"""Tasks of an event loop that take work by themselves: the crew of `AsyncKeyedWorkers`."""
+"""Tasks of an event loop that take work by themselves: the crew of workers for asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from tandem_kafka.runtime import Clock
 from tandem_kafka.runtime.callers import is_async
-from tandem_kafka.workers.assignment import Task, WorkedPartition
-from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
-from tandem_kafka.workers.workload import Workload
+from tandem_kafka.workers.assignment import Task
+from tandem_kafka.workers.run import Crew
+from tandem_kafka.workers.settings import CallSettings, UnusableHandlerError
+from tandem_kafka.workers.work import Work
+
+#: How long `end` waits for handlers that are cancelled.
+_CLEAN_UP_S: Final = 1
+
+
+async def in_group(body: Callable[[asyncio.TaskGroup], Awaitable[None]]) -> None:
+    """Call a function with a task group, and wait for its tasks.
+
+    Raises:
+        BaseException: What the function raises, as it is, not in an ExceptionGroup.
+    """
+    failure: BaseException | None = None
+    async with asyncio.TaskGroup() as group:
+        try:
+            await body(group)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 class Cancellations:
@@ -70,17 +90,16 @@ class Cancellations:
             await asyncio.sleep(0)  # receives one that has not arrived
 
 
-class TaskCrew:
+class TaskCrew(Crew):
     """A fixed number of tasks in the task group of `run()`.
 
     A task wakes up at most one other task, as in `ThreadCrew`.
     """
 
     def __init__(
-        self, workload: Workload, settings: WorkerSettings, clock: Clock, group: asyncio.TaskGroup
+        self, workload: Work, settings: CallSettings, clock: Clock, group: asyncio.TaskGroup
     ) -> None:
-        self._workload = workload
-        self._settings = settings
+        super().__init__(workload, settings)
         self._clock = clock
         self._group = group
         self._cancellations = Cancellations()
@@ -128,7 +147,7 @@ class TaskCrew:
         if not inspect.isawaitable(result):
             msg = (
                 f"handle must be an `async def` function, but {settings.handle!r} returned "
-                f"{result!r}; use KeyedWorkers for ordinary functions"
+                f"{result!r}; use {settings.blocking} for ordinary functions"
             )
             raise UnusableHandlerError(msg)
         await result
@@ -175,18 +194,10 @@ class TaskCrew:
                 sleep.set_result(None)
                 return
 
-    @property
-    def next_ms(self) -> int | None:
-        """The loop has a timer for retries."""
-        return None
-
     def dispatch(self) -> None:
         """Wake up a task if there is work."""
         if self._idle and self._workload.has_ready:
             self._wake_one()
-
-    def cancel(self, parts: Collection[WorkedPartition]) -> None:
-        """Do nothing: a task has at most one record, whose call has begun."""
 
     def _note_settled(self) -> None:
         if self._settled is not None and not self._settled.done():
@@ -194,21 +205,29 @@ class TaskCrew:
 
     async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Suspend until `ready()` or the deadline."""
-        while not ready():
-            left_ms = deadline_ms - self._clock.now_ms()
-            if left_ms <= 0:
-                return False
-            self._settled = self._loop.create_future()
-            timer = self._loop.call_later(left_ms / 1_000, self._note_settled)
-            try:
+        left_ms = deadline_ms - self._clock.now_ms()
+        expired = left_ms <= 0
+
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            self._note_settled()
+
+        timer = self._loop.call_later(left_ms / 1_000, expire)
+        try:
+            while not (ready() or expired):
+                self._settled = self._loop.create_future()
                 await self._settled
-            finally:
-                self._settled = None
-                timer.cancel()
-        return True
+            return ready()
+        finally:
+            self._settled = None
+            timer.cancel()
 
     async def end(self, deadline_ms: int) -> None:
-        """End the tasks; those whose handler does not return in time are cancelled."""
+        """End the tasks; those whose handler does not return in time are cancelled.
+
+        This waits a second for these. Those that go on end the task group of `run()` later.
+        """
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
@@ -216,12 +235,23 @@ class TaskCrew:
             self._wake_one()
         left_s = max(0, deadline_ms - self._clock.now_ms()) / 1_000
         try:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=left_s)
+            await self._wait_for_tasks(left_s)
         finally:
             self._cancellations.ending = True
-            for task in self._tasks:
-                task.cancel()
+            try:
+                self._cancel_tasks()
+                await self._wait_for_tasks(_CLEAN_UP_S)
+            except asyncio.CancelledError:
+                self._cancel_tasks()
+                raise
+
+    async def _wait_for_tasks(self, timeout_s: float) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+    def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
 
 async def report(exhausted: Any, record: Any, error: Exception, attempts: int) -> None:

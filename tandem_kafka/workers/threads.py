@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import cast
 
 from tandem_kafka.runtime import Clock, Driver
-from tandem_kafka.workers.assignment import Task, WorkedPartition
-from tandem_kafka.workers.settings import WorkerSettings, check_not_awaitable, report
-from tandem_kafka.workers.workload import Workload
-
-Call = TypeVar("Call")
-Ended = TypeVar("Ended")
+from tandem_kafka.workers.assignment import Portion, Task
+from tandem_kafka.workers.run import Crew
+from tandem_kafka.workers.settings import CallSettings, check_not_awaitable, report
+from tandem_kafka.workers.work import Work
 
 #: How often an idle thread checks its condition, in case nothing wakes it up.
 RECHECK_S = 60.0
@@ -49,7 +46,7 @@ class Hand:
         self.begun = self.seen = 0
 
 
-class ThreadCrew:
+class ThreadCrew(Crew):
     """Daemon threads: a handler that never returns does not keep the process from ending.
 
     A thread reports outcomes and takes tasks in one step, with one entry into the lock. If its
@@ -61,18 +58,16 @@ class ThreadCrew:
 
     def __init__(
         self,
-        workload: Workload,
-        settings: WorkerSettings,
+        workload: Work,
+        settings: CallSettings,
         clock: Clock,
         driver: Driver,
-        lock: threading.Lock,
     ) -> None:
-        self._workload = workload
-        self._settings = settings
+        super().__init__(workload, settings)
         self._clock = clock
         self._driver = driver
-        self._lock = lock
-        self._changed = threading.Condition(lock)
+        self._lock = cast("threading.Lock", workload.lock)
+        self._changed = threading.Condition(self._lock)
         self._idle = 0
         #: The retry for which an idle thread waits, on behalf of all; None if no thread does.
         self._timer_ms: int | None = None
@@ -148,7 +143,7 @@ class ThreadCrew:
     def _call(self, task: Task) -> None:
         settings = self._settings
         if task.error is not None:
-            report(settings.exhausted, task.records, task.error, task.failures)
+            report(settings, task)
             return
         result = settings.handle(task.record if settings.batch == 1 else task.records)
         if result is not None:
@@ -201,11 +196,6 @@ class ThreadCrew:
             if due_ms is not None and self._timer_ms == due_ms:
                 self._timer_ms = None
 
-    @property
-    def next_ms(self) -> int | None:
-        """Idle threads wait for retries themselves."""
-        return None
-
     def dispatch(self) -> None:
         """Wake up a thread if a task is ready, also one that a slow call has kept back."""
         with self._lock:
@@ -216,7 +206,7 @@ class ThreadCrew:
             if self._idle and self._workload.has_ready:
                 self._changed.notify()
 
-    def cancel(self, parts: Collection[WorkedPartition]) -> None:
+    def cancel(self, parts: Collection[Portion]) -> None:
         """Take back what threads have taken and not begun."""
         del parts
         with self._lock:
@@ -241,48 +231,3 @@ def _next_of(held: deque[Task]) -> Task | None:
         return held.popleft()
     except IndexError:
         return None
-
-
-class CallThreads(Generic[Call, Ended]):
-    """Daemon threads that make one call each at a time, for `ShareWorkers`.
-
-    Args:
-        make: Makes a call, and returns what became of it. It raises nothing.
-        count: The number of threads.
-    """
-
-    def __init__(self, make: Callable[[Call], Ended], count: int) -> None:
-        self._make = make
-        self._count = count
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._ended: SimpleQueue[Ended] = SimpleQueue()
-
-    def start(self) -> None:
-        """Start the threads.
-
-        Raises:
-            RuntimeError: The system cannot start another thread.
-        """
-        for number in range(self._count):
-            name = f"tandem-kafka-share-worker-{number}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
-
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            self._ended.put(self._make(call))
-
-    def make(self, call: Call) -> None:
-        """Let a thread make a call."""
-        self._calls.put(call)
-
-    def ended(self, timeout_ms: float = 0) -> Ended | None:
-        """Return what became of a call, None after the timeout."""
-        try:
-            return self._ended.get(timeout=timeout_ms / 1_000)
-        except Empty:
-            return None
-
-    def end(self) -> None:
-        """End the threads, each after its call."""
-        for _ in range(self._count):
-            self._calls.put(None)

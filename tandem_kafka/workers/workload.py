@@ -7,11 +7,11 @@ each call, unless the method says otherwise.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
+from tandem_kafka.errors import RecordFailedError
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.runtime import Clock, Random
 from tandem_kafka.types import (
@@ -24,26 +24,21 @@ from tandem_kafka.types import (
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.offsets import NOTHING_DONE, Snapshot
-from tandem_kafka.workers.scheduler import Scheduler
-from tandem_kafka.workers.settings import UnusableHandlerError, WorkerSettings
+from tandem_kafka.workers.settings import WorkerSettings
+from tandem_kafka.workers.work import Work, place_of
 
 log = client_logger(__name__)
 
 
-class Workload:
+class Workload(Work):
     """Records that are queued, running and done.
 
     Attributes:
-        lock: Protects the state; several threads use it.
         parts: The assigned partitions.
-        in_flight: Number of records that are queued, wait for a retry, or are with a worker.
-        done: Number of records done.
-        stopped: Whether no more tasks are given to workers.
-        failure: The error that ends the run, if any.
         refill_at: The value of `active` at which `on_room` is called; -1 for never.
-        on_room: Called when there is room for more records, or after a failure.
-        on_settled: Called when the last task of a partition that is drained has returned.
     """
+
+    _settings: WorkerSettings
 
     def __init__(
         self,
@@ -53,21 +48,10 @@ class Workload:
         lock: AbstractContextManager[Any],
         client: ClientNames | None = None,
     ) -> None:
-        self.lock = lock
+        super().__init__(settings, clock, random, lock, client)
         self.parts: dict[TopicPartition, WorkedPartition] = {}
-        self.in_flight = self.done = 0
-        self.stopped = False
-        self.failure: BaseException | None = None
         self.refill_at = -1
-        self.on_room: Callable[[], object] = _nothing
-        self.on_settled: Callable[[], object] = _nothing
-        self._client = client
-        self._settings = settings
-        self._retry = settings.retry
         self._lane_of = settings.lane_of()
-        self._clock = clock
-        self._random = random
-        self._scheduler = Scheduler(settings.batch)
 
     @property
     def active(self) -> int:
@@ -264,52 +248,8 @@ class Workload:
 
     # --- workers -------------------------------------------------------------------------------
 
-    def take(self) -> Task | None:
-        """Return a task for a worker, or None if none is ready or the run ends."""
-        if self.stopped or self.failure is not None:
-            return None
-        scheduler = self._scheduler
-        due_ms = scheduler.next_retry_ms
-        if due_ms is not None:
-            now_ms = self._clock.now_ms()
-            if due_ms <= now_ms:
-                scheduler.wake(now_ms)
-        task = scheduler.take()
-        if task is not None:
-            task.part.running += 1
-        return task
-
-    @property
-    def ready_count(self) -> int:
-        """Number of tasks that wait for a worker."""
-        return len(self._scheduler.ready)
-
-    @property
-    def has_ready(self) -> bool:
-        """Whether a task waits for a worker."""
-        return bool(self._scheduler.ready) and not self.stopped and self.failure is None
-
-    @property
-    def next_retry_ms(self) -> int | None:
-        """When the next backoff ends, or None. The lock is not required."""
-        return self._scheduler.next_retry_ms
-
-    def settle(self, task: Task, error: BaseException | None) -> None:
-        """Note the outcome of a call for a task."""
-        part = task.part
-        part.running -= 1
-        if error is None:
-            self._finish(task)
-        elif isinstance(error, UnusableHandlerError):
-            self._fail_with(task, ArgumentTypeError(str(error)))
-        elif not isinstance(error, Exception):
-            self._fail_with(task, error)
-        elif part.fenced or part.draining:
-            self._release(task)
-        else:
-            self._react(task, error)
-        if part.draining and part.running == 0:
-            self.on_settled()
+    def _drops(self, task: Task) -> bool:
+        return bool(task.part.fenced or task.part.draining)
 
     def _finish(self, task: Task) -> None:
         part = task.part
@@ -339,77 +279,31 @@ class Workload:
         self.on_room()
         return True
 
-    def _react(self, task: Task, error: Exception) -> None:
-        """Retry after an error, or do what `exhausted` says."""
+    def _postpone(self, task: Task, error: Exception, delay_ms: int) -> None:
+        super()._postpone(task, error, delay_ms)
+        self._refill()
+
+    def _delay_ms(self, task: Task) -> int | None:
         if task.error is None:
-            task.failures += 1
-            delay_ms = self._retry.delay_ms(task.failures, self._random)
-        else:
-            task.refusals += 1
-            delay_ms = self._retry.delay_ms(task.refusals, self._random)
-        if delay_ms is not None:
-            task.part.retries += task.size
-            log.debug(
-                "%s is retried in %s ms after %r",
-                _place(task),
-                delay_ms,
-                error,
-                client=self._client,
-            )
-            self._scheduler.retry_at(task, self._clock.now_ms() + delay_ms)
-            self._refill()
-        elif task.error is not None:
-            self._fail_with(task, _refused(task), error)
-        elif self._settings.exhausted == "stop":
+            return super()._delay_ms(task)
+        task.refusals += 1
+        return self._retry.delay_ms(task.refusals, self._random)
+
+    def _give_up(self, task: Task, error: Exception) -> None:
+        if self._settings.exhausted == "stop":
             self._fail_with(task, _failed(task), error)
-        elif self._settings.exhausted == "skip":
-            log.warning(
-                "%s is skipped after %s failures: %r",
-                _place(task),
-                task.failures,
-                error,
-                client=self._client,
-            )
-            self._finish(task)
-        else:
-            task.error = error
-            self._scheduler.retry_now(task)
+            return
+        log.warning(
+            "%s is skipped after %s failures: %r",
+            place_of(task),
+            task.failures,
+            error,
+            client=self._client,
+        )
+        self._finish(task)
 
-    def _fail_with(
-        self, task: Task, error: BaseException, cause: BaseException | None = None
-    ) -> None:
-        """End the run. The records of the task are not done, and keep their lane."""
-        error.__cause__ = cause if cause is not None else error.__cause__
-        self.in_flight -= task.size
-        self.fail(error)
-
-    def abandon(self, task: Task) -> None:
-        """Note that a task is given up without a result. Its records are not done."""
-        task.part.running -= 1
-        self._release(task)
-        if task.part.draining:
-            self.on_settled()
-
-    def take_back(self, task: Task) -> None:
-        """Queue a task again whose call has not begun, unless its assignment ends."""
-        part = task.part
-        if part.fenced or part.draining:
-            self.abandon(task)
-        else:
-            part.running -= 1
-            self._scheduler.retry_now(task)
-
-    def fail(self, error: BaseException) -> None:
-        """End the run with this error, unless another one came first."""
-        if self.failure is None:
-            self.failure = error
-        else:
-            log.error(
-                "another error; run() raises the first one",
-                exc_info=error,
-                client=self._client,
-            )
-        self.on_room()
+    def _refuse(self, task: Task, error: Exception) -> None:
+        self._fail_with(task, _refused(task), error)
 
     # --- commits -------------------------------------------------------------------------------
 
@@ -426,23 +320,13 @@ class Workload:
         return found
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
-def _place(task: Task) -> str:
-    record = task.record
-    more = f" and {len(task.more)} more" if task.more else ""
-    return f"record {record.topic}-{record.partition} at offset {record.offset}{more}"
-
-
 def _times(task: Task) -> str:
     return "once" if task.failures == 1 else f"{task.failures} times"
 
 
 def _failed(task: Task) -> RecordFailedError:
     msg = (
-        f"the handler failed {_times(task)} for {_place(task)}, see the cause; the record "
+        f"the handler failed {_times(task)} for {place_of(task)}, see the cause; the record "
         "is not committed, and the next run handles it again"
     )
     return RecordFailedError(msg, task.record, task.failures)
@@ -450,7 +334,7 @@ def _failed(task: Task) -> RecordFailedError:
 
 def _refused(task: Task) -> RecordFailedError:
     msg = (
-        f"the handler failed {_times(task)} for {_place(task)}, and the function "
+        f"the handler failed {_times(task)} for {place_of(task)}, and the function "
         f"`exhausted` {task.refusals} times, see the cause; the record is not committed, and the "
         "next run handles it again"
     )

@@ -23,6 +23,7 @@ from tests.integration.share_members import (
     until,
 )
 from tests.integration.simulated_cluster import Cluster
+from tests.simulation.sharing import in_work
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
@@ -237,7 +238,7 @@ def test_handlers_may_finish_after_an_error(
         workers = AsyncShareWorkers(consumer, handle)
 
         def failing() -> bool:
-            if len(workers._running) == 2:
+            if in_work(workers)[0] == 2:
                 asyncio.get_running_loop().call_soon(end.set)
                 raise ZeroDivisionError
             return False

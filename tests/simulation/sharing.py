@@ -10,6 +10,7 @@ from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.request_managers.share.lock_manager import LockManager
 from tandem_kafka.request_managers.share.session import ShareSession
 from tandem_kafka.testing import Simulation
+from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
 
@@ -98,3 +99,12 @@ def metric(consumer: ShareConsumer[Any, Any], name: str) -> int:
 
 def without_renewals(simulation: Simulation) -> None:
     simulation.cluster.configure_group("g", share_renew_acknowledge_enable=False)
+
+
+def in_work(workers: ShareWorkers[Any, Any] | AsyncShareWorkers[Any, Any]) -> tuple[int, bool]:
+    """Return how many handlers run, and whether a record waits for another attempt."""
+    control = workers._control
+    if control is None:
+        return 0, False
+    attempts = control._workload
+    return len(attempts.running), attempts.next_retry_ms is not None

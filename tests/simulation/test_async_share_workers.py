@@ -14,8 +14,9 @@ from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
+from tandem_kafka.workers.run import CHECK_MS
 from tests.scenarios.numbered_records import produce
-from tests.simulation.sharing import LOCK_MS, TP, delete_group, places, sharing, take
+from tests.simulation.sharing import LOCK_MS, TP, delete_group, in_work, places, sharing, take
 from tests.simulation.test_async_workers import OWN_CANCELLATIONS
 
 
@@ -128,7 +129,7 @@ def test_a_run_that_is_cancelled_twice_waits_for_its_handlers() -> None:
         consumer = await started(simulation)
         workers = AsyncShareWorkers(consumer, handle)
         try:
-            async with running(workers, lambda: len(workers._running) == 3) as task:
+            async with running(workers, lambda: in_work(workers)[0] == 3) as task:
                 task.cancel()
                 await asyncio.sleep(0.1)
                 assert not ended
@@ -206,7 +207,7 @@ def test_a_handler_that_cancels_its_own_task_has_failed(fails: Any) -> None:
         try:
             retry = Retry(3, (1_500, 1_500))
             workers = AsyncShareWorkers(consumer, handle, retry=retry, otherwise=report)
-            workers._attempts.runtime = replace(workers._attempts.runtime, clock=simulation.clock)
+            workers._runtime = replace(workers._runtime, clock=simulation.clock)
             end_ms = simulation.clock.now_ms() + 60_000
             await workers.run(lambda: workers.done == 3 or simulation.clock.now_ms() > end_ms)
             assert workers.done == 3
@@ -345,12 +346,11 @@ def test_a_run_that_was_stopped_keeps_nothing_and_the_next_one_works() -> None:
             workers = AsyncShareWorkers(consumer, handle, retry=retry, drain_timeout_ms=100)
 
             def begun() -> bool:
-                if len(workers._running) == 2 and workers._attempts._waiting:
+                if in_work(workers) == (2, True):
                     workers.stop()
                 return False
 
             await workers.run(begun)
-            assert not workers._attempts._waiting
             end_ms = simulation.clock.now_ms() + LOCK_MS // 2
             await workers.run(lambda: workers.done == 3 or simulation.clock.now_ms() > end_ms)
         finally:
@@ -431,7 +431,7 @@ def test_a_run_goes_on_as_soon_as_a_handler_has_returned() -> None:
 
     with sharing("news", brokers=1) as (simulation, _):
         simulation.run(use(simulation))
-        assert calls_ms[-1] - calls_ms[0] < share_attempts.LOOK_MS
+        assert calls_ms[-1] - calls_ms[0] < CHECK_MS
 
 
 @pytest.mark.parametrize("most_waiting", [1, 1_000])
@@ -449,8 +449,7 @@ def test_the_next_attempt_begins_when_it_is_due(
         consumer = await started(simulation)
         try:
             workers = AsyncShareWorkers(consumer, handle, retry=Retry(5, (150, 150)))
-            attempts = workers._attempts
-            attempts.runtime = replace(attempts.runtime, clock=simulation.clock)
+            workers._runtime = replace(workers._runtime, clock=simulation.clock)
             await workers.run(lambda: len(calls_ms) == 5)
         finally:
             await consumer.close()

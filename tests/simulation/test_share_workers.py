@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka import ShareConsumer
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.workers import Retry, ShareWorkers, share_attempts
+from tandem_kafka.workers.share_attempts import ShareAttempts
+from tandem_kafka.workers.share_control import ShareControl
 from tests.scenarios.numbered_records import produce
-from tests.simulation.sharing import LOCK_MS, TP, delete_group, places, sharing, take
+from tests.simulation.sharing import LOCK_MS, TP, delete_group, in_work, places, sharing, take
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
 
@@ -22,7 +25,7 @@ def test_records_that_were_not_submitted_are_released(monkeypatch: pytest.Monkey
         def interrupted(*_: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(ShareWorkers, "_submit", interrupted)
+        monkeypatch.setattr(ShareAttempts, "admit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ShareWorkers(start(), print).run()
         began_ms = simulation.clock.now_ms()
@@ -38,20 +41,15 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
         begun.wait(60)
         end.wait(60)
 
-    wait = ShareWorkers._wait
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
 
-    def interrupted(workers: Any, threads: Any, timeout_ms: float) -> None:
-        if timeout_ms > 1_000:
-            raise KeyboardInterrupt
-        wait(workers, threads, timeout_ms)
-
-    monkeypatch.setattr(ShareWorkers, "_wait", interrupted)
+    monkeypatch.setattr(ShareControl, "_drained", interrupted)
     with sharing("drain", brokers=1) as (simulation, start):
         try:
             workers = ShareWorkers(start(), handle, workers=3)
             with pytest.raises(KeyboardInterrupt):
-                workers.run(lambda: len(workers._running) == 3 and begun.wait(60) >= 0)
-            assert not workers._running, "the next run would have fewer threads"
+                workers.run(lambda: in_work(workers)[0] == 3 and begun.wait(60) >= 0)
             began_ms = simulation.clock.now_ms()
             assert places(take(start(), 3)) == RELEASED
             assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2
@@ -59,9 +57,41 @@ def test_a_second_interrupt_ends_the_wait_for_handlers(monkeypatch: pytest.Monke
             end.set()
 
 
-def test_handlers_may_finish_though_two_others_end_the_program() -> None:
+def test_what_the_end_of_a_run_could_not_release_the_next_one_releases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C came twice inside of release_all(); the locks were renewed for 10 minutes."""
+    interrupts = [KeyboardInterrupt, KeyboardInterrupt]
+    release_all = ShareConsumer.release_all
+
+    def interrupted(consumer: Any) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        release_all(consumer)
+
+    monkeypatch.setattr(ShareConsumer, "release_all", interrupted)
+    counts: list[int] = []
+    with sharing("release", brokers=1) as (simulation, start):
+        retry = Retry(2, (600_000, 600_000))
+
+        def handle(record: Any) -> None:
+            if record.delivery_count == 1:
+                raise ValueError
+            counts.append(record.delivery_count)
+
+        workers = ShareWorkers(start(), handle, workers=3, retry=retry)
+        with pytest.raises(KeyboardInterrupt):
+            workers.run(lambda: in_work(workers) == (0, True))
+        end_ms = simulation.clock.now_ms() + LOCK_MS // 2
+        workers.run(lambda: len(counts) == 3 or simulation.clock.now_ms() > end_ms)
+        assert counts == [2, 2, 2]
+
+
+def test_handlers_may_finish_though_two_others_end_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The second one ended the wait for the third."""
-    begun, ended, go = threading.Barrier(3), threading.Barrier(2), threading.Event()
+    begun, first, go = threading.Barrier(3), threading.Event(), threading.Event()
     seen: list[int] = []
 
     def handle(record: Any) -> None:
@@ -70,23 +100,24 @@ def test_handlers_may_finish_though_two_others_end_the_program() -> None:
             go.wait(60)
             seen.append(record.offset)
         elif record.offset == 1:
-            ended.wait(60)
+            first.wait(60)
             raise SystemExit(1)
         else:
             raise SystemExit(0)
 
-    class Ends(ShareWorkers[Any, Any]):
-        def _settle(self, each: Any) -> None:
-            try:
-                super()._settle(each)
-            finally:
-                if not ended.broken and len(self._running) == 2:
-                    ended.wait(60)
-                elif len(self._running) == 1:
-                    go.set()
+    settle = ShareAttempts.settle
 
+    def settled(attempts: ShareAttempts, *outcome: Any) -> None:
+        settle(attempts, *outcome)
+        left = len(attempts.running)
+        if left == 2:
+            first.set()
+        elif left == 1:
+            go.set()
+
+    monkeypatch.setattr(ShareAttempts, "settle", settled)
     with sharing("two failures", brokers=1) as (_, start):
-        workers = Ends(start(), handle, workers=3)
+        workers = ShareWorkers(start(), handle, workers=3)
         with pytest.raises(SystemExit, match="0"):
             workers.run()
         assert seen == [2]
@@ -120,15 +151,15 @@ def test_what_ended_a_drain_is_raised_though_the_brokers_do_not_answer(
             if raised is SystemExit:
                 raise SystemExit
 
-    wait = ShareWorkers._wait
+    drained = ShareControl._drained
 
-    def interrupted(workers: Any, threads: Any, timeout_ms: float) -> None:
+    async def interrupted(*arguments: Any) -> bool:
         go.set()
-        if raised is KeyboardInterrupt and timeout_ms > 500:
+        if raised is KeyboardInterrupt:
             raise KeyboardInterrupt
-        wait(workers, threads, timeout_ms)
+        return await drained(*arguments)
 
-    monkeypatch.setattr(ShareWorkers, "_wait", interrupted)
+    monkeypatch.setattr(ShareControl, "_drained", interrupted)
     with sharing("silent drain", brokers=1) as (simulation, start):
         workers = ShareWorkers(start(), handle, workers=3, drain_timeout_ms=1_000)
 
@@ -174,7 +205,7 @@ def test_a_handler_that_outlasts_its_run_takes_no_thread_of_the_next() -> None:
 
     with sharing("outlasts", brokers=1, count=1) as (simulation, start):
         workers = ShareWorkers(start(), handle, workers=1, drain_timeout_ms=0)
-        workers.run(lambda: len(workers._running) == 1)
+        workers.run(lambda: in_work(workers)[0] == 1)
         end_ms = simulation.clock.now_ms() + LOCK_MS // 2
         try:
             workers.run(lambda: workers.done == 1 or simulation.clock.now_ms() > end_ms)
@@ -187,7 +218,7 @@ def test_a_run_that_cannot_start_its_threads_leaves_none(monkeypatch: pytest.Mon
     start_thread, started = threading.Thread.start, []
 
     def few(thread: threading.Thread) -> None:
-        if "share-worker" in thread.name:
+        if "kafka-worker" in thread.name:
             if len(started) == 3:
                 raise RuntimeError("can't start new thread")
             started.append(thread)
@@ -215,8 +246,7 @@ def test_what_waits_for_another_attempt_is_forgotten_with_its_run() -> None:
     with sharing("waiting", brokers=1, count=1) as (_, start):
         retry = Retry(2, backoff_ms=(1, 1))
         workers = ShareWorkers(start(), handle, workers=1, retry=retry)
-        workers.run(lambda: bool(workers._attempts._waiting))
-        assert not workers._attempts._waiting
+        workers.run(lambda: in_work(workers)[1])
         workers.run(lambda: workers.done == 1)
         assert calls == [(0, 1), (0, 2)]
 

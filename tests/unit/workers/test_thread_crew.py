@@ -47,9 +47,8 @@ def begin() -> Iterator[Begin]:
             listener=None,
             pattern=None,
         )
-        lock = new_lock()
-        workload = Workload(settings, runtime.clock, Random(1), lock)
-        crew = ThreadCrew(workload, settings, runtime.clock, runtime.driver, lock)
+        workload = Workload(settings, runtime.clock, Random(1), new_lock())
+        crew = ThreadCrew(workload, settings, runtime.clock, runtime.driver)
         crews.append(crew)
         workload.assign([TP])
         workload.restore(workload.parts[TP], None, DoneMap())

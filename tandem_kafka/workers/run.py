@@ -1,0 +1,160 @@
+"""The loop of `run()`: polls, hands out, and drains. Written once for all workers.
+
+Invariant: the coroutines await only the methods of a port and a `Crew`. Those of threads block and
+never suspend; those for asyncio suspend.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable, Collection
+from typing import Any
+
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.runtime import Clock
+from tandem_kafka.workers.assignment import Portion
+from tandem_kafka.workers.settings import CallSettings
+from tandem_kafka.workers.work import Work
+
+Until = Callable[[], object]
+
+#: The longest poll, without and with a condition that must be checked.
+POLL_MS = 1_000
+CHECK_MS = 100
+#: What is sent at the end of a run has at least this long, even if draining took all time.
+COMMIT_MS = 5_000
+
+
+class Crew:
+    """Calls the handlers: threads, an executor, or tasks of an event loop.
+
+    Attributes:
+        next_ms: When `dispatch` must be called, for a crew that has no worker to wait for it.
+    """
+
+    next_ms: int | None = None
+
+    def __init__(self, workload: Work, settings: CallSettings) -> None:
+        self._workload = workload
+        self._settings = settings
+
+    def start(self) -> None:
+        """Begin to call handlers."""
+
+    def dispatch(self) -> None:
+        """Hand ready tasks to idle workers."""
+        raise NotImplementedError
+
+    def cancel(self, parts: Collection[Portion]) -> None:
+        """Take tasks of these partitions, or of this run, back whose calls have not begun."""
+
+    async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        """Wait until `ready()` or the deadline; return `ready()`."""
+        raise NotImplementedError
+
+    async def end(self, deadline_ms: int) -> None:
+        """End the workers, and wait for those that are idle until the deadline."""
+        raise NotImplementedError
+
+
+class Run:
+    """One run of workers. `Control` and `ShareControl` know what is special to a kind of groups.
+
+    An object serves one run. A handler that outlives its run thus finds nothing that it could
+    change.
+    """
+
+    def __init__(self, workload: Work, crew: Crew, clock: Clock, drain_timeout_ms: float) -> None:
+        self._workload = workload
+        self._crew = crew
+        self._clock = clock
+        self._drain_ms = drain_timeout_ms
+        self._stop_requested = self._cancelled = False
+
+    # --- from any thread -----------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the run."""
+        self._stop_requested = True
+
+    @property
+    def done(self) -> int:
+        """Number of records done."""
+        return self._workload.done
+
+    # --- the run -------------------------------------------------------------------------------
+
+    async def run(self, until: Until | None, listener: Any = None) -> None:
+        """Handle records until `stop`, `until()`, or a failure; then drain and commit."""
+        failure: BaseException | None = None
+        try:
+            await self.begin(listener)
+            while not self._is_over(until):
+                await self.step(CHECK_MS if until is not None else POLL_MS)
+        except BaseException as error:  # noqa: BLE001 - raised again after the commit
+            failure = error
+        # A cancelled task must end soon, so its handlers are cancelled without a drain.
+        self._cancelled = isinstance(failure, CancelledError)
+        unsaved = await self.end(0 if self._cancelled else self._drain_ms)
+        failure = failure or self._workload.failure or unsaved
+        if failure is not None:
+            raise failure
+
+    def _is_over(self, until: Until | None) -> bool:
+        if self._stop_requested or self._workload.failure is not None:
+            return True
+        return until is not None and bool(until())
+
+    async def end(self, drain_ms: float) -> KafkaError | None:
+        """Drain, commit, and give back what is not done.
+
+        Args:
+            drain_ms: How long running handlers may take.
+
+        Returns:
+            The error of the last commit.
+        """
+        deadline_ms = self._clock.after_ms(drain_ms)
+        try:
+            with self._workload.lock:
+                self._workload.stopped = True
+            await self._drain_all(deadline_ms)
+            return await self._save(deadline_ms)
+        except BaseException:
+            deadline_ms = self._clock.now_ms()  # interrupted again: wait for nothing more
+            raise
+        finally:
+            await self._conclude(deadline_ms)
+
+    async def _drained(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
+        """Wait for handlers; return whether none is late. A cancelled run() drains nothing."""
+        return await self._crew.wait(ready, deadline_ms) or self._cancelled
+
+    def _left_ms(self, deadline_ms: int) -> int:
+        return max(COMMIT_MS, deadline_ms - self._clock.now_ms())
+
+    # --- what is special to a kind of groups ---------------------------------------------------
+
+    async def begin(self, listener: Any) -> None:
+        """Start the workers, and whatever brings records."""
+        raise NotImplementedError
+
+    async def step(self, longest_ms: int) -> None:
+        """Poll once, and hand out the records."""
+        raise NotImplementedError
+
+    async def _drain_all(self, deadline_ms: int) -> None:
+        """Drop the records that are queued, and wait for those that are running."""
+        raise NotImplementedError
+
+    async def _save(self, deadline_ms: int) -> KafkaError | None:
+        """Let the brokers know what is done; return the error if they do not."""
+        raise NotImplementedError
+
+    async def _conclude(self, deadline_ms: int) -> None:
+        """Give back what is not done, and end the workers, whatever has ended the run."""
+        raise NotImplementedError
+
+    def give_back(self) -> None:
+        """Give back what an interrupt has kept."""
+        raise NotImplementedError

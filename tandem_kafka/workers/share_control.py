@@ -1,0 +1,172 @@
+"""A run of share workers: takes records while workers are free, and releases what is not done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tandem_kafka import ShareConsumer
+from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.logs import client_logger
+from tandem_kafka.runtime import Clock, Runtime
+from tandem_kafka.workers.ports import result_of
+from tandem_kafka.workers.run import CHECK_MS, Crew, Run
+from tandem_kafka.workers.runs import Runs
+from tandem_kafka.workers.share_attempts import ShareAttempts, ShareSettings
+from tandem_kafka.workers.threads import new_lock
+
+log = client_logger(__name__)
+
+
+class SharePort:
+    """A share consumer. With a `ShareConsumer`, the coroutines block and never suspend.
+
+    Attributes:
+        owes: Whether records may be locked that nobody works on, because `release_all` has not
+            ended since the last `poll`.
+    """
+
+    def __init__(self, consumer: ShareConsumer[Any, Any] | AsyncShareConsumer[Any, Any]) -> None:
+        self._consumer: Any = consumer
+        self.owes = False
+
+    async def poll(self, timeout_ms: float, max_records: int) -> dict[Any, Any]:
+        """Return records; empty after the timeout."""
+        self.owes = True
+        polled: dict[Any, Any] = await result_of(self._consumer.poll(timeout_ms, max_records))
+        return polled
+
+    async def release_all(self) -> None:
+        """Release all records without an acknowledgement."""
+        await result_of(self._consumer.release_all())
+        self.owes = False
+
+    async def commit(self, timeout_ms: float) -> None:
+        """Send the acknowledgements, and wait."""
+        await result_of(self._consumer.commit(timeout_ms))
+
+
+class ShareControl(Run):
+    """Runs the workers of one share consumer."""
+
+    _workload: ShareAttempts
+
+    def __init__(
+        self,
+        port: SharePort,
+        workload: ShareAttempts,
+        crew: Crew,
+        clock: Clock,
+        drain_timeout_ms: float,
+    ) -> None:
+        super().__init__(workload, crew, clock, drain_timeout_ms)
+        self._port = port
+        self._released = False
+
+    async def begin(self, listener: Any) -> None:
+        """Start the workers."""
+        del listener
+        if self._port.owes:  # an interrupt has ended the end of an earlier run
+            await self._port.release_all()
+        self._crew.start()
+
+    async def step(self, longest_ms: int) -> None:
+        """Poll once if a worker is free, and hand out the records."""
+        workload = self._workload
+        with workload.lock:
+            workload.wake()
+            room = workload.room
+        self._crew.dispatch()
+        timeout_ms = self._timeout_ms(longest_ms)
+        if not room:
+            until_ms = self._clock.after_ms(timeout_ms)
+            await self._crew.wait(self._has_news, until_ms)
+            return
+        polled = await self._port.poll(timeout_ms, room)
+        if polled:
+            with workload.lock:
+                for records in polled.values():
+                    workload.admit(records)
+            self._crew.dispatch()
+
+    def _has_news(self) -> bool:
+        return self._workload.room > 0 or self._workload.failure is not None
+
+    def _timeout_ms(self, longest_ms: int) -> int:
+        """Return how long to wait: until an attempt is due, or the run must look up."""
+        now_ms, due_ms = self._clock.now_ms(), self._workload.next_retry_ms
+        longest_ms = min(longest_ms, CHECK_MS)  # stop() does not wake up the consumer
+        return longest_ms if due_ms is None else max(0, min(longest_ms, due_ms - now_ms))
+
+    # --- the end -------------------------------------------------------------------------------
+
+    async def _drain_all(self, deadline_ms: int) -> None:
+        workload = self._workload
+        with workload.lock:
+            workload.drop_queued()
+        self._crew.cancel((workload.part,))
+        self._crew.dispatch()
+        if await self._drained(self._is_idle, deadline_ms):
+            return
+        for task in tuple(workload.running):
+            log.warning(
+                "the handler of the record at offset %d of %s-%d did not return in "
+                "drain_timeout_ms, so it is delivered again",
+                task.record.offset,
+                task.record.topic,
+                task.record.partition,
+            )
+
+    def _is_idle(self) -> bool:
+        with self._workload.lock:
+            return not self._workload.busy
+
+    async def _save(self, deadline_ms: int) -> KafkaError | None:
+        await self._crew.end(deadline_ms)
+        return await self._release(deadline_ms)
+
+    async def _conclude(self, deadline_ms: int) -> None:
+        if not self._released:
+            try:
+                await self._crew.end(deadline_ms)
+            finally:
+                await self._release(deadline_ms)
+
+    async def _release(self, deadline_ms: int) -> KafkaError | None:
+        """Release all records that are not done, also what an interrupt has kept from workers."""
+        try:
+            self.give_back()
+            await self._port.release_all()
+            self._released = True
+            await self._port.commit(self._left_ms(deadline_ms))
+        except KafkaError as error:
+            return error
+        return None
+
+    def give_back(self) -> None:
+        """Let late handlers change nothing more."""
+        with self._workload.lock:
+            self._workload.close()
+
+
+class ShareRuns(Runs[ShareControl]):
+    """Keeps track of the runs of `ShareWorkers` or `AsyncShareWorkers`."""
+
+    def __init__(
+        self,
+        consumer: ShareConsumer[Any, Any] | AsyncShareConsumer[Any, Any],
+        settings: ShareSettings,
+        max_processing_ms: float,
+    ) -> None:
+        settings.check(consumer.acknowledgement)
+        super().__init__(Runtime.threaded(), consumer.log_names)
+        self._settings = settings
+        self._port = SharePort(consumer)
+        consumer.renew_locks(max_processing_ms)
+
+    def _new_control(self, crew_of: Callable[[ShareAttempts], Crew]) -> ShareControl:
+        settings, clock = self._settings, self._runtime.clock
+        attempts = ShareAttempts(settings, clock, self._runtime.random, new_lock(), self._client)
+        drain_ms = settings.drain_timeout_ms
+        return ShareControl(self._port, attempts, crew_of(attempts), clock, drain_ms)
