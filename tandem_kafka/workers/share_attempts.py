@@ -108,14 +108,16 @@ class ShareAttempts(Work):
         A record that is no longer locked is left out: somebody else may have it.
         """
         if not self._ends:
-            self.wake()
-        while self.has_ready and (task := self._scheduler.take()) is not None:
-            if task.error is not None or not task.failures or task.record.is_locked:
-                task.part.running += 1
-                self.running.add(task)
-                return task
-            self._release(task)
-        return None
+            task = super().take()
+            while task and task.failures and not (task.error or task.record.is_locked):
+                task.part.running -= 1
+                self._release(task)
+                task = super().take()
+        elif task := self._scheduler.take() if self.has_ready else None:
+            task.part.running += 1
+        if task is not None:
+            self.running.add(task)
+        return task
 
     def settle(self, task: Task, error: BaseException | None) -> None:
         """Note the outcome of a call for a task."""

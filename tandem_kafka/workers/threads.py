@@ -161,8 +161,8 @@ class ThreadCrew(Crew):
                 elif hand.limit > 1:
                     self._take_more(hand)
                 return task
-            reclaimed = sum(self._reclaim(other) for other in self._hands)
-            if not reclaimed:
+            full = [other for other in self._hands if other.held or other.finished]
+            if not sum(map(self._reclaim, full)):
                 self._wait()
         return None
 
