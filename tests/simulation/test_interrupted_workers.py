@@ -28,7 +28,7 @@ from tests.simulation.sharing import LOCK_MS, sharing
 from tests.simulation.simulated_workers import simulated_workers
 from tests.simulation.test_async_share_workers import started
 from tests.simulation.test_async_workers import workers_on
-from tests.simulation.test_positions_of_workers import Interrupts, check_commit
+from tests.simulation.test_positions_of_workers import check_commit
 from tests.simulation.test_workers import OPTIONS, TP, reader
 from tests.tier import sample
 
@@ -101,6 +101,22 @@ def world(seed: object, *, share: bool) -> Iterator[tuple[Simulation, Any]]:
 
 
 # --- threads -------------------------------------------------------------------------------------
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt in the waits of these numbers."""
+
+    def __init__(self, driver: Any, numbers: set[int]) -> None:
+        self._wait = driver.wait
+        self._numbers = numbers
+        self.count = 0
+        driver.wait = self.wait
+
+    def wait(self, *arguments: Any) -> bool:
+        self.count += 1
+        if self.count in self._numbers:
+            raise KeyboardInterrupt
+        return bool(self._wait(*arguments))
 
 
 class SimulatedShareWorkers(ShareWorkers[Any, Any]):

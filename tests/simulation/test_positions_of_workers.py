@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,11 +16,9 @@ from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap, decode, encode
-from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.simulated_workers import simulated_workers
-from tests.simulation.test_async_workers import run_workers, workers_on
+from tests.simulation.test_async_workers import workers_on
 from tests.simulation.test_workers import OPTIONS, TP, committed, filled, reader
-from tests.tier import sample
 
 #: Both kinds of workers, as functions that run them until a condition holds.
 KINDS = ["threads", "asyncio"]
@@ -67,107 +64,6 @@ def check_commit(simulation: Simulation, done: set[int]) -> None:
     assert set(range(commit.offset)) <= done, f"{commit.offset} committed"
     ranges = decode(TP, commit.offset, commit.metadata or "").ranges
     assert {offset for first, end in ranges for offset in range(first, end)} <= done
-
-
-# --- runs that are interrupted while they end ----------------------------------------------------
-
-
-class Interrupts:
-    """Raises KeyboardInterrupt in the waits of these numbers."""
-
-    def __init__(self, driver: Any, numbers: set[int]) -> None:
-        self._wait = driver.wait
-        self._numbers = numbers
-        self.count = 0
-        driver.wait = self.wait
-
-    def wait(self, *arguments: Any) -> bool:
-        self.count += 1
-        if self.count in self._numbers:
-            raise KeyboardInterrupt
-        return bool(self._wait(*arguments))
-
-
-def interrupted(seed: int, numbers: set[int]) -> int:
-    """Interrupt one run, run again, and return how many waits the first one had."""
-    with Simulation(seed) as simulation:
-        filled(simulation, 40)
-        consumer = reader(simulation)
-        done: set[int] = set()
-        workers = simulated_workers(
-            simulation,
-            consumer,
-            lambda record: done.add(record.offset),
-            duration_ms=lambda: 400,
-            order="none",
-            commit_interval_ms=500,
-            drain_timeout_ms=5_000,
-            max_in_flight=20,
-        )
-        interrupts = Interrupts(consumer._core.driver, numbers)
-        with suppress(KeyboardInterrupt):
-            workers.run(until=lambda: len(done) >= 12)
-        waits = interrupts.count
-        numbers.clear()
-        check_commit(simulation, done)
-        simulation.cluster.produce(TP, *[b"1"] * 10)
-        workers.run(until=lambda: len(done) == 50)
-        assert done == set(range(50))
-        check_commit(simulation, done)
-        return waits
-
-
-@pytest.mark.parametrize("following", sample([1, 2, 3, 5, 9], 3))
-def test_a_run_that_is_interrupted_twice_gives_back_what_it_has_not_handled(following: int) -> None:
-    waits = interrupted(0, set())
-    assert waits > 30
-    for number in range(1, waits):
-        interrupted(number, {number, number + following})
-
-
-def test_what_an_interrupted_end_has_not_given_back_is_given_back_by_the_next_run() -> None:
-    """The third Ctrl-C ends the seek itself."""
-    waits = interrupted(0, set())
-    for number in range(waits // 2, waits):
-        interrupted(number, set(range(number, number + 4)))
-
-
-def cancelled(at: int, mode: str) -> bool:
-    """Cancel one run at a suspension, run again; return whether there was such a suspension."""
-    canceller = Canceller(at, mode)
-    with Simulation(at) as simulation:
-        filled(simulation, 40)
-        done: set[int] = set()
-
-        async def handle(record: Any) -> None:
-            await asyncio.sleep(0.4)
-            done.add(record.offset)
-
-        async def use(workers: Any, _: Any) -> None:
-            first = workers.run(until=lambda: len(done) >= 12)
-            try:
-                await canceller.attempt(first)
-            except asyncio.CancelledError:
-                assert canceller.struck
-            check_commit(simulation, done)
-            simulation.cluster.produce(TP, *[b"1"] * 10)
-            await workers.run(until=lambda: len(done) == 50)
-            assert done == set(range(50))
-
-        settings: dict[str, Any] = {"commit_interval_ms": 500, "drain_timeout_ms": 5_000}
-        run_workers(simulation, handle, use, workers=4, order="none", **settings)
-        check_commit(simulation, done)
-    return canceller.done
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_run_that_is_cancelled_while_it_ends_gives_back_what_it_has_not_handled(
-    mode: str,
-) -> None:
-    at = 1
-    while cancelled(at, mode):
-        at += 1
-    assert at > 20
 
 
 # --- positions that move without records ---------------------------------------------------------
