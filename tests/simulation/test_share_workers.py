@@ -244,7 +244,7 @@ def test_what_waits_for_another_attempt_is_forgotten_with_its_run() -> None:
             raise ValueError
 
     with sharing("waiting", brokers=1, count=1) as (_, start):
-        retry = Retry(2, backoff_ms=(1, 1))
+        retry = Retry(2, backoff_ms=(600_000, 600_000))
         workers = ShareWorkers(start(), handle, workers=1, retry=retry)
         workers.run(lambda: in_work(workers)[1])
         workers.run(lambda: workers.done == 1)
