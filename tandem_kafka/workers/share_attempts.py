@@ -53,6 +53,7 @@ class ShareAttempts(Work):
     Attributes:
         part: All records of the run.
         running: What is with a worker.
+        awaited: Whether the run waits for `on_room`.
     """
 
     _settings: ShareSettings
@@ -67,6 +68,7 @@ class ShareAttempts(Work):
     ) -> None:
         super().__init__(settings, clock, random, lock, client)
         self.running: set[Task] = set()
+        self.awaited = False
         self.part = Portion()
 
     # --- intake --------------------------------------------------------------------------------
@@ -86,9 +88,9 @@ class ShareAttempts(Work):
     def admit(self, records: Iterable[Any]) -> None:
         """Queue records."""
         now_ms = self._clock.now_ms()
-        for record in records:
-            self.in_flight += 1
-            self._scheduler.add(Task(self.part, record, None, now_ms))
+        tasks = [Task(self.part, record, None, now_ms) for record in records]
+        self.in_flight += len(tasks)
+        self._scheduler.ready.extend(tasks)
 
     # --- for the crew --------------------------------------------------------------------------
 
@@ -107,30 +109,30 @@ class ShareAttempts(Work):
 
         A record that is no longer locked is left out: somebody else may have it.
         """
-        if not self._ends:
+        task = super().take()
+        while task is not None and task.failures and not (task.error or task.record.is_locked):
+            task.part.running -= 1
+            self._release(task)
             task = super().take()
-            while task and task.failures and not (task.error or task.record.is_locked):
-                task.part.running -= 1
-                self._release(task)
-                task = super().take()
-        elif task := self._scheduler.take() if self.has_ready else None:
+        if task is None and self.has_ready and (task := self._scheduler.take()):  # the run ends
             task.part.running += 1
         if task is not None:
             self.running.add(task)
+        if self.awaited and not self._scheduler.ready and self.room:
+            self.awaited = False
+            self.on_room()
         return task
 
     def settle(self, task: Task, error: BaseException | None) -> None:
         """Note the outcome of a call for a task."""
         self.running.discard(task)
         super().settle(task, error)
-        self.on_settled()
 
     def abandon(self, task: Task) -> None:
         """Note that a task is given up without a result."""
         self.running.discard(task)
         super().abandon(task)
         self._end(task.record.release)
-        self.on_settled()
 
     def take_back(self, task: Task) -> None:
         """Queue a task again whose call has not begun, unless the run ends."""
@@ -144,6 +146,7 @@ class ShareAttempts(Work):
 
     def drop_queued(self) -> None:
         """Try nothing again, but let the function for what cannot be handled have the rest."""
+        self.part.draining = True
         ready = self._scheduler.ready
         self._scheduler.ready = deque(task for task in ready if task.error is not None)
 
@@ -169,7 +172,7 @@ class ShareAttempts(Work):
         self._release(task)
 
     def _release(self, task: Task) -> None:
-        self.in_flight -= task.size
+        self.in_flight -= 1
 
     def _give_up(self, task: Task, error: Exception) -> None:
         record, rejects = task.record, self._settings.exhausted == "reject"

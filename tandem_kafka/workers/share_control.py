@@ -63,6 +63,7 @@ class ShareControl(Run):
         super().__init__(workload, crew, clock, drain_timeout_ms)
         self._port = port
         self._released = False
+        workload.on_room = workload.on_settled  # ends a wait of the crew
 
     async def begin(self, listener: Any) -> None:
         """Start the workers."""
@@ -77,18 +78,20 @@ class ShareControl(Run):
         with workload.lock:
             workload.wake()
             room = workload.room
-        self._crew.dispatch()
+            workload.awaited = not room
+            ready = workload.has_ready
+        if ready:
+            self._crew.dispatch()
         timeout_ms = self._timeout_ms(longest_ms)
         if not room:
             until_ms = self._clock.after_ms(timeout_ms)
             await self._crew.wait(self._has_news, until_ms)
             return
         polled = await self._port.poll(timeout_ms, room)
-        if polled:
-            with workload.lock:
-                for records in polled.values():
-                    workload.admit(records)
-            self._crew.dispatch()
+        with workload.lock:
+            for records in polled.values():
+                workload.admit(records)
+        self._crew.dispatch()
 
     def _has_news(self) -> bool:
         return self._workload.room > 0 or self._workload.failure is not None

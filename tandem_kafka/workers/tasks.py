@@ -106,6 +106,8 @@ class TaskCrew(Crew):
         self._loop = asyncio.get_running_loop()
         self._tasks: list[asyncio.Task[None]] = []
         self._idle: deque[asyncio.Future[None]] = deque()
+        #: Whether a task was woken up and has not run yet.
+        self._waking = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         #: What `wait` waits for.
@@ -166,6 +168,7 @@ class TaskCrew(Crew):
                 with suppress(RuntimeError):  # what a handler had left behind has cancelled it
                     await self._cancellations.call(sleep)
             finally:
+                self._waking = False
                 if sleep in self._idle:
                     self._idle.remove(sleep)
         return None
@@ -192,11 +195,12 @@ class TaskCrew(Crew):
             sleep = self._idle.popleft()
             if not sleep.done():
                 sleep.set_result(None)
+                self._waking = True
                 return
 
     def dispatch(self) -> None:
-        """Wake up a task if there is work."""
-        if self._idle and self._workload.has_ready:
+        """Wake up a task if there is work, unless one is about to run."""
+        if self._idle and not self._waking and self._workload.has_ready:
             self._wake_one()
 
     def _note_settled(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import cast
 
 from tandem_kafka.runtime import Clock, Driver
@@ -67,13 +68,18 @@ class ThreadCrew(Crew):
         self._clock = clock
         self._driver = driver
         self._lock = cast("threading.Lock", workload.lock)
-        self._changed = threading.Condition(self._lock)
+        #: Released to wake up an idle thread. A condition would cost three times as much.
+        self._bell = threading.Lock()
+        self._bell.acquire()
         self._idle = 0
+        #: Whether a thread was woken up and has not run yet.
+        self._waking = False
         #: The retry for which an idle thread waits, on behalf of all; None if no thread does.
         self._timer_ms: int | None = None
         self._ended = False
         self._alive = 0
-        self._hands: list[Hand] = []
+        #: Those that have taken more than one task.
+        self._holders: set[Hand] = set()
         workload.on_settled = driver.notify
 
     def start(self) -> None:
@@ -98,14 +104,15 @@ class ThreadCrew(Crew):
         lock, call, clock = self._lock, self._call, self._clock
         hand = Hand()
         held, finished = hand.held, hand.finished
-        self._hands.append(hand)
         try:
             while True:
                 with lock:
+                    self._holders.discard(hand)
                     self._settle(hand)
-                    task = self._next(hand)
-                if task is None:
-                    return
+                    while (task := self._next(hand)) is None:
+                        if self._ended:
+                            return
+                        self._wait()
                 began_ms = clock.now_ms()
                 while task is not None:
                     hand.begun += 1
@@ -115,13 +122,18 @@ class ThreadCrew(Crew):
                     except BaseException as raised:  # noqa: BLE001 - settle() decides
                         error = raised
                     finished.append((task, error))
-                    task = _next_of(held)
+                    try:
+                        task = held.popleft()  # another thread may take it at the same time
+                    except IndexError:
+                        task = None
                 quick = clock.now_ms() - began_ms <= QUICK_MS
                 hand.limit = min(2 * hand.limit, HELD) if quick else 1
         finally:
             with lock:
                 self._settle(hand)
                 self._alive -= 1
+                if self._idle:
+                    self._wake_one()  # so that it ends, too
             self._driver.notify()
 
     def _settle(self, hand: Hand) -> bool:
@@ -150,31 +162,32 @@ class ThreadCrew(Crew):
             check_not_awaitable(settings.handle, result)
 
     def _next(self, hand: Hand) -> Task | None:
-        """Wait for a task; None if the thread must end. The caller holds the lock."""
+        """Return a task, if there is one. The caller holds the lock."""
         workload = self._workload
         while not self._ended:
             task = workload.take()
             if task is not None:
-                if self._idle:
-                    if workload.has_ready or self._needs_timer:
-                        self._changed.notify()
-                elif hand.limit > 1:
+                if hand.limit > 1:
                     self._take_more(hand)
+                if self._idle and (hand.held or workload.has_ready or self._needs_timer):
+                    self._wake_one()
                 return task
-            full = [other for other in self._hands if other.held or other.finished]
-            if not sum(map(self._reclaim, full)):
-                self._wait()
+            if not sum(map(self._reclaim, tuple(self._holders))):
+                break
         return None
 
     def _take_more(self, hand: Hand) -> None:
         """Take several tasks, and leave enough for the other threads."""
         workload = self._workload
-        share = workload.ready_count // (2 * len(self._hands))
+        # An idle thread is woken up, and takes these back if it runs before they are done.
+        takers = 1 if self._idle else 2 * self._alive
+        share = workload.ready_count // takers
         for _ in range(min(hand.limit - 1, share)):
             task = workload.take()
             if task is None:
                 return
             hand.held.append(task)
+            self._holders.add(hand)
 
     @property
     def _needs_timer(self) -> bool:
@@ -182,35 +195,46 @@ class ThreadCrew(Crew):
         due_ms = self._workload.next_retry_ms
         return due_ms is not None and (self._timer_ms is None or due_ms < self._timer_ms)
 
+    def _wake_one(self) -> None:
+        """Wake up an idle thread, unless one is about to run; the caller holds the lock."""
+        if not self._waking:
+            with suppress(RuntimeError):  # after an interrupt, the bell may ring already
+                self._bell.release()
+            self._waking = True
+
     def _wait(self) -> None:
+        """Wait until there may be a task. The caller holds the lock, and gets it back."""
         due_ms = self._workload.next_retry_ms if self._needs_timer else None
         timeout_s = RECHECK_S
         if due_ms is not None:
             self._timer_ms = due_ms
             timeout_s = max(0.0, min(RECHECK_S, (due_ms - self._clock.now_ms()) / 1_000))
         self._idle += 1
+        self._lock.release()
         try:
-            self._changed.wait(timeout_s)
+            self._bell.acquire(timeout=timeout_s)
         finally:
+            self._lock.acquire()
             self._idle -= 1
+            self._waking = False
             if due_ms is not None and self._timer_ms == due_ms:
                 self._timer_ms = None
 
     def dispatch(self) -> None:
         """Wake up a thread if a task is ready, also one that a slow call has kept back."""
         with self._lock:
-            for hand in self._hands:
+            for hand in self._holders:
                 if hand.begun == hand.seen and (hand.held or hand.finished):
                     self._reclaim(hand)
                 hand.seen = hand.begun
             if self._idle and self._workload.has_ready:
-                self._changed.notify()
+                self._wake_one()
 
     def cancel(self, parts: Collection[Portion]) -> None:
         """Take back what threads have taken and not begun."""
         del parts
         with self._lock:
-            for hand in self._hands:
+            for hand in self._holders:
                 self._reclaim(hand)
 
     async def wait(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
@@ -221,7 +245,7 @@ class ThreadCrew(Crew):
         """End the threads; those whose handler does not return in time end after it returns."""
         with self._lock:
             self._ended = True
-            self._changed.notify_all()
+            self._wake_one()
         self._driver.wait(lambda: self._alive == 0, deadline_ms)
 
 

@@ -61,11 +61,8 @@ class Work:
         if self.stopped or self.failure is not None:
             return None
         scheduler = self._scheduler
-        due_ms = scheduler.next_retry_ms
-        if due_ms is not None:
-            now_ms = self._clock.now_ms()
-            if due_ms <= now_ms:
-                scheduler.wake(now_ms)
+        if scheduler.delayed:
+            scheduler.wake(self._clock.now_ms())
         task = scheduler.take()
         if task is not None:
             task.part.running += 1
