@@ -32,6 +32,9 @@ class Handing:
     Attributes:
         given: The records that the application got last. Writer: each call that returns records,
             as its last action.
+        borrower: What has the records that are handed out: a run of workers, None otherwise.
+            Writer: that run.
+        lent: The borrower of what was handed out last, until `release_all` is complete.
     """
 
     def __init__(self, records: LockedRecords, unpacker: Unpacker, *, implicit: bool) -> None:
@@ -42,10 +45,16 @@ class Handing:
         #: given back, in the order of offsets.
         self._ready: deque[LockedPartition | Unpacked] = deque()
         self.given: Sequence[Given] = ()
+        self.borrower: object = None
+        self.lent: object = None
 
     def settle(self, now_ms: int) -> None:
         """Note that the application is done with what it got last, and accept it."""
         self._records.begin_call(now_ms)
+        if self.lent is not self.borrower:
+            if self.lent is not None:
+                self.release_all()  # interrupts have kept the end of run() from it
+            self.lent = self.borrower
         # Invariant: each step can be repeated after an interrupt.
         handled = 0
         for chunk, _, stop in self.given:
@@ -66,6 +75,7 @@ class Handing:
             if isinstance(chunk, Chunk):  # also what an interrupt has kept from the application
                 chunk.index = max(chunk.index, chunk.run.given - chunk.run.first)
         self.given = ()
+        self.lent = None
 
     def drop_last(self) -> None:
         """Forget that the application got records by the last call: it did not handle them."""

@@ -51,6 +51,13 @@ class PlainShareMethods(Inquiries):
         self._parts.records.renew_ms = max_processing_ms
         self._core.engine.queue.add(Acknowledge())  # the network thread looks when it is due
 
+    def _lend(self, borrower: object) -> None:
+        """Note which run of workers has what is handed out from now on; None if it ends.
+
+        What it has not released by then, the next call that asks for records releases.
+        """
+        self._parts.handing.borrower = borrower
+
     @shared
     def acknowledge(
         self, batch: pa.RecordBatch | pa.Table, how: Literal["accept", "release", "reject", "renew"]

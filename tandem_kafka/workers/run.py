@@ -86,45 +86,42 @@ class Run:
 
     async def run(self, until: Until | None, listener: Any = None) -> None:
         """Handle records until `stop`, `until()`, or a failure; then drain and commit."""
-        failure: BaseException | None = None
+        deadline_ms = 0  # an end that is interrupted waits for nothing more
+        try:
+            failure = await self._handle(until, listener)
+            # A cancelled task must end soon, so its handlers are cancelled without a drain.
+            self._cancelled = isinstance(failure, CancelledError)
+            end_ms = self._clock.after_ms(0 if self._cancelled else self._drain_ms)
+            unsaved = await self.end(end_ms)
+            deadline_ms = end_ms
+        finally:
+            # Invariant: behind everything that an interrupt may end.
+            await self.conclude(deadline_ms)
+        failure = failure or self._workload.failure or unsaved
+        if failure is not None:
+            raise failure
+
+    async def _handle(self, until: Until | None, listener: Any) -> BaseException | None:
+        """Handle records until the run is to end; return what has ended it, if it is an error."""
         try:
             await self.begin(listener)
             while not self._is_over(until):
                 await self.step(CHECK_MS if until is not None else POLL_MS)
         except BaseException as error:  # noqa: BLE001 - raised again after the commit
-            failure = error
-        # A cancelled task must end soon, so its handlers are cancelled without a drain.
-        self._cancelled = isinstance(failure, CancelledError)
-        unsaved = await self.end(0 if self._cancelled else self._drain_ms)
-        failure = failure or self._workload.failure or unsaved
-        if failure is not None:
-            raise failure
+            return error
+        return None
 
     def _is_over(self, until: Until | None) -> bool:
         if self._stop_requested or self._workload.failure is not None:
             return True
         return until is not None and bool(until())
 
-    async def end(self, drain_ms: float) -> KafkaError | None:
-        """Drain, commit, and give back what is not done.
-
-        Args:
-            drain_ms: How long running handlers may take.
-
-        Returns:
-            The error of the last commit.
-        """
-        deadline_ms = self._clock.after_ms(drain_ms)
-        try:
-            with self._workload.lock:
-                self._workload.stopped = True
-            await self._drain_all(deadline_ms)
-            return await self._save(deadline_ms)
-        except BaseException:
-            deadline_ms = self._clock.now_ms()  # interrupted again: wait for nothing more
-            raise
-        finally:
-            await self._conclude(deadline_ms)
+    async def end(self, deadline_ms: int) -> KafkaError | None:
+        """Drain, and let the brokers know what is done; return the error if they do not."""
+        with self._workload.lock:
+            self._workload.stopped = True
+        await self._drain_all(deadline_ms)
+        return await self._save(deadline_ms)
 
     async def _drained(self, ready: Callable[[], bool], deadline_ms: int) -> bool:
         """Wait for handlers; return whether none is late. A cancelled run() drains nothing."""
@@ -151,7 +148,7 @@ class Run:
         """Let the brokers know what is done; return the error if they do not."""
         raise NotImplementedError
 
-    async def _conclude(self, deadline_ms: int) -> None:
+    async def conclude(self, deadline_ms: int) -> None:
         """Give back what is not done, and end the workers, whatever has ended the run."""
         raise NotImplementedError
 

@@ -172,6 +172,7 @@ class ShareAttempts(Work):
         self._release(task)
 
     def _release(self, task: Task) -> None:
+        del task  # a record, as each of them
         self.in_flight -= 1
 
     def _give_up(self, task: Task, error: Exception) -> None:

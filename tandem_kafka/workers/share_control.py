@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka import ShareConsumer
@@ -20,27 +21,23 @@ log = client_logger(__name__)
 
 
 class SharePort:
-    """A share consumer. With a `ShareConsumer`, the coroutines block and never suspend.
-
-    Attributes:
-        owes: Whether records may be locked that nobody works on, because `release_all` has not
-            ended since the last `poll`.
-    """
+    """A share consumer. With a `ShareConsumer`, the coroutines block and never suspend."""
 
     def __init__(self, consumer: ShareConsumer[Any, Any] | AsyncShareConsumer[Any, Any]) -> None:
         self._consumer: Any = consumer
-        self.owes = False
+
+    def lend(self, borrower: object) -> None:
+        """Note which run has the records of the consumer; None if it ends."""
+        self._consumer._lend(borrower)  # noqa: SLF001 - not public
 
     async def poll(self, timeout_ms: float, max_records: int) -> dict[Any, Any]:
         """Return records; empty after the timeout."""
-        self.owes = True
         polled: dict[Any, Any] = await result_of(self._consumer.poll(timeout_ms, max_records))
         return polled
 
     async def release_all(self) -> None:
         """Release all records without an acknowledgement."""
         await result_of(self._consumer.release_all())
-        self.owes = False
 
     async def commit(self, timeout_ms: float) -> None:
         """Send the acknowledgements, and wait."""
@@ -68,8 +65,6 @@ class ShareControl(Run):
     async def begin(self, listener: Any) -> None:
         """Start the workers."""
         del listener
-        if self._port.owes:  # an interrupt has ended the end of an earlier run
-            await self._port.release_all()
         self._crew.start()
 
     async def step(self, longest_ms: int) -> None:
@@ -129,7 +124,8 @@ class ShareControl(Run):
         await self._crew.end(deadline_ms)
         return await self._release(deadline_ms)
 
-    async def _conclude(self, deadline_ms: int) -> None:
+    async def conclude(self, deadline_ms: int) -> None:
+        """End the workers, and release what is not done, unless that is over."""
         if not self._released:
             try:
                 await self._crew.end(deadline_ms)
@@ -167,6 +163,17 @@ class ShareRuns(Runs[ShareControl]):
         self._settings = settings
         self._port = SharePort(consumer)
         consumer.renew_locks(max_processing_ms)
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Note that a run is in progress; as in `Runs`."""
+        with super()._running():
+            self._port.lend(object())
+            try:
+                yield
+            finally:
+                # Invariant: behind the end of the run, whatever interrupts that.
+                self._port.lend(None)
 
     def _new_control(self, crew_of: Callable[[ShareAttempts], Crew]) -> ShareControl:
         settings, clock = self._settings, self._runtime.clock

@@ -190,8 +190,12 @@ class Member:
         self.begin()
 
     def end(self) -> None:
-        """End the run: drain and commit."""
-        run(self.control.end(DRAIN_MS))
+        """End the run: drain, commit, and give back what is not done."""
+        deadline_ms = self.control._clock.after_ms(DRAIN_MS)
+        try:
+            run(self.control.end(deadline_ms))
+        finally:
+            run(self.control.conclude(deadline_ms))
 
 
 class WorkerInvariants(Invariants):

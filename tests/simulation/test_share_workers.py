@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,19 @@ from tandem_kafka.workers import Retry, ShareWorkers, share_attempts
 from tandem_kafka.workers.share_attempts import ShareAttempts
 from tandem_kafka.workers.share_control import ShareControl
 from tests.scenarios.numbered_records import produce
-from tests.simulation.sharing import LOCK_MS, TP, delete_group, in_work, places, sharing, take
+from tests.simulation.sharing import (
+    LOCK_MS,
+    TP,
+    delete_group,
+    in_work,
+    places,
+    sharing,
+    take,
+)
+from tests.tier import bytecodes
+from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here
+
+__all__ = ["coroutines_end_here"]
 
 RELEASED = [(0, 2), (1, 2), (2, 2)]
 
@@ -322,3 +335,43 @@ def test_a_group_that_was_deleted_is_joined_again() -> None:
         end_ms = simulation.clock.now_ms() + 60_000
         workers.run(lambda: len(handled) == 2 or simulation.clock.now_ms() > end_ms)
         assert handled == [0, 1]
+
+
+@UNAWAITED
+def test_interrupts_inside_of_release_all_leave_no_record_locked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two of them, one in each attempt: the records were locked until their locks ended."""
+    release_all = ShareConsumer.release_all
+    for at in bytecodes():
+        interrupters = [Interrupter(at), Interrupter(at)]
+        left = list(interrupters)
+
+        def interrupted(consumer: Any, left: list[Any] = left) -> None:
+            if left:
+                left.pop().call(release_all, consumer)
+            else:
+                release_all(consumer)
+
+        with sharing(f"release {at}", brokers=1) as (simulation, start):
+            consumer = start()
+            with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+                patched.setattr(ShareConsumer, "release_all", interrupted)
+                _run_until_all_have_failed(consumer)
+            began_ms = simulation.clock.now_ms()
+            assert places(take(consumer, 3)) == RELEASED
+            assert simulation.clock.now_ms() - began_ms < LOCK_MS // 2
+        if interrupters[1].frame is None:  # the first one to be called
+            assert at > 100
+            return
+
+
+def _run_until_all_have_failed(consumer: Any) -> None:
+    """Then they wait for their next attempt."""
+
+    def handle(_: Any) -> None:
+        raise ValueError
+
+    retry = Retry(2, (600_000, 600_000))
+    workers = ShareWorkers(consumer, handle, workers=3, retry=retry)
+    workers.run(lambda: in_work(workers) == (0, True))
