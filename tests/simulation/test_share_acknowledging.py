@@ -136,3 +136,29 @@ def test_records_of_the_last_call_are_released_and_not_accepted() -> None:
         assert places(take(other, 2)) == [(1, 2), (2, 1)]
         other.release_all()
         assert places([next(consumer) for _ in range(2)]) == [(1, 3), (2, 2)]
+
+
+def test_cancelled_commits_leave_one_outcome_to_tell() -> None:
+    """They were all kept until one succeeded."""
+    with sharing("cancelled commits", count=20) as (simulation, start):
+        consumer = start()
+        core = consumer._core
+        wait = core.wait
+
+        async def interrupted(*args: Any, **options: Any) -> None:
+            core.wait = wait  # type: ignore[method-assign]
+            await wait(*args, **options)
+            raise KeyboardInterrupt
+
+        for number in range(20):
+            take(consumer, 1)[0].accept()
+            # One of them is damaged, so it fails.
+            simulation.network.alter_response = (lambda frame: frame[:10]) if number == 5 else None
+            core.wait = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                consumer.commit()
+            simulation.network.alter_response = None
+            assert len(consumer._parts.commits._untold) == 1
+        found = consumer.commit()
+        assert found[TP] is not None
+        assert consumer.commit() == {}
