@@ -162,6 +162,25 @@ class Closing:
         except BaseException as error:  # noqa: BLE001 - raised after all phases
             self._errors.append(error)
 
+    async def _attempt_commit(self, commit: Awaitable[R]) -> None:
+        """Run a step that commits; tell of an interrupt, after which nobody repeats it."""
+
+        async def warned() -> None:
+            try:
+                await commit
+            except Exception:
+                raise
+            except BaseException as interrupt:
+                log.warning(
+                    "%s interrupted the last commit, which may be lost; records may be handled "
+                    "again",
+                    type(interrupt).__name__,
+                    client=self._core.client,
+                )
+                raise
+
+        await self._attempt(warned())
+
     @contextmanager
     def _collecting(self) -> Iterator[None]:
         """Collect errors and raise the first at the end; a listener may close recursively."""
@@ -256,7 +275,7 @@ class ConsumerClosing(Closing):
         if subscription.auto_assigned:
             await self._attempt(self._core.ask(PrepareToLeave(deadline_ms=deadline_ms)))
         if commit:
-            await self._attempt(self._commits.commit_quietly(deadline_ms))
+            await self._attempt_commit(self._commits.commit_quietly(deadline_ms))
         if not subscription.auto_assigned:
             return
         held = self._listener.unreleased(frozenset(subscription.assigned))

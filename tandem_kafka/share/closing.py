@@ -39,7 +39,7 @@ class ShareClosing(Closing):
                     self._handing.drop_last()
                 self._handing.settle(core.clock.now_ms())
             commit = CommitAcknowledgements(deadline_ms=deadline_ms, closing=True)
-            await self._attempt(core.ask(commit))
+            await self._attempt_commit(core.ask(commit))
             await self._leave(deadline_ms)
 
         await self._run(timeout_ms, phases)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.events.application import CommitSync
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 
@@ -107,3 +108,27 @@ def test_a_failed_auto_commit_in_close_is_not_announced_as_retried(
         lines = [record.getMessage() for record in caplog.records]
         assert any("auto-commit of orders-0 at 7 failed: " in line for line in lines), lines
         assert not any("it is retried" in line for line in lines)
+
+
+@pytest.mark.parametrize("ends", ["close", "unsubscribe"])
+def test_an_interrupted_commit_is_told_in_the_log(
+    ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ctrl-C ended it without a trace but KeyboardInterrupt, and records came again."""
+    with reader(ends) as (_, consumer):
+        consumer.subscribe(["orders"])
+        read(consumer)
+        core = consumer._core
+        ask = core.ask
+
+        async def interrupted(event: Any, **options: Any) -> Any:
+            if isinstance(event, CommitSync):
+                raise KeyboardInterrupt
+            return await ask(event, **options)
+
+        core.ask = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            getattr(consumer, ends)()
+        assert "KeyboardInterrupt interrupted the last commit" in caplog.text
+        core.ask = ask  # type: ignore[method-assign]
+        consumer.close()
