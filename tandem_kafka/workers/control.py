@@ -13,7 +13,7 @@ from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.ports import ConsumerPort
 from tandem_kafka.workers.progress import PartitionProgress, progress_of
 from tandem_kafka.workers.restoring import Restoring
-from tandem_kafka.workers.run import CHECK_MS, Crew, Run
+from tandem_kafka.workers.run import CHECK_MS, COMMIT_MS, Crew, Run
 from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
 
@@ -152,7 +152,7 @@ class Control(Run):
     async def _save(self, deadline_ms: int) -> KafkaError | None:
         return await self._commit_at_end(self._clock.after_ms(self._left_ms(deadline_ms)))
 
-    async def _conclude(self, deadline_ms: int) -> None:
+    async def conclude(self, deadline_ms: int) -> None:
         """Let the consumer continue at what is not done.
 
         However a run ends, the positions are given back: a later run would commit past the
@@ -250,6 +250,10 @@ class Control(Run):
         try:
             await self._drain(partitions, deadline_ms)
             await self._commits.commit_now(partitions, self._left_ms(deadline_ms))
+        except BaseException:
+            # As at the end of a run: an interrupt ends the drain, not the commit of what is done.
+            await self._commits.commit_now(partitions, COMMIT_MS)
+            raise
         finally:
             self._forget(partitions)  # also after an interrupt: the rebalance continues
 

@@ -12,9 +12,11 @@ import pytest
 
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.runtime import Random, Runtime
+from tandem_kafka.testing import CUT, Call
 from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.workers import AsyncKeyedWorkers, Retry
 from tests.simulation.test_workers import OPTIONS, PROTOCOLS, TP, committed, filled, key_of
 
@@ -390,3 +392,39 @@ def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]
         assert revoked
         assert len(handled) == 800, "nothing is repeated"
         assert len(set(handled)) == 800
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_run_that_is_cancelled_in_a_revocation_commits_what_is_done(
+    protocol: dict[str, Any],
+) -> None:
+    """Its commit waited for another attempt, and was given up; records were handled again."""
+    with Simulation() as simulation:
+        filled(simulation, 200, partitions=4)
+        handled: list[tuple[int, int]] = []
+        running: list[asyncio.Task[None]] = []
+
+        async def handle(record: Any) -> None:
+            await asyncio.sleep(0.02)
+            handled.append((record.partition, record.offset))
+
+        def cut(_: Call) -> Any:
+            asyncio.get_running_loop().call_later(0.01, running[0].cancel)
+            return CUT
+
+        async def member(start_s: float) -> None:
+            await asyncio.sleep(start_s)
+            async with simulation.async_consumer("orders", **OPTIONS, **protocol) as consumer:
+                options = {"workers": 3, "commit_interval_ms": 600_000}
+                workers = workers_on(simulation, consumer, handle, order="none", **options)
+                running.append(asyncio.create_task(workers.run(until=lambda: len(handled) >= 800)))
+                with suppress(asyncio.CancelledError):
+                    await running[-1]
+
+        async def both() -> None:
+            simulation.cluster.script(OffsetCommitRequest, cut)
+            await asyncio.gather(member(0), member(4))
+
+        simulation.run(both())
+        assert running[0].cancelled()
+        assert len(handled) == len(set(handled)) == 800, "nothing is repeated"
