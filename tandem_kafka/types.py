@@ -7,7 +7,7 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 from uuid import UUID
 
 from typing_extensions import TypeVar
@@ -106,6 +106,18 @@ class OffsetOfTopic(OffsetAndMetadata):
     """
 
     topic_id: UUID = NO_TOPIC_ID
+
+    def __new__(
+        cls,
+        offset: int,
+        metadata: str = "",
+        leader_epoch: int = UNKNOWN_EPOCH,
+        topic_id: UUID = NO_TOPIC_ID,
+    ) -> Self:
+        """Make the tuple, which has no place for the id."""
+        made = super().__new__(cls, offset, metadata, leader_epoch)
+        made.topic_id = topic_id
+        return made
 
 
 #: The columns of a record batch of `poll_arrow()`, in their order.

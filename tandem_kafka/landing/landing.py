@@ -25,7 +25,6 @@ from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import (
-    UNKNOWN_EPOCH,
     ArrowDecoder,
     OffsetAndMetadata,
     OffsetOfTopic,
@@ -292,9 +291,7 @@ class Landing:
     def _seek(self, offsets: dict[TopicPartition, int], ids: dict[TopicPartition, UUID]) -> None:
         """Continue at these offsets of these topics, which may be deleted by now."""
         for tp, at in offsets.items():
-            target = OffsetOfTopic(at, "", UNKNOWN_EPOCH)
-            target.topic_id = ids[tp]
-            self._consumer.seek(tp, target)
+            self._consumer.seek(tp, OffsetOfTopic(at, topic_id=ids[tp]))
 
     def _commit(self, offsets: dict[TopicPartition, int], topics: Topics) -> None:
         """Commit to the table, with the topics that it does not have."""

@@ -133,11 +133,8 @@ class WorkedPartition(Portion):
         if start is None:
             return None
         if base is None:
-            found = OffsetOfTopic(start.offset, "", start.leader_epoch)
-        else:
-            found = OffsetOfTopic(base, "", self.offsets.epoch_before(base))
-        found.topic_id = start.topic_id
-        return found
+            return OffsetOfTopic(start.offset, "", start.leader_epoch, start.topic_id)
+        return OffsetOfTopic(base, "", self.offsets.epoch_before(base), start.topic_id)
 
     @property
     def undone(self) -> list[Any]:

@@ -59,9 +59,7 @@ class Snapshot:
             limit: The maximum length of the metadata, if it is below `metadata_limit_bytes`.
         """
         text, left_out = done_map.encode(tp, self.base, self.done, min(self._limit, limit))
-        offset = OffsetOfTopic(self.base, text, self.epoch_before_base)
-        offset.topic_id = self.topic_id
-        return offset, left_out
+        return OffsetOfTopic(self.base, text, self.epoch_before_base, self.topic_id), left_out
 
 
 class PartitionOffsets(Generic[T]):
