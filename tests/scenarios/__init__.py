@@ -16,6 +16,7 @@ numbered_records.py  records whose values name their partition and offset
 recreated_topics.py  records of deleted topics
 workers.py           members with workers: their applications
 worker_records.py    what workers may do with records
+workers_soak.py      workers of asyncio that are cancelled, and lose offsets and topics
 simulated_executor.py  an executor whose calls take simulated time
 invariants.py        what must hold after every step
 history.py           what everybody did, for the checks of tests/histories at the end

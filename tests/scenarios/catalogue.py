@@ -68,7 +68,8 @@ class Scenario:
             locks of 15, on up to 12 brokers.
         calm: Whether there are no faults.
         others: Options of half of the members, in a group with members of both protocols.
-        asynchronous: Whether the members are asyncio consumers, whose calls are cancelled.
+        asynchronous: Whether the members are asyncio consumers, whose calls are cancelled. Those
+            with workers are also killed, and lose offsets and topics: a soak.
     """
 
     name: str
@@ -153,6 +154,7 @@ SCENARIOS: dict[str, Scenario] = {
             workers=True,
             in_turn=False,
         ),
+        Scenario("workers-soak", _COMMON, workers=True, asynchronous=True, in_turn=False),
         Scenario("share", {**_SHARE, "acknowledgement": "implicit"}, shares=True, in_turn=False),
         Scenario(
             "share-explicit", {**_SHARE, "acknowledgement": "explicit"}, shares=True, in_turn=False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tandem_kafka.runtime import Random
@@ -16,6 +17,7 @@ from tests.scenarios.members import Members
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.shares import ShareMembers, run_shares
 from tests.scenarios.workers import run_workers
+from tests.scenarios.workers_soak import run_workers_soak
 
 __all__ = ["FAULTS_MS", "KEPT_LINES", "SETTLE_MS", "Outcome", "run_scenario", "run_seed"]
 
@@ -95,7 +97,9 @@ def run_scenario(
         working_ms = calm_ms if scenario.calm else FAULTS_MS
         return run_shares(shares, working_ms, SETTLE_MS, {} if account is None else account)
     if scenario.workers:
-        return run_workers(simulation, scenario, partitions, FAULTS_MS, SETTLE_MS)
+        soaks = scenario.asynchronous
+        work = partial(run_workers_soak, runner=runner) if soaks else run_workers
+        return work(simulation, scenario, partitions, FAULTS_MS, SETTLE_MS)
     if scenario.local:
         # With a short timeout, some results arrive too late.
         cluster.configure_group(GROUP, computation_timeout_ms=random.choice([300, 5_000]))
