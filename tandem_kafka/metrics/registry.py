@@ -11,9 +11,10 @@ import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of ka
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kafka.metrics import AnonMeasurable, MetricConfig, Metrics
@@ -44,6 +45,8 @@ Meter = Callable[[float], None]
 FLUSH_MS = 100
 #: The interval at which measurements of other origin are collected.
 COLLECT_MS = 1_000
+#: How long the metrics of a topic outlast its assignment.
+FORGET_MS = 300_000
 
 
 class MetricChange(NamedTuple):
@@ -186,8 +189,12 @@ class ConsumerMetrics:
         self._registry: Any = None
         self._totals: dict[str, Any] = {}
         self._sensors: dict[str, _Sensor] = {}
-        #: Held while sensors of topics are created, by the threads that record or read metrics.
+        #: Held while sensors of topics come and go, by the threads that record or read metrics.
         self._creating = new_lock()
+        #: The sensors of topics, by topic and then by sensor.
+        self._of_topics: dict[str, dict[str, _Sensor]] = {}
+        #: Since when a topic with sensors is not assigned. Writer: the network thread.
+        self._left_ms: dict[str, int] = {}
         self._partitions: set[TopicPartition] = set()
         self._happened_ms: dict[str, int] = {}
         #: Called on any thread before the values are read: measurements not recorded yet.
@@ -248,17 +255,38 @@ class ConsumerMetrics:
     def _topic_sensor(self, sensor: str, topic: str) -> _Sensor | None:
         if self._registry is None:
             return None
-        key = f"{sensor} of {topic}"
-        if key not in self._sensors:
+        found = self._of_topics.get(topic, {}).get(sensor)
+        if found is None:
             with self._creating:
-                self._create_topic_sensor(key, sensor, topic)
-        return self._sensors[key]
+                # Another thread may have created it meanwhile.
+                sensors = self._of_topics.setdefault(topic, {})
+                found = sensors.get(sensor)
+                if found is None:
+                    found = sensors[sensor] = self._create_topic_sensor(sensor, topic)
+        return found
 
-    def _create_topic_sensor(self, key: str, sensor: str, topic: str) -> None:
-        if key in self._sensors:
-            return  # another thread has created it meanwhile
+    def _create_topic_sensor(self, sensor: str, topic: str) -> _Sensor:
         of, tags = self._sensors_of[sensor], {"topic": _tag(topic)}
-        self._sensors[key] = self._sensor(key, of.group, of.statistics, of.meaning, tags=tags)
+        name = _of_topic(sensor, topic)
+        return self._sensor(name, of.group, of.statistics, of.meaning, tags=tags)
+
+    def follow_topics(self, assigned: Collection[str]) -> None:
+        """Remove the metrics of topics that have not been assigned for `FORGET_MS`.
+
+        Until then, a topic that a rebalance takes away and gives back counts on.
+
+        Args:
+            assigned: The topics of the assignment, which may have changed.
+        """
+        now_ms = self._clock.now_ms()
+        with self._creating:
+            for topic in tuple(self._of_topics):
+                if topic in assigned:
+                    self._left_ms.pop(topic, None)
+                elif now_ms - self._left_ms.setdefault(topic, now_ms) >= FORGET_MS:
+                    del self._left_ms[topic]
+                    for sensor in self._of_topics.pop(topic):
+                        self._registry.remove_sensor(_of_topic(sensor, topic))
 
     def _total_traffic(self) -> dict[str, Any]:
         """Create the sensors that sum up the measurements of all brokers."""
@@ -313,6 +341,7 @@ class ConsumerMetrics:
             for name, value in gauges(tp).items():
                 self.gauge(name, FETCH, f"{name} of the partition", value, _tags(tp))
         self._partitions = wanted
+        self.follow_topics({tp.topic for tp in wanted})
 
     def note_changes(self, changed: Callable[[], None]) -> deque[MetricChange]:
         """Return a queue of the present metrics and of all later changes.
@@ -360,7 +389,8 @@ class ConsumerMetrics:
     def _flush(self) -> int:
         self._collect()
         now_ms = self._clock.now_ms()
-        for sensor in tuple(self._sensors.values()):
+        of_topics = [tuple(each.values()) for each in tuple(self._of_topics.values())]
+        for sensor in chain(tuple(self._sensors.values()), *of_topics):
             sensor.flush(now_ms)
         return now_ms
 
@@ -407,6 +437,10 @@ class ConsumerMetrics:
 
 def _tags(tp: TopicPartition) -> dict[str, str]:
     return {"topic": _tag(tp.topic), "partition": str(tp.partition)}
+
+
+def _of_topic(sensor: str, topic: str) -> str:
+    return f"{sensor} of {topic}"
 
 
 def _tag(topic: str) -> str:

@@ -243,7 +243,8 @@ class MetadataRefresher(RequestManager):
     def _handle_ids_response(self, response: ClientResponse) -> None:
         if response.message.brokers:
             answer = snapshot_of(response.message)
-            self._context.metadata.update(answer, partial=True)
+            now_ms = self._context.clock.now_ms()
+            self._context.metadata.update(answer, partial=True, now_ms=now_ms)
             # A topic that was just created has no leaders yet.
             self._requested = self._requested or self._is_incomplete(answer)
         if not self._unresolved_ids <= self._context.metadata.snapshot.topic_names.keys():
@@ -352,7 +353,9 @@ class MetadataRefresher(RequestManager):
         self._response_topics = self._requested_topics
         everything = self._requested_topics is None
         before = self._context.metadata.snapshot
-        self._context.metadata.update(answer, partial=not everything, now_ms=now_ms)
+        self._context.metadata.update(
+            answer, partial=not everything, now_ms=now_ms, forget=not everything
+        )
         _log_changes(before, self._context.metadata.snapshot)
         for future in self._waiting:
             future.complete(None)

@@ -23,6 +23,8 @@ from tandem_kafka.types import (
 #: An older leader epoch is accepted after this many responses in a row, over this time at least.
 _OLDER_EPOCH_RESPONSES = 5
 _OLDER_EPOCH_MS = 10_000
+#: How long a topic of no interest is kept, as other calls may ask for it again.
+_KEEP_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class ClusterMetadata:
         #: Partitions whose leader is only known from a fetch response.
         self._hinted: set[TopicPartition] = set()
         self._older_epochs: dict[TopicPartition, _OlderEpoch] = {}
+        #: When a response last described a topic or had an error for it.
+        self._described_ms: dict[str, int] = {}
 
     def nodes(self) -> Sequence[Node]:
         """Return the known brokers, or the bootstrap servers if no broker is known."""
@@ -83,8 +87,12 @@ class ClusterMetadata:
         retry_nodes, self._retry_nodes = self._retry_nodes, set()
         return retry_nodes
 
-    def update(self, answer: ClusterSnapshot, *, partial: bool, now_ms: int = 0) -> None:
+    def update(
+        self, answer: ClusterSnapshot, *, partial: bool, now_ms: int = 0, forget: bool = False
+    ) -> None:
         """Apply a metadata response; a partial one only describes the topics that it names.
+
+        With `forget`, it names all topics of interest; of others, it ends the memory in time.
 
         A partition keeps its known leader if the response has an older leader epoch, unless the
         topic was recreated. A stale broker must not send us back to a previous leader (KIP-320).
@@ -95,14 +103,21 @@ class ClusterMetadata:
         """
         known = self.snapshot
         self.responses += 1
-        topics = dict(known.topics) if partial else {}
+        described = dict.fromkeys((*answer.topics, *answer.topic_errors), now_ms)
+        described = {**self._described_ms, **described} if partial else described
+        if forget:
+            described = {name: at for name, at in described.items() if now_ms - at < _KEEP_MS}
+        self._described_ms = described
+        topics = {
+            name: each for name, each in known.topics.items() if partial and name in described
+        }
         for name in answer.topic_errors:
             topics.pop(name, None)
         for name, topic in answer.topics.items():
             topics[name] = self._newest(known.topics.get(name), topic, now_ms)
             self._retry_nodes |= _new_leaders(known.topics.get(name), topics[name])
         self._retry_nodes |= answer.nodes.keys() - known.nodes.keys()
-        errors = dict(known.topic_errors) if partial else {}
+        errors = {n: each for n, each in known.topic_errors.items() if partial and n in described}
         for name in answer.topics:
             errors.pop(name, None)
         errors.update(answer.topic_errors)
@@ -114,6 +129,9 @@ class ClusterMetadata:
             topic_errors=errors,
             topic_names=_names_by_id(topics),
         )
+        if forget or not partial:
+            self._hinted = {tp for tp in self._hinted if tp.topic in topics}
+            self._older_epochs = {k: v for k, v in self._older_epochs.items() if k.topic in topics}
 
     def _newest(self, known: TopicInfo | None, answered: TopicInfo, now_ms: int) -> TopicInfo:
         if known is None or known.topic_id != answered.topic_id:

@@ -124,7 +124,7 @@ class FetchManager(RequestManager):
         for state in brought:
             self._holding[state] = None
             slot.note(state)
-        slot.active.update(brought)
+        slot.brought(brought)
         slot.expect(self._context.config.fetch_max_bytes)
 
     def _fill_slots(self, now_ms: int) -> PollResult:

@@ -100,7 +100,7 @@ class FetchPlacement:
                 if state in slot.partitions:
                     self._activate(slot, state)
             return
-        slot.active.update(brought)
+        slot.brought(brought)
         if len(slot.partitions) < MANY or not slot.sorted_ms:
             slot.sorted_ms = now_ms
         else:
@@ -123,8 +123,7 @@ class FetchPlacement:
         slot.end_order()  # Invariant: what it has brought is active
         for state in slot.partitions - slot.active:
             self._move(state, slot, quiet_slot, _QUIET)
-        slot.active.clear()
-        slot.sorted_ms = now_ms
+        slot.quiet_moved(now_ms)
 
     def _activate(self, slot: FetchSlot, state: AssignedPartition) -> None:
         """Move a partition to a busy slot, preferably to one whose fetch is not parked."""

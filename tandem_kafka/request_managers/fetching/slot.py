@@ -37,7 +37,6 @@ class FetchSlot:
         reserved_bytes: The expected maximum size of the response in flight.
         sent_count: The number of the slot's last fetch among all fetches.
         pause_until_ms: When the next request may be sent.
-        active: Partitions with new data since quiet partitions were last moved.
         sorted_ms: When quiet partitions were last moved.
         parked: Whether the broker is expected to park the request in flight, because it has no
             data for the requested partitions.
@@ -65,7 +64,7 @@ class FetchSlot:
         self.reserved_bytes = 0
         self.sent_count = 0
         self.pause_until_ms = 0
-        self.active: set[AssignedPartition] = set()
+        self._active: set[AssignedPartition] = set()
         self.sorted_ms = 0
         self.parked = False
         self.steady = False
@@ -75,6 +74,11 @@ class FetchSlot:
     def partitions(self) -> AbstractSet[AssignedPartition]:
         """The partitions of this slot, requested or not; `placement` moves them."""
         return self._partitions
+
+    @property
+    def active(self) -> AbstractSet[AssignedPartition]:
+        """The partitions with new data since quiet partitions were last moved."""
+        return self._active
 
     @property
     def to_check(self) -> Mapping[AssignedPartition, None]:
@@ -135,6 +139,7 @@ class FetchSlot:
         self.end_order()
         self._to_check = dict.fromkeys(states)
         self._partitions = set(self._to_check)
+        self._active &= self._partitions
         for tp, requested in tuple(self._requested.items()):
             if requested.state not in self._partitions:
                 self.exclude(tp)
@@ -149,6 +154,7 @@ class FetchSlot:
         """Remove a partition, for another slot."""
         self.end_order()
         self._partitions.discard(state)
+        self._active.discard(state)
         self._to_check.pop(state, None)
         self.exclude(state.tp)
 
@@ -157,6 +163,15 @@ class FetchSlot:
         if state in self._partitions:
             self.end_order()
             self._to_check[state] = None
+
+    def brought(self, states: Iterable[AssignedPartition]) -> None:
+        """Note that there was new data of these partitions, if they are still in this slot."""
+        self._active.update(self._partitions.intersection(states))
+
+    def quiet_moved(self, now_ms: int) -> None:
+        """Note that quiet partitions have been moved; from now on, none has had new data."""
+        self._active.clear()
+        self.sorted_ms = now_ms
 
     def checked(self, state: AssignedPartition) -> None:
         """Check a partition no more until something about it changes."""

@@ -153,7 +153,9 @@ class LockManager(RequestManager):
 
     def _wanted_by_node(self, now_ms: int) -> dict[int, set[Place]]:
         snapshot, assigned = self._context.metadata.snapshot, self._membership.assigned()
-        self._records.assigned = tuple(assigned)
+        if self._records.assigned != (places := tuple(assigned)):
+            self._records.assigned = places
+            self._context.metrics.follow_topics({tp.topic for tp in places})
         found: dict[int, set[Place]] = {}
         complete = True
         for tp, topic_id in assigned.items():
