@@ -91,6 +91,7 @@ else:
 __all__ = [
     "LOGIN_ERRORS",
     "ArgumentTypeError",
+    "AssignorError",
     "AuthenticationError",
     "BrokerResponseError",
     "CommitDuringRebalanceError",
@@ -214,6 +215,14 @@ class InvalidAssignmentError(BrokerResponseError):
     errno = 31001
     message = "INVALID_ASSIGNMENT"
     description = "The assignment does not match the members and topics it was computed for."
+
+
+class AssignorError(KafkaError):
+    """An assignor of ``partition_assignment_strategy`` raised an exception; see the cause.
+
+    The member has left its classic group, so that another member leads it, and joins again after a
+    pause that grows with each failure.
+    """
 
 
 class LocalAssignorError(KafkaError):

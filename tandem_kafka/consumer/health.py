@@ -74,7 +74,8 @@ class Health:
         requests_in_flight: Requests without a response yet.
         troubles: Each broker that cannot be used or is slow, why, and since when; each topic that
             cannot be read; a handler that uses most of ``max_poll_interval_ms``; a member of a
-            group without partitions; a share consumer that calls poll() too seldom.
+            group without partitions, or whose assignor fails; a share consumer that calls poll()
+            too seldom.
     """
 
     not_alive: tuple[str, ...]
@@ -215,6 +216,8 @@ def _warnings(core: Core, poll_ms: int | None, topics: _Topics) -> Iterator[str]
     yield from (each.text for each in topics.troubles.values())
     if config.group_id is None or not core.engine.subscription.auto_assigned:
         return
+    if group.assignor_failure is not None:
+        yield group.assignor_failure
     handler_ms = max(poll_ms or 0, core.engine.polls.handler_ms)
     share = handler_ms / config.max_poll_interval_ms
     if share >= LATE_SHARE:

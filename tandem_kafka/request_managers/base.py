@@ -89,6 +89,19 @@ class RequestState:
         """Record a failure: the next request waits for the backoff."""
         self._finish(now_ms + self._backoff.next_ms())
 
+    def proceed(self) -> None:
+        """Let the next request be sent immediately, without forgetting earlier failures."""
+        self._finish(0)
+
+    def hold(self, until_ms: int) -> None:
+        """Send no request before a time."""
+        self._finish(until_ms)
+
+    def abandon(self) -> None:
+        """Forget the request in flight, but neither the failures before nor their backoff."""
+        self._number += 1
+        self._finish(self._next_send_ms)
+
     def reset(self) -> None:
         """Forget failures and the request in flight, so that the next can be sent immediately."""
         self._number += 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import confluent_kafka
 import kafka as kafka_python
@@ -15,6 +16,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 
 from tandem_kafka import SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import (
+    AssignorError,
     InconsistentGroupProtocolError,
     InvalidRegularExpressionError,
     UnsupportedAssignorError,
@@ -22,7 +24,7 @@ from tandem_kafka.errors import (
 from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.testing.kafka.admin import Record
 from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
-from tests.integration.polling import Consume, poll_until, wait_until
+from tests.integration.polling import Consume, assigned, partitions_of, poll_until, wait_until
 
 pytestmark = pytest.mark.partitions(4)
 
@@ -75,6 +77,52 @@ def test_a_group_is_shared_with_confluent_kafka(
     settled([member], 4)
     member.stop()
     assert member.error is None
+
+
+class _Breakable(RangePartitionAssignor):  # type: ignore[misc]
+    """Raises in assign() while `broken` is True."""
+
+    name = "range"
+    broken = False
+
+    def assign(self, *args: Any) -> Any:
+        if self.broken:
+            raise ArithmeticError("a bug in an assignor of the user")
+        return super().assign(*args)
+
+
+def test_other_clients_go_on_when_the_assignor_of_our_leader_fails(
+    kafka: RealKafka, topic: str, consume: Consume
+) -> None:
+    assignor, errors = _Breakable(), []
+    options = {**options_of("eager"), "partition_assignment_strategy": [assignor]}
+    leader = consume(topic, group_id=f"group-{topic}", **options)
+    assigned(leader, partitions_of(topic, 4))
+    theirs = kafka_python.KafkaConsumer(
+        topic,
+        bootstrap_servers=kafka.bootstrap(),
+        group_id=f"group-{topic}",
+        partition_assignment_strategy=[RangePartitionAssignor],
+        heartbeat_interval_ms=300,
+        session_timeout_ms=6_000,
+    )
+    assignor.broken = True
+    with _confluent(kafka, topic, "classic") as other, closing(theirs):
+
+        def poll_all() -> None:
+            other.poll(0.05)
+            theirs.poll(50)
+            try:
+                leader.poll(50)
+            except AssignorError as error:
+                errors.append(error)
+
+        def shares() -> list[int]:
+            return sorted(len(each.assignment()) for each in (leader, other, theirs))
+
+        _wait_while(lambda: shares() != [1, 1, 2] or not errors, poll_all)
+        assert len(errors) == 1
+    assert "a bug in an assignor" in str(errors[0])
 
 
 def test_a_group_is_shared_with_kafka_python(

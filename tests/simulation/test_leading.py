@@ -9,6 +9,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.assignors import CooperativeStickyAssignor
+from tandem_kafka.errors import AssignorError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
 from tests.simulation.readers import Readers, filled
@@ -75,6 +77,101 @@ def test_the_leader_watches_topics_of_other_members() -> None:
         leader.unsubscribe()
         until_held(other, 4)
         assert "payments" not in refresher._topics_of_interest(simulation.clock.now_ms())
+
+
+class Breakable:
+    """Makes an assignor raise in assign() while `broken` is True."""
+
+    broken = False
+
+    def assign(self, *args: Any) -> Any:
+        if self.broken:
+            raise ArithmeticError("a bug in an assignor of the user")
+        return super().assign(*args)  # type: ignore[misc]
+
+
+class BreakableRange(Breakable, RangePartitionAssignor):  # type: ignore[misc]
+    """Eager."""
+
+
+class BreakableCooperative(Breakable, CooperativeStickyAssignor):  # type: ignore[misc]
+    """Cooperative."""
+
+
+class Group:
+    """Members that are polled in turn, and the errors that each of them got."""
+
+    def __init__(self, simulation: Simulation, kind: Any, *, static: bool = False) -> None:
+        self.simulation, self.kind, self.static = simulation, kind, static
+        self.assignors: list[Any] = []
+        self.members: list[KafkaConsumer] = []
+        self.errors: list[list[Exception]] = []
+
+    def join(self) -> None:
+        self.assignors.append(self.kind())
+        options = {**OPTIONS, "partition_assignment_strategy": [self.assignors[-1]]}
+        if self.static:
+            options["group_instance_id"] = f"instance {len(self.members)}"
+        self.members.append(self.simulation.consumer("orders", **options))
+        self.errors.append([])
+
+    def poll(self, for_ms: int) -> None:
+        until_ms = self.simulation.clock.now_ms() + for_ms
+        while self.simulation.clock.now_ms() < until_ms:
+            for member, errors in zip(self.members, self.errors, strict=True):
+                try:
+                    member.poll(200)
+                except AssignorError as error:
+                    errors.append(error)
+
+    @property
+    def generation(self) -> int:
+        return int(self.simulation.cluster.group("readers").generation)
+
+    def begin(self) -> None:
+        """Let three members join, of which the first leads."""
+        for _ in range(2):
+            self.join()
+            self.poll(6_000)
+        self.join()
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("kind", [BreakableRange, BreakableCooperative])
+def test_a_group_goes_on_without_a_leader_whose_assignor_fails(kind: Any, static: bool) -> None:
+    with Simulation("broken leader") as simulation:
+        topic(simulation, "orders", 6)
+        group = Group(simulation, kind, static=static)
+        group.begin()
+        group.assignors[0].broken = True
+        before = group.generation
+        group.poll(60_000)
+        assert [len(each.assignment()) for each in group.members] == [2, 2, 2]
+        assert group.generation - before <= 6
+        assert [len(each) for each in group.errors] == [1, 0, 0]
+        values = group.members[0].metrics()["consumer-coordinator-metrics"]
+        assert values["failed-rebalance-total"] == 1
+        assert group.members[0].health().troubles == ()
+
+
+@pytest.mark.parametrize("kind", [BreakableRange, BreakableCooperative])
+def test_each_member_of_a_group_whose_assignor_fails_everywhere_learns_of_it(kind: Any) -> None:
+    with Simulation("broken everywhere") as simulation:
+        topic(simulation, "orders", 6)
+        group = Group(simulation, kind)
+        group.begin()
+        for each in group.assignors:
+            each.broken = True
+        before = group.generation
+        group.poll(120_000)
+        for member, errors in zip(group.members, group.errors, strict=True):
+            assert 2 <= len(errors) <= 12
+            assert any("a bug in an assignor" in trouble for trouble in member.health().troubles)
+        assert group.generation - before <= 3 * 2 * 12
+        for each in group.assignors:
+            each.broken = False
+        group.poll(60_000)
+        assert [len(each.assignment()) for each in group.members] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("assignor", [RangePartitionAssignor, RoundRobinPartitionAssignor])

@@ -6,10 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tandem_kafka.assignors.classic import ClassicAssignors
-from tandem_kafka.errors import KafkaError
+from tandem_kafka.errors import AssignorError
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.user_code import PendingCall
 from tandem_kafka.types import TopicPartition
+
+
+def assignor_error(what: str, error: Exception) -> AssignorError:
+    """Return the error to raise for one of user code."""
+    failure = AssignorError(f"partition_assignment_strategy: {what} failed: {error!r}")
+    failure.__cause__ = error
+    return failure
 
 
 class MemberView(NamedTuple):
@@ -27,14 +34,14 @@ class AssignorCalls:
     Args:
         context: Runs the calls.
         assignors: The assignors of this consumer.
-        on_error: Called with the exception of an assignor.
+        on_error: Called with the name of the call that failed, and its exception.
     """
 
     def __init__(
         self,
         context: ManagerContext,
         assignors: ClassicAssignors,
-        on_error: Callable[[Exception], None],
+        on_error: Callable[[str, Exception], None],
     ) -> None:
         self._context = context
         self._assignors = assignors
@@ -42,11 +49,11 @@ class AssignorCalls:
         self._description: Mapping[str, bytes] | None = None
         self._assignments: Mapping[str, bytes] | None = None
         self._on_error = on_error
-        code = context.user_code
-        self._description_call = PendingCall(code, self._set_description, self._handle_error)
-        self._assignment_call = PendingCall(code, self._set_assignments, self._handle_error)
+        code, failed = context.user_code, self._failed
+        self._description_call = PendingCall(code, self._set_description, failed("metadata()"))
+        self._assignment_call = PendingCall(code, self._set_assignments, failed("assign()"))
         self._install_call: PendingCall[Callable[[], None]]
-        self._install_call = PendingCall(code, lambda done: done(), self._handle_error)
+        self._install_call = PendingCall(code, lambda done: done(), failed("on_assignment()"))
 
     @property
     def installing(self) -> bool:
@@ -81,9 +88,10 @@ class AssignorCalls:
 
     def lost(self) -> None:
         """Notify all assignors that the member has lost its partitions."""
-        self._context.user_code.run(
-            self._assignors.lost, lambda _: None, self._context.raise_in_poll
-        )
+        self._context.user_code.run(self._assignors.lost, lambda _: None, self._report)
+
+    def _report(self, error: Exception) -> None:
+        self._context.raise_in_poll(assignor_error("on_assignment() of an assignor", error))
 
     def forget(self) -> None:
         """Drop all results, because the round is over."""
@@ -102,10 +110,9 @@ class AssignorCalls:
     def _set_assignments(self, assignments: Mapping[str, bytes]) -> None:
         self._assignments = assignments
 
-    def _handle_error(self, error: Exception) -> None:
-        self.forget()
-        failure = KafkaError(
-            f"an assignor of partition_assignment_strategy failed: {error!r}; the member rejoins"
-        )
-        failure.__cause__ = error
-        self._on_error(failure)
+    def _failed(self, call: str) -> Callable[[Exception], None]:
+        def handle(error: Exception) -> None:
+            self.forget()
+            self._on_error(f"{call} of an assignor", error)
+
+        return handle

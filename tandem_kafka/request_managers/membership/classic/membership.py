@@ -4,6 +4,12 @@ States and transitions are in `states.py`. With eager assignors, a member releas
 partitions before JoinGroup. With cooperative assignors (KIP-429), it keeps them and releases those
 that the new assignment lacks. It then rejoins, so that they can be assigned to other members. The
 tasks of the leader are in `leadership.py`.
+
+A member whose assignor fails leaves the group, and joins again after a pause that grows. SyncGroup
+has no field for an error, and other clients cannot tell a member's empty assignment from one that
+is meant. If the leader leaves, the coordinator makes another member the leader, whose assignor may
+work; otherwise that one fails in turn, and its application gets the error, too. A leader that
+stayed would be elected again for ever.
 """
 
 from __future__ import annotations
@@ -12,20 +18,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka.errors import FencedInstanceIdError, IllegalGenerationError
+from kafka.errors import FencedInstanceIdError, IllegalGenerationError, MemberIdRequiredError
 
 from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, partitions_of
-from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError
+from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError, reason_of
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
-from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
-from tandem_kafka.request_managers.membership.classic.assignor_calls import AssignorCalls
+from tandem_kafka.request_managers.membership.classic.assignor_calls import (
+    AssignorCalls,
+    assignor_error,
+)
 from tandem_kafka.request_managers.membership.classic.heartbeats import Heartbeats
 from tandem_kafka.request_managers.membership.classic.join_and_sync import (
     ClassicRequests,
@@ -41,6 +50,11 @@ from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
 
 log = client_logger(__name__)
+
+#: How long a member stays outside of the group after a failure of its assignor: at first, and at
+#: most. Each return to the group is a rebalance for all members.
+ASSIGNOR_PAUSE_MS = 1_000
+LONGEST_ASSIGNOR_PAUSE_MS = 30_000
 
 
 class ClassicMembership(RequestManager):
@@ -64,7 +78,14 @@ class ClassicMembership(RequestManager):
         self._timer = PollTimer(context)
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
         self._rebalance = RebalanceTimer(context)
+        #: JoinGroup and SyncGroup. Invariant: only a complete rebalance resets its backoff, so that
+        #: an error that recurs in every rebalance does not make the member spin.
         self._request = context.request_state()
+        #: Whether one was retried without a backoff since the last complete rebalance.
+        self._expedited = False
+        self._assignor_pauses = Backoff(
+            ASSIGNOR_PAUSE_MS, LONGEST_ASSIGNOR_PAUSE_MS, context.random
+        )
         #: Requests to send in the next iteration.
         self._unsent: list[UnsentRequest] = []
         self._join_wanted = False
@@ -123,6 +144,10 @@ class ClassicMembership(RequestManager):
 
     def leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
         """Send LeaveGroup; done after the response, or if it cannot be sent."""
+        self._leave(future, operation, reason)
+        self._forget_failures()
+
+    def _leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
         self.prepare_to_leave()
         # After the commits on the same connection: the coordinator rejects them once we have left.
         known = self._coordinator.known
@@ -213,7 +238,7 @@ class ClassicMembership(RequestManager):
         self._machine.move(State.PREPARING_REBALANCE)
         self._group.set_state(REBALANCING)
         self._rebalance.begin()
-        self._request.reset()
+        self._request.abandon()
         owned = frozenset(self._subscription.assigned)
         if self._assignors.cooperative:
             owned = frozenset(tp for tp in owned if tp.topic not in self._subscription.topics)
@@ -243,6 +268,9 @@ class ClassicMembership(RequestManager):
             self._context.config.group_id,
             why,
         )
+        self._lose_partitions(why)
+
+    def _lose_partitions(self, why: object) -> None:
         member_id = self._group.metadata.member_id
         self._end_membership()
         if isinstance(why, IllegalGenerationError):  # the coordinator still knows this member id
@@ -270,8 +298,15 @@ class ClassicMembership(RequestManager):
         self._leadership.end()
         self._joined_topics = frozenset()
         self._group.left()
-        self._request.reset()
+        self._request.abandon()
         self._heartbeats.reset()
+
+    def _forget_failures(self) -> None:
+        """Join without a backoff next time, because a rebalance or the membership is complete."""
+        self._request.reset()
+        self._expedited = False
+        self._assignor_pauses.reset()
+        self._group.assignor_failure = None
 
     def _fail(self, error: Exception) -> None:
         """Raise an error that only the user can fix in every poll() until unsubscribe()."""
@@ -310,15 +345,23 @@ class ClassicMembership(RequestManager):
             return
         message = response.message
         if message.error_code:
-            error = group_error(message.error_code, self._context)
+            error, known = group_error(message.error_code, self._context), self._group.metadata
             if message.member_id:
-                self._group.joined(NO_GENERATION, message.member_id)  # KIP-394
+                self._group.joined(NO_GENERATION, message.member_id)
+            if isinstance(error, MemberIdRequiredError) and not known.member_id:
+                self._request.proceed()  # no failure: KIP-394 prescribes a second JoinGroup
+                return
             raise error
         self._context.metrics.record("join-latency", response.latency_ms)
-        self._leadership.joined(message)
+        self._request.proceed()
         self._group.joined(message.generation_id, message.member_id)
         self._machine.move(State.COMPLETING_REBALANCE)
         self._calls.forget()
+        try:
+            self._leadership.joined(message)
+        except Exception as error:  # noqa: BLE001 - a member may have sent anything
+            self._assignor_failed("reading the subscriptions of the members", error)
+            return
         self._pending_sync = message
         # A leader sends a heartbeat immediately. While its assignor holds the GIL, the transport
         # repeats the heartbeat of the last request.
@@ -378,6 +421,7 @@ class ClassicMembership(RequestManager):
 
     def _installed(self, assigned: frozenset[TopicPartition]) -> None:
         """Apply the assignment after the assignor has been notified of it."""
+        self._forget_failures()
         revoked = frozenset(self._subscription.assigned) - assigned
         if revoked:  # cooperative: the next round assigns them to other members
             self._rejoin_reason = "partitions were revoked"
@@ -406,15 +450,34 @@ class ClassicMembership(RequestManager):
         if self.state is state:
             self._react(error)
 
-    def _assignor_failed(self, error: Exception) -> None:
-        """Raise the error of a user's assignor in poll(), and rejoin."""
-        self._context.raise_in_poll(error)
-        self._pending_sync = None
-        self._request.failed(self._context.clock.now_ms())
-        if self.state is State.COMPLETING_REBALANCE:
-            self._machine.move(State.PREPARING_REBALANCE)
-        elif self.state is State.STABLE:
-            self._rejoin_reason = "an assignor failed"
+    def _assignor_failed(self, what: str, error: Exception) -> None:
+        """Leave the group for a while, because user code of an assignor has failed."""
+        failure = assignor_error(what, error)
+        if self.state is State.LEAVING:
+            self._context.raise_in_poll(failure)
+            return
+        pause_ms = self._assignor_pauses.next_ms()
+        group_id = self._context.config.group_id
+        text = (
+            f"{reason_of(failure)}; this member leaves the group {group_id!r}, so that another one "
+            f"leads it, and joins again after {pause_ms} ms"
+        )
+        failure.args = (text,)
+        log.warning(
+            "partition_assignment_strategy: %s failed; this member leaves the group %s, so that "
+            "another one leads it, and joins again after %d ms",
+            what,
+            group_id,
+            pause_ms,
+            exc_info=error,
+        )
+        self._context.raise_in_poll(failure)
+        self._group.assignor_failure = text
+        polls = self._join_wanted
+        self._leave(Completion(), LeaveOperation.LEAVE, f"{what} failed")
+        self._lose_partitions(failure)
+        self._join_wanted = polls
+        self._request.hold(self._context.clock.now_ms() + pause_ms)
 
     def _heartbeat_failed(self, error: Exception) -> None:
         """Handle a heartbeat error; ignore those that a running rebalance explains."""
@@ -432,6 +495,7 @@ class ClassicMembership(RequestManager):
             return
         if reaction is Reaction.LOST:
             self._lose_membership(error)
+            self._expedite()
         elif reaction is Reaction.FAIL:
             self._fail(error)
         else:
@@ -447,6 +511,12 @@ class ClassicMembership(RequestManager):
         if self._rebalancing:
             self._machine.move(State.PREPARING_REBALANCE)
             if immediately:
-                self._request.reset()
+                self._expedite()
         elif immediately:
             self._rejoin_reason = f"the coordinator returned {type(error).__name__}"
+
+    def _expedite(self) -> None:
+        """Send the next JoinGroup without a backoff, but once only until a rebalance completes."""
+        if not self._expedited:
+            self._expedited = True
+            self._request.proceed()

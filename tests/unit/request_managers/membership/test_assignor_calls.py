@@ -10,11 +10,16 @@ import pytest
 from kafka import errors
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tandem_kafka.errors import KafkaError, UnexpectedResponseError
+from tandem_kafka.errors import AssignorError, UnexpectedResponseError
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.request_managers.membership.classic.states import State
 from tandem_kafka.request_managers.user_code import UserCodeRunner
-from tandem_kafka.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from tandem_kafka.wire.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from tests.unit.request_managers.membership.member import (
     BOTH,
     Member,
@@ -192,47 +197,102 @@ def test_a_description_of_an_older_subscription_is_repeated() -> None:
     assert b"others" in described
 
 
-@pytest.mark.parametrize("call", ["metadata", "assign"])
-def test_an_assignor_that_raises_during_a_round_makes_the_member_rejoin(
-    call: str,
-) -> None:
+def failed_in(call: str) -> SlowMember:
+    """A member whose assignor has raised in this call, in its first rebalance."""
     member = SlowMember(call)
+    fail_in(member, call)
+    return member
+
+
+def fail_in(member: SlowMember, call: str) -> None:
     member.application_polls()
     assert member.quiet()
     member.worker.run()
-    if call == "assign":
+    if call != "metadata":
         join = member.send()
-        member.respond(join, leading_response(join))
-        member.beats(at_once=True)
+        leads = call == "assign"
+        member.respond(join, leading_response(join) if leads else joined_response())
+        if leads:
+            member.beats(at_once=True)
+        else:
+            member.sync()
         member.worker.run()
+
+
+@pytest.mark.parametrize("call", ["metadata", "assign", "on_assignment"])
+def test_a_member_whose_assignor_raises_leaves_and_joins_again_later(call: str) -> None:
+    member = failed_in(call)
     (error,) = member.world.raised()
-    assert type(error) is KafkaError
-    assert "partition_assignment_strategy" in str(error)
+    assert type(error) is AssignorError
+    assert f"partition_assignment_strategy: {call}() of an assignor failed" in str(error)
     assert isinstance(error.__cause__, ZeroDivisionError)
     assert member.world.identity.fatal is None
+    assert member.world.identity.assignor_failure in str(error)
+    member.worker.run()  # the assignor is told that nothing is assigned
+    member.world.raised()
+    if call != "metadata":  # otherwise the coordinator does not know the member
+        leave = member.send()
+        assert type(leave.message) is LeaveGroupRequest
+        assert [each.member_id for each in leave.message.members] == ["member-1"]
     member.assignor._broken = ()
     result = member.world.poll(member.manager)
-    assert 80 <= result.wait_ms <= 120
+    assert 800 <= result.wait_ms <= 1_200
     assert member.quiet(after_ms=result.wait_ms)
     member.worker.run()
-    assert type(member.send().message) is JoinGroupRequest
+    join = member.send()
+    assert type(join.message) is JoinGroupRequest
+    assert join.message.member_id == ""
 
 
-def test_an_assignor_that_raises_in_on_assignment_makes_the_member_rejoin() -> None:
+def test_the_pause_after_a_failure_of_an_assignor_grows_until_a_rebalance_succeeds() -> None:
+    assignor = Noting("assign")
+    member = Member(partition_assignment_strategy=[assignor])
+    pauses = []
+    for _ in range(6):
+        member.application_polls()
+        pause_ms, join = member.world.wait_and_send(member.manager)
+        pauses.append(pause_ms)
+        member.respond(join, leading_response(join))
+        assert member.quiet()
+        assert type(member.send().message) is LeaveGroupRequest
+        member.world.raised()
+    assignor._broken = ()
+    member.application_polls()
+    pause_ms, join = member.world.wait_and_send(member.manager)
+    pauses.append(pause_ms)
+    member.respond(join, leading_response(join))
+    assert all(2**n * 800 <= each <= 2**n * 1_200 for n, each in enumerate(pauses[1:6])), pauses
+    assert 24_000 <= pauses[6] <= 30_000
+    member.respond(member.send(), synced_response())
+    assert member.world.identity.assignor_failure is None
+    assert member.manager._assignor_pauses.attempts == 0  # type: ignore[attr-defined]
+
+
+def test_an_assignor_that_raises_while_the_member_leaves_does_not_hurry_it() -> None:
     member = SlowMember("on_assignment")
     member.application_polls()
     assert member.quiet()
     member.worker.run()
     member.respond(member.send(), joined_response())
     member.sync()
+    member.manager.prepare_to_leave()
     member.worker.run()
+    assert [type(each) for each in member.world.raised()] == [AssignorError]
+    assert member.quiet(), "the listener runs first"
+    assert member.state is State.LEAVING
+
+
+def test_a_leader_that_cannot_read_a_subscription_leaves_it_to_another_member() -> None:
+    member = Member()
+    member.application_polls()
+    join = member.send()
+    response = leading_response(join, "member-1", "member-2")
+    response.members[1].metadata = b"\0\1\0\0\0\7nonsense"
+    member.respond(join, response)
     (error,) = member.world.raised()
-    assert isinstance(error.__cause__, ZeroDivisionError)
-    member.assignor._broken = ()
-    assert member.quiet()
-    member.worker.run()
-    _, unsent = member.world.wait_and_send(member.manager)
-    assert type(unsent.message) is JoinGroupRequest
+    assert type(error) is AssignorError
+    assert "reading the subscriptions of the members failed" in str(error)
+    assert type(member.send().message) is LeaveGroupRequest
 
 
 def test_an_undecodable_assignment_is_raised_by_poll_and_requested_again() -> None:
