@@ -23,6 +23,7 @@ _BY_CLASS: Final[tuple[tuple[_Classes, int], ...]] = (
     (errors.KafkaTimeoutError, KafkaError._TIMED_OUT),
     (errors.NoGroupError, KafkaError._UNKNOWN_GROUP),
     (errors.CommitDuringRebalanceError, KafkaError.REBALANCE_IN_PROGRESS),
+    (errors.for_code(100), KafkaError.UNKNOWN_TOPIC_OR_PART),  # librdkafka commits by names
 )
 
 _BY_DEFAULT: Final[tuple[tuple[type[Exception], int], ...]] = (

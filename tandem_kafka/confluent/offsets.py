@@ -96,7 +96,7 @@ class StoredOffsets:
             code = KafkaError._NO_OFFSET
             raise failure(code, f"{prefix}: {words(code)}")
         with raising(prefix):
-            self._kafka.commit(chosen)
+            self._kafka._commit_existing(chosen)
         self._mark_committed(chosen)
         shown = dict.fromkeys(sorted(self._assigned.parts)) if everything else dict(chosen)
         return [as_topic_partition(key, chosen.get(key)) for key in shown]
@@ -172,7 +172,7 @@ class StoredOffsets:
         if not chosen:
             return
         try:
-            self._kafka.commit(chosen, _FINAL_COMMIT_MS)
+            self._kafka._commit_existing(chosen, _FINAL_COMMIT_MS)
         except OurKafkaError as error:
             log.warning(
                 "offsets were not committed before partitions were revoked: %s",

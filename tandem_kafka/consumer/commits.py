@@ -99,9 +99,12 @@ class Commits:
 
     # --- synchronous ---------------------------------------------------------------------------
 
-    async def commit_sync(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
-        """Commit and wait; earlier asynchronous commits complete first."""
-        event = CommitSync(deadline_ms=self._core.deadline_ms(timeout_ms), **self._what(offsets))
+    async def commit_sync(
+        self, offsets: Offsets | None, timeout_ms: float | None, *, releasing: bool = False
+    ) -> None:
+        """Commit and wait; earlier asynchronous commits complete first. See `CommitSync`."""
+        deadline_ms = self._core.deadline_ms(timeout_ms)
+        event = CommitSync(deadline_ms=deadline_ms, releasing=releasing, **self._what(offsets))
         await self.await_pending(event.deadline_ms, interruptible=True)
         if event.offsets:
             await self._core.ask(event, interruptible=True)

@@ -179,6 +179,16 @@ class OffsetMethods(WithCore):
         chosen = None if offsets is None else check_offsets(offsets)
         await self._commits.commit_sync(chosen, timeout_ms)
 
+    @shared
+    async def _commit_existing(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit, but do not wait for a topic that does not exist; for `tandem_kafka.confluent`."""
+        self._core.require_group()
+        await self._commits.commit_sync(check_offsets(offsets), timeout_ms, releasing=True)
+
     @overload
     async def committed(
         self,

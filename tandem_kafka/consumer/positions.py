@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.errors import KafkaTimeoutError, NotAssignedError
+from tandem_kafka.errors import KafkaTimeoutError, NotAssignedError, reason_of
 from tandem_kafka.events.application import (
     CurrentLag,
     FetchCommitted,
@@ -110,7 +110,8 @@ class Positions:
                 ListOffsets(deadline_ms=deadline_ms, timestamps=dict(timestamps))
             )
         except KafkaTimeoutError as error:
-            msg = f"Failed to get offsets by times in {timeout_ms} ms for {names_of(timestamps)}"
+            names, reason = names_of(timestamps), reason_of(error)
+            msg = f"Failed to get offsets by times in {timeout_ms} ms for {names}: {reason}"
             raise KafkaTimeoutError(msg) from error
 
     def lag(self, tp: TopicPartition) -> int | None:

@@ -36,9 +36,9 @@ class ApplicationEventProcessor(EventProcessor):
             case events.CommitAsync():
                 self._group.commit.commit(event)
             case events.FetchCommitted():
-                self._group.committed.look_up(event.partitions, event.future)
+                self._group.committed.look_up(event.partitions, event.future, event.last_errors)
             case events.ListOffsets():
-                managers.list_offsets.collect(event.timestamps, event.future)
+                managers.list_offsets.collect(event.timestamps, event.future, event.last_errors)
             case events.UpdatePositions():
                 managers.validation.application_polled()
                 managers.positions.wait_for(event)

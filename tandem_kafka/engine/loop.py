@@ -23,7 +23,7 @@ from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.network.client import NetworkClient
 from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.network.transport import Transport, TransportEvent
-from tandem_kafka.network.troubles import Trouble
+from tandem_kafka.network.troubles import OVERDUE_MS, Trouble
 from tandem_kafka.request_managers.base import RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.exchange import internal_error
@@ -64,6 +64,10 @@ class Managers(Protocol):
     def end_changed_orders(self) -> None:
         """End what the transport repeats by itself, if anything has changed."""
         ...
+
+
+#: In the error of a timeout, a broker that has not responded for this time is named.
+SLOW_MS = 100
 
 
 class NetworkLoop:
@@ -152,7 +156,7 @@ class NetworkLoop:
         self._needs_poll |= self._client.complete(transport_events, now_ms)
         self._hand_over_metadata_error()
         # Invariant: after the client, so that an operation with a timeout of 0 gets one attempt.
-        self._needs_poll |= self._reaper.reap(now_ms, lambda: self.troubles(now_ms)) > 0
+        self._needs_poll |= self._reaper.reap(now_ms, lambda: self.troubles(now_ms, SLOW_MS)) > 0
         few = self._context.buffer.added_bytes - bytes_before < MANY_BYTES
         self._notify_application(first=few)
         if self._close_deadline_ms is not None:
@@ -184,9 +188,14 @@ class NetworkLoop:
         """Say what is wrong with brokers; any thread may call this."""
         return self._client.troubles(now_ms)
 
-    def troubles(self, now_ms: int) -> list[str]:
-        """Say what prevents calls from being completed; any thread may call this."""
-        found = [trouble.text for trouble in self._client.troubles(now_ms)]
+    def troubles(self, now_ms: int, overdue_ms: int = OVERDUE_MS) -> list[str]:
+        """Say what prevents calls from being completed; any thread may call this.
+
+        Args:
+            now_ms: The current time.
+            overdue_ms: How late a response or a connection must be.
+        """
+        found = [trouble.text for trouble in self._client.troubles(now_ms, overdue_ms)]
         group = self._context.group
         if group.coordinator_missing:
             group_id = self._context.config.group_id

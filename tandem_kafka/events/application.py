@@ -60,6 +60,25 @@ class Event(Generic[R]):
     deadline_ms: int = NO_DEADLINE_MS
     future: Completion[R] = field(default_factory=Completion, repr=False)
 
+    def obstacles(self) -> Mapping[TopicPartition, Exception]:
+        """Return the last error of each partition that is not done, for the error of a timeout."""
+        return {}
+
+
+@_event
+class Retried(Event[R]):
+    """An event that is retried for each partition until its deadline.
+
+    Attributes:
+        last_errors: The last error of each partition that is not done. Writer: the network thread.
+    """
+
+    last_errors: dict[TopicPartition, Exception] = field(default_factory=dict, repr=False)
+
+    def obstacles(self) -> Mapping[TopicPartition, Exception]:
+        """Return the last errors."""
+        return self.last_errors
+
 
 @_event
 class Withdraw(Event[None]):
@@ -87,7 +106,7 @@ class AutoCommit(Event[Any]):
 
 
 @_event
-class CommitSync(Event[Any]):
+class CommitSync(Retried[Any]):
     """Commit and retry until the deadline.
 
     Attributes:
@@ -119,7 +138,7 @@ class CommitAsync(Event[Any]):
 
 
 @_event
-class FetchCommitted(Event[dict[TopicPartition, OffsetAndMetadata | None]]):
+class FetchCommitted(Retried[dict[TopicPartition, OffsetAndMetadata | None]]):
     """Look up committed offsets; the result has None for a partition without one."""
 
     operation: ClassVar[str] = "committed()"
@@ -127,7 +146,7 @@ class FetchCommitted(Event[dict[TopicPartition, OffsetAndMetadata | None]]):
 
 
 @_event
-class ListOffsets(Event[dict[TopicPartition, OffsetAndTimestamp | None]]):
+class ListOffsets(Retried[dict[TopicPartition, OffsetAndTimestamp | None]]):
     """Look up offsets by timestamp (-1 end, -2 beginning); None if there is no such record."""
 
     operation: ClassVar[str] = "an offset lookup"
@@ -136,12 +155,17 @@ class ListOffsets(Event[dict[TopicPartition, OffsetAndTimestamp | None]]):
 
 
 @_event
-class UpdatePositions(Event[None]):
+class UpdatePositions(Retried[None]):
     """Find a valid position for every assigned partition; done when `partition` has one."""
 
     operation: ClassVar[str] = "position()"
     needs_metadata: ClassVar[bool] = True
     partition: TopicPartition
+
+    def obstacles(self) -> Mapping[TopicPartition, Exception]:
+        """Return the last error of the partition; those of the others do not prevent it."""
+        # No super(): the decorator makes another class.
+        return {tp: error for tp, error in self.last_errors.items() if tp == self.partition}
 
 
 @_event

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from tandem_kafka.errors import KafkaTimeoutError
+from tandem_kafka.errors import BrokerResponseError, KafkaTimeoutError, for_code, reason_of
 from tandem_kafka.logs import client_logger
+from tandem_kafka.types import TopicPartition, names_of
 
 log = client_logger(__name__)
 
@@ -14,6 +15,10 @@ T = TypeVar("T")
 
 #: The deadline of an event that has another bound, for example the timeout of its request.
 NO_DEADLINE_MS = 2**62
+
+
+#: UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID.
+_MISSING = (for_code(3), for_code(100))
 
 
 class Completion(Generic[T]):
@@ -90,6 +95,10 @@ class Completable(Protocol):
         """The user's call, for the message of the timeout."""
         ...
 
+    def obstacles(self) -> Mapping[TopicPartition, Exception]:
+        """The last error of each partition that is not done, for the same message."""
+        ...
+
 
 class Reaper:
     """Fails overdue events, so that no caller waits forever for a lost response."""
@@ -125,11 +134,8 @@ class Reaper:
         overdue = [e for e in self._watched if not e.future.done and now_ms >= e.deadline_ms]
         if overdue:
             found = troubles()
-            reason = "; ".join(found) if found else "the brokers respond, so allow more time"
             for event in overdue:
-                event.future.fail(
-                    KafkaTimeoutError(f"{event.operation} did not finish in time: {reason}")
-                )
+                event.future.fail(_timeout_of(event, found))
         return len(overdue)
 
     def next_deadline_ms(self) -> int:
@@ -146,3 +152,29 @@ class Reaper:
         watched, self._watched = self._watched, []
         for event in watched:
             event.future.fail(error)
+
+
+def _timeout_of(event: Completable, troubles: Sequence[str]) -> KafkaTimeoutError:
+    """Return the error of an overdue event: what is wrong, as far as it is known."""
+    errors = dict(event.obstacles())
+    reasons = [*troubles, *_by_error(errors)] or ["no broker is known to fail, so allow more time"]
+    timeout = KafkaTimeoutError(f"{event.operation} did not finish in time: {'; '.join(reasons)}")
+    timeout.__cause__ = next(iter(errors.values()), None)
+    return timeout
+
+
+def _by_error(errors: Mapping[TopicPartition, Exception]) -> Iterator[str]:
+    """Describe each error once, with its partitions."""
+    partitions: dict[str, list[TopicPartition]] = {}
+    for tp, error in errors.items():
+        partitions.setdefault(_text_of(error), []).append(tp)
+    return (f"{names_of(tps)}: {text}" for text, tps in partitions.items())
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, _MISSING):
+        cure = "the partition does not exist, or this client may not see it; check the name"
+        return f"{error.message} ({cure})"
+    if isinstance(error, BrokerResponseError):
+        return str(error.message)
+    return f"{type(error).__name__}: {reason_of(error)}"

@@ -25,7 +25,7 @@ from tandem_kafka.network.offloading import Offloader
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
 from tandem_kafka.network.transport import Transport, TransportEvent
-from tandem_kafka.network.troubles import Trouble, troubles
+from tandem_kafka.network.troubles import OVERDUE_MS, Trouble, troubles
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import release_of
@@ -102,10 +102,11 @@ class NetworkClient:
         versions = self._pool.versions
         return versions is not None and api_key in versions.api_versions
 
-    def troubles(self, now_ms: int) -> list[Trouble]:
+    def troubles(self, now_ms: int, overdue_ms: int = OVERDUE_MS) -> list[Trouble]:
         """Say what is wrong with brokers; any thread may call this."""
         states, links = tuple(self._pool.states.values()), tuple(self._pool.links())
-        return troubles(states, links, {node.node_id for node in self._any_node.known}, now_ms)
+        known = {node.node_id for node in self._any_node.known}
+        return troubles(states, links, known, now_ms, overdue_ms)
 
     # Calls of the loop.
 

@@ -30,18 +30,30 @@ class Trouble(NamedTuple):
 
 
 def troubles(
-    states: Iterable[NodeState], links: Iterable[Link], known: Container[int], now_ms: int
+    states: Iterable[NodeState],
+    links: Iterable[Link],
+    known: Container[int],
+    now_ms: int,
+    overdue_ms: int = OVERDUE_MS,
 ) -> list[Trouble]:
-    """Return at most one trouble of each known broker; any thread may call this."""
+    """Return at most one trouble of each known broker; any thread may call this.
+
+    Args:
+        states: The states of the brokers.
+        links: Their connections.
+        known: The ids of the brokers that belong to the cluster.
+        now_ms: The current time.
+        overdue_ms: How late a response or a connection must be.
+    """
     found: dict[int, Trouble] = {}
     links = tuple(links)
-    for trouble in (*_of_links(links, now_ms), *_of_states(states, links, now_ms)):
+    for trouble in (*_of_links(links, now_ms, overdue_ms), *_of_states(states, links, now_ms)):
         if trouble.node_id in known:
             found[trouble.node_id] = trouble
     return list(found.values())
 
 
-def _of_links(links: Iterable[Link], now_ms: int) -> Iterator[Trouble]:
+def _of_links(links: Iterable[Link], now_ms: int, overdue_ms: int) -> Iterator[Trouble]:
     for link in links:
         if link.closed:
             continue
@@ -51,7 +63,7 @@ def _of_links(links: Iterable[Link], now_ms: int) -> Iterator[Trouble]:
         else:
             took_ms = now_ms - _due_ms(link, now_ms)
             what = f"has not responded for {took_ms / 1000:.1f} s"
-        if took_ms > OVERDUE_MS:
+        if took_ms > overdue_ms:
             yield Trouble(link.key[0], f"{link.node} {what}", usable=False)
 
 

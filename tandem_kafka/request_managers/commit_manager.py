@@ -20,11 +20,13 @@ from kafka.errors import (
 )
 
 from tandem_kafka.errors import (
+    BrokerResponseError,
     CommitDuringRebalanceError,
     CommitFailedError,
     KafkaError,
     RebalanceInProgressError,
     RetriableCommitFailedError,
+    for_code,
 )
 from tandem_kafka.events.application import AutoCommit, CommitAsync, CommitSync
 from tandem_kafka.events.completable import Completion
@@ -290,6 +292,8 @@ class CommitManager(RequestManager):
             names = {topic_id: name for name, topic_id in topic_ids.items()}
         entries = requested_entries(response.message.topics, commit.offsets, names)
         self._note_stored(commit, [tp for tp, entry in entries.items() if not entry.error_code])
+        failed = {tp: e.error_code for tp, e in entries.items() if e.error_code}
+        self._note_errors(commit, {tp: for_code(number)() for tp, number in failed.items()})
         # Invariant: an error of the group first, which all partitions have that could be committed.
         # What follows from a deleted topic would otherwise befall the others, which are not stored.
         raise_error_of({tp: e for tp, e in entries.items() if e.error_code not in _OF_ONE_TOPIC})
@@ -310,9 +314,18 @@ class CommitManager(RequestManager):
             if isinstance(commit.event, CommitSync):
                 commit.event.stored.add(tp)
 
+    @staticmethod
+    def _note_errors(commit: _Commit, errors: Mapping[TopicPartition, Exception]) -> None:
+        """Note the errors, in case that the time of the caller is over before a retry succeeds."""
+        if isinstance(commit.event, CommitSync):
+            commit.event.last_errors.clear()
+            commit.event.last_errors.update(errors)
+
     def _handle_error(
         self, commit: _Commit, member: ConsumerGroupMetadata, error: Exception
     ) -> None:
+        if not isinstance(error, BrokerResponseError):  # of the request
+            self._note_errors(commit, dict.fromkeys(commit.offsets, error))
         rebalanced = self._context.group.rebalanced_since(member)
         if isinstance(error, IllegalGenerationError) and rebalanced:
             # A JoinGroup completed before the commit arrived; the membership has not ended.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from tandem_kafka.errors import for_code
+from tandem_kafka.errors import BrokerResponseError, for_code
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -30,11 +30,23 @@ FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_IDS = 10
 
 
+class _Waiting(NamedTuple):
+    """One caller of a lookup; see `look_up`."""
+
+    future: Completion[Committed]
+    errors: dict[TopicPartition, Exception]
+    on_found: Callable[[Committed], None]
+
+
 @dataclass(slots=True, eq=False)
 class _Lookup:
+    """A lookup; `found` has the partitions that are done, `pending` the others."""
+
     partitions: frozenset[TopicPartition]
     state: RequestState
-    waiting: list[Completion[Committed]]
+    waiting: list[_Waiting]
+    pending: frozenset[TopicPartition]
+    found: Committed = field(default_factory=dict)
 
 
 class CommittedOffsetsManager(RequestManager):
@@ -57,22 +69,37 @@ class CommittedOffsetsManager(RequestManager):
         self._lookups: list[_Lookup] = []
         coordinator.on_fatal(self._fail_all)
 
-    def look_up(self, partitions: frozenset[TopicPartition], future: Completion[Committed]) -> None:
-        """Look up committed offsets; None for a partition without one."""
+    def look_up(
+        self,
+        partitions: frozenset[TopicPartition],
+        future: Completion[Committed],
+        errors: dict[TopicPartition, Exception] | None = None,
+        on_found: Callable[[Committed], None] = lambda _: None,
+    ) -> None:
+        """Look up committed offsets; None for a partition without one.
+
+        Args:
+            partitions: The partitions.
+            future: Completed with all of them.
+            errors: Gets the last error of each partition that is not done.
+            on_found: Called with those that are found, also while others fail.
+        """
         if not partitions:
             future.complete({})
             return
+        waiting = _Waiting(future, {} if errors is None else errors, on_found)
         for lookup in self._lookups:
-            if lookup.partitions == partitions:
-                lookup.waiting.append(future)
+            if lookup.partitions == partitions and not lookup.found:
+                lookup.waiting.append(waiting)
                 return
-        self._lookups.append(_Lookup(partitions, self._context.request_state(), [future]))
+        state = self._context.request_state()
+        self._lookups.append(_Lookup(partitions, state, [waiting], partitions))
 
     def poll(self, now_ms: int) -> PollResult:
         """Send every lookup whose backoff is over."""
         if not self._lookups:
             return IDLE
-        self._lookups = [lk for lk in self._lookups if any(not f.done for f in lk.waiting)]
+        self._lookups = [lk for lk in self._lookups if not all(w.future.done for w in lk.waiting)]
         destination = self._coordinator.offsets_destination() if self._lookups else None
         if destination is None:
             return IDLE
@@ -92,11 +119,11 @@ class CommittedOffsetsManager(RequestManager):
 
     def _send(self, lookup: _Lookup, destination: ToNode) -> UnsentRequest:
         snapshot = self._context.metadata.snapshot
-        topics = {tp.topic for tp in lookup.partitions}
+        topics = {tp.topic for tp in lookup.pending}
         # Kept with the request, because later metadata may no longer contain all topics.
         names = {snapshot.topic_id(topic): topic for topic in topics}
         return self._context.request(
-            self._message(lookup.partitions, names),
+            self._message(lookup.pending, names),
             destination,
             on_response=partial(self._handle_response, lookup, names),
             on_error=partial(self._handle_error, lookup),
@@ -141,27 +168,50 @@ class CommittedOffsetsManager(RequestManager):
         if group.error_code:
             raise for_code(group.error_code)(self._context.group.metadata.group_id)
         entries = requested_entries(
-            group.topics, lookup.partitions, names if version >= FIRST_VERSION_WITH_IDS else None
+            group.topics, lookup.pending, names if version >= FIRST_VERSION_WITH_IDS else None
         )
+        self._found(lookup, {tp: _offset(e) for tp, e in entries.items() if not e.error_code})
+        failed = {tp: for_code(e.error_code)() for tp, e in entries.items() if e.error_code}
+        for waiting in lookup.waiting:
+            waiting.errors.update(failed)
+        different = {type(error): tp for tp, error in failed.items()}
+        for tp in tuple(different.values())[1:]:  # for example, another one needs a new coordinator
+            self._react(lookup, failed[tp])
         raise_error_of(entries)
-        self._forget(lookup)
-        for future in lookup.waiting:
-            future.complete({tp: _offset(entry) for tp, entry in entries.items()})
+
+    def _found(self, lookup: _Lookup, found: Committed) -> None:
+        """Pass on what is found. Invariant: one partition's error does not hold up the others."""
+        lookup.found.update(found)
+        lookup.pending -= found.keys()
+        if not lookup.pending:
+            self._forget(lookup)
+        for waiting in lookup.waiting:
+            for tp in found:
+                waiting.errors.pop(tp, None)
+            waiting.on_found(found)
+            if not lookup.pending:
+                waiting.future.complete(dict(lookup.found))
 
     def _handle_error(self, lookup: _Lookup, error: Exception) -> None:
+        if not isinstance(error, BrokerResponseError):  # of the request
+            for waiting in lookup.waiting:
+                waiting.errors.update(dict.fromkeys(lookup.pending, error))
+        self._react(lookup, error)
+
+    def _react(self, lookup: _Lookup, error: Exception) -> None:
         reaction = reaction_to(OFFSET_FETCH, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)
         elif reaction is Reaction.REDISCOVER:
             self._coordinator.mark_unknown(error)
         elif reaction is Reaction.REFRESH:
-            self._refresh_metadata({tp.topic for tp in lookup.partitions})
+            self._refresh_metadata({tp.topic for tp in lookup.pending})
         log.debug("retrying the lookup of committed offsets: %s", error)
 
     def _fail(self, lookup: _Lookup, error: Exception) -> None:
         self._forget(lookup)
-        for future in lookup.waiting:
-            future.fail(error)
+        for waiting in lookup.waiting:
+            waiting.future.fail(error)
 
     def _forget(self, lookup: _Lookup) -> None:
         if lookup in self._lookups:

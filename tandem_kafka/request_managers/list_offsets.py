@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tandem_kafka.errors import TopicAuthorizationFailedError, TopicsDeniedError, for_code
+from kafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
+
+from tandem_kafka.errors import (
+    IncompleteResponseError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+    TopicsDeniedError,
+    for_code,
+)
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS, Backoff
@@ -53,12 +61,14 @@ class OffsetLookup:
         in_flight: Partitions with a request in flight.
         backoffs: By broker, so that a failing one does not delay others; -1 for no known leader.
         pauses: Partitions to retry, with their backoffs.
+        errors: Why each pending partition has no offset yet, as far as that is known.
     """
 
     pending: dict[TopicPartition, int]
     on_offset: Callable[[TopicPartition, OffsetAndTimestamp | None], None]
     on_error: Callable[[BaseException], None]
     alive: Callable[[], bool]
+    errors: dict[TopicPartition, Exception]
     in_flight: set[TopicPartition] = field(default_factory=set)
     backoffs: dict[int, Backoff] = field(default_factory=dict)
     pauses: dict[TopicPartition, _Pause] = field(default_factory=dict)
@@ -78,15 +88,18 @@ class ListOffsetsManager(RequestManager):
         on_offset: Callable[[TopicPartition, OffsetAndTimestamp | None], None],
         on_error: Callable[[BaseException], None],
         alive: Callable[[], bool],
+        errors: dict[TopicPartition, Exception] | None = None,
     ) -> None:
-        """Start a lookup."""
-        self._lookups.append(OffsetLookup(dict(timestamps), on_offset, on_error, alive))
+        """Start a lookup; `errors` gets the last error of each partition that has no offset."""
+        errors = {} if errors is None else errors
+        self._lookups.append(OffsetLookup(dict(timestamps), on_offset, on_error, alive, errors))
         self._need_topics(timestamps)
 
     def collect(
         self,
         timestamps: Mapping[TopicPartition, int],
         future: Completion[dict[TopicPartition, OffsetAndTimestamp | None]],
+        errors: dict[TopicPartition, Exception] | None = None,
     ) -> None:
         """Look up all offsets and complete `future` with all results."""
         if not timestamps:
@@ -99,7 +112,7 @@ class ListOffsetsManager(RequestManager):
             if len(found) == len(timestamps):
                 future.complete(found)
 
-        self.look_up(timestamps, take, future.fail, lambda: not future.done)
+        self.look_up(timestamps, take, future.fail, lambda: not future.done, errors)
 
     def poll(self, now_ms: int) -> PollResult:
         """Send requests to all leaders whose partitions are not in backoff."""
@@ -138,10 +151,18 @@ class ListOffsetsManager(RequestManager):
             by_leader[leader[0]].append(tp)
         for node, partitions in by_leader.items():
             if node is None:
+                lookup.errors.update({tp: self._leaderless(tp) for tp in partitions})
                 self._retry_later(lookup, partitions, node)
             else:
+                for tp in partitions:
+                    lookup.errors.setdefault(tp, KafkaTimeoutError(f"{node} has not responded"))
                 lookup.in_flight.update(partitions)
                 yield self._request(lookup, node, partitions)
+
+    def _leaderless(self, tp: TopicPartition) -> Exception:
+        known = self._context.metadata.snapshot.partition(tp) is not None
+        error: Exception = LeaderNotAvailableError() if known else UnknownTopicOrPartitionError()
+        return error
 
     def _request(
         self, lookup: OffsetLookup, leader: Node, partitions: list[TopicPartition]
@@ -195,9 +216,9 @@ class ListOffsetsManager(RequestManager):
             error_type = for_code(entry.error_code) if entry.error_code else None
             if error_type is TopicAuthorizationFailedError:
                 unauthorized.add(tp.topic)
-            elif error_type is None:
+            elif error_type is None and (entry.offset >= 0 or requested[tp] >= 0):
                 self._found(lookup, tp, _offset(entry))
-            elif self._react(lookup, error_type(f"{tp.topic}-{tp.partition}"), tp):
+            elif self._react(lookup, _error_of(tp, error_type), tp):
                 retriable.append(tp)
         if unauthorized:
             self._fail(lookup, TopicsDeniedError(unauthorized))
@@ -216,7 +237,9 @@ class ListOffsetsManager(RequestManager):
     ) -> None:
         lookup.in_flight.difference_update(requested)
         if self._react(lookup, error):
-            self._retry_later(lookup, [tp for tp in requested if tp in lookup.pending], leader)
+            left = [tp for tp in requested if tp in lookup.pending]
+            lookup.errors.update(dict.fromkeys(left, error))
+            self._retry_later(lookup, left, leader)
 
     def _react(
         self, lookup: OffsetLookup, error: Exception, tp: TopicPartition | None = None
@@ -225,10 +248,12 @@ class ListOffsetsManager(RequestManager):
         reaction = reaction_to(LIST_OFFSETS, error)
         if reaction is Reaction.FAIL:
             self._fail(lookup, error)
-        elif reaction is Reaction.NONE and tp is not None:
+        elif reaction is Reaction.NONE and tp is not None and lookup.pending[tp] >= 0:
             self._found(lookup, tp, None)
         else:
             log.debug("retrying an offset lookup: %s", error)
+            if tp is not None:
+                lookup.errors[tp] = error
             return True
         return False
 
@@ -236,6 +261,7 @@ class ListOffsetsManager(RequestManager):
         self, lookup: OffsetLookup, tp: TopicPartition, offset: OffsetAndTimestamp | None
     ) -> None:
         del lookup.pending[tp]
+        lookup.errors.pop(tp, None)
         lookup.on_offset(tp, offset)
 
     def _retry_later(
@@ -252,6 +278,16 @@ class ListOffsetsManager(RequestManager):
         lookup.pending.clear()
         lookup.pauses.clear()
         lookup.on_error(error)
+
+
+def _error_of(tp: TopicPartition, error_type: type[Exception] | None) -> Exception:
+    """Return the error of an entry; without a type, it has no offset although one must exist.
+
+    Every partition has a first offset and an end. Only a lookup by time may find none.
+    """
+    if error_type is not None:
+        return error_type(f"{tp.topic}-{tp.partition}")
+    return IncompleteResponseError(f"the response has no offset of {tp.topic}-{tp.partition}")
 
 
 def _offset(entry: Any) -> OffsetAndTimestamp | None:

@@ -55,6 +55,8 @@ class PositionsManager(RequestManager):
         self._waiting: list[UpdatePositions] = []
         #: Partitions with a running lookup of their committed offsets.
         self._committed_lookups: set[AssignedPartition] = set()
+        #: Why partitions have no position yet, for the errors of calls that wait for one.
+        self._errors: dict[TopicPartition, Exception] = {}
         #: Timestamps of the running resets.
         self._resetting: dict[AssignedPartition, int] = {}
 
@@ -66,6 +68,7 @@ class PositionsManager(RequestManager):
 
     def wait_for(self, event: UpdatePositions) -> None:
         """Complete the event once its partition has a position."""
+        event.last_errors = self._errors  # type: ignore[misc]  # shared, as the lookups are
         self._waiting.append(event)
         self._lookup_needed = True
 
@@ -114,6 +117,8 @@ class PositionsManager(RequestManager):
         if self._lookup_needed:
             states = list(self._context.subscription.without_position())
             self._lookup_needed = bool(states)
+            if not states:
+                self._errors.clear()
             self._look_up_committed(states)
             self._look_up_resets(states)
         if self._waiting:
@@ -148,25 +153,31 @@ class PositionsManager(RequestManager):
         self._committed_lookups.update(fresh)
         future: Completion[Committed] = Completion()
         asked = {state: self._topic_id(state.tp) for state in fresh}
-        future.then(lambda done: self._committed_found(asked, done))
-        self._committed.look_up(frozenset(state.tp for state in fresh), future)
+        future.then(lambda done: self._committed_ended(asked, done))
+        partitions = frozenset(state.tp for state in fresh)
+        self._committed.look_up(
+            partitions, future, self._errors, lambda found: self._committed_found(asked, found)
+        )
 
-    def _committed_found(
+    def _waiting_for_committed(self, asked: Iterable[AssignedPartition]) -> list[AssignedPartition]:
+        """Return those that wait: a seek or a new assignment since then takes precedence."""
+        return [s for s in asked if s.state is FetchState.INITIALIZING and self._assigned(s)]
+
+    def _committed_ended(
         self, asked: Mapping[AssignedPartition, UUID], future: Completion[Committed]
     ) -> None:
         self._committed_lookups.difference_update(asked)
-        # A seek or a new assignment of the partition since then takes precedence.
-        waiting = [s for s in asked if s.state is FetchState.INITIALIZING and self._assigned(s)]
-        if future.error is not None:
-            if waiting:
-                self._fail_lookups(future.error)
-            return
-        found = future.result()
+        if future.error is not None and self._waiting_for_committed(asked):
+            self._fail_lookups(future.error)
+
+    def _committed_found(self, asked: Mapping[AssignedPartition, UUID], found: Committed) -> None:
+        done = [state for state in asked if state.tp in found]
+        self._committed_lookups.difference_update(done)
         without = []
-        for state in waiting:
+        for state in self._waiting_for_committed(done):
             if self._topic_changed(state, asked[state]):
                 continue
-            committed = found.get(state.tp)
+            committed = found[state.tp]
             if committed is None:
                 without.append(state)
             else:
@@ -227,7 +238,7 @@ class PositionsManager(RequestManager):
             if alive():
                 self._fail_lookups(error)
 
-        self._list_offsets.look_up(timestamps, take, fail, alive)
+        self._list_offsets.look_up(timestamps, take, fail, alive, self._errors)
 
     def _is_awaiting(self, state: AssignedPartition, timestamp: int) -> bool:
         return (

@@ -283,6 +283,24 @@ def test_committed_is_none_without_a_commit(
     assert consumer.committed(TopicPartition(f"not-{topic}", 0), timeout_ms=3_000) is None
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_of_a_deleted_topic_names_it_and_commits_the_others(
+    kafka: RealKafka, consume: Consume, group: str, tp: TopicPartition, protocol: str
+) -> None:
+    gone = TopicPartition(kafka.admin.new_topic(tp.topic), 0)
+    consumer = consume(tp.topic, gone.topic, group_id=group, group_protocol=protocol)
+    poll_until(consumer, lambda: len(consumer.assignment()) == 2)
+    kafka.admin.delete_topic(gone.topic)
+
+    def refused() -> bool:
+        with pytest.raises(KafkaTimeoutError) as raised:
+            consumer.commit({tp: offset(1), gone: offset(1)}, 1_500)
+        return f"{gone.topic}-0: UNKNOWN_TOPIC_" in str(raised.value)
+
+    wait_until(refused)
+    assert consumer.committed(tp) == 1
+
+
 @pytest.mark.behaviour(132)
 def test_committed_is_none_for_a_deleted_topic(
     kafka: RealKafka, tp: TopicPartition, consumer: KafkaConsumer

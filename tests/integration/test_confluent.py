@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import tandem_kafka
 from tandem_kafka.confluent import Consumer
@@ -147,3 +147,33 @@ def test_a_partition_without_a_position_is_reported(
         assert found[-1].topic() == topic
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize("library", ["confluent_kafka", "tandem_kafka.confluent"])
+def test_a_commit_of_a_deleted_topic_fails_at_once_but_for_the_others(
+    kafka: RealKafka, topic: str, library: str
+) -> None:
+    gone = kafka.admin.new_topic(topic)
+    properties = {"bootstrap.servers": kafka.bootstrap(), "group.id": f"{topic}-{library}"}
+    consumer = importlib.import_module(library).Consumer(properties)
+    try:
+        consumer.subscribe([topic, gone])
+        joined(consumer, 2)
+        kafka.admin.delete_topic(gone)
+        offsets = [TopicPartition(topic, 0, 2), TopicPartition(gone, 0, 3)]
+        wait_until(lambda: _outcome(consumer, offsets) == KafkaError.UNKNOWN_TOPIC_OR_PART)
+        began = time.monotonic()
+        assert _outcome(consumer, offsets) == KafkaError.UNKNOWN_TOPIC_OR_PART
+        assert time.monotonic() - began < 30, "not the minute of commit() of KafkaConsumer"
+        assert [each.offset for each in consumer.committed([TopicPartition(topic, 0)])] == [2]
+    finally:
+        consumer.close()
+
+
+def _outcome(consumer: Any, offsets: list[TopicPartition]) -> int | None:
+    """Commit; return the code of the error."""
+    try:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        return int(error.args[0].code())
+    return None

@@ -2,12 +2,69 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka.testing import Call, Simulation
+from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
 from tests.simulation.ledger import Ledger, produce, topic
 from tests.tier import seeds
+
+
+def no_offset(call: Call) -> Any:
+    """Respond to ListOffsets without an offset, as no broker should."""
+    response = call.default()
+    for each in response.topics:
+        for partition in each.partitions:
+            partition.offset = partition.timestamp = -1
+    return response
+
+
+@pytest.mark.parametrize("begin", ["assign", "subscribe", "seek"])
+def test_a_response_without_an_offset_does_not_skip_to_the_end(begin: str) -> None:
+    with Simulation("no offset") as simulation:
+        (tp,) = topic(simulation, "orders", 1)
+        produce(simulation, tp, 10)
+        simulation.cluster.script(ListOffsetsRequest, no_offset)
+        policy = "latest" if begin == "seek" else "earliest"
+        consumer = simulation.consumer(auto_offset_reset=policy, group_id="readers")
+        if begin == "subscribe":
+            consumer.subscribe(["orders"])
+        else:
+            consumer.assign([tp])
+        if begin == "seek":
+            consumer.seek_to_beginning(tp)
+        found = [each.offset for _ in range(20) for each in consumer.poll(500).get(tp, ())]
+        assert found == list(range(10))
+
+
+def unstable(call: Call) -> Any:
+    """Respond to OffsetFetch with an error for partition 1."""
+    response = call.default()
+    for group in response.groups:
+        for each in group.topics:
+            for partition in each.partitions:
+                if partition.partition_index == 1:
+                    partition.error_code = 88  # UNSTABLE_OFFSET_COMMIT
+    return response
+
+
+def test_an_error_of_one_committed_offset_does_not_hold_up_other_partitions() -> None:
+    with Simulation("one committed offset") as simulation:
+        tps = topic(simulation, "orders", 2)
+        for tp in tps:
+            produce(simulation, tp, 3)
+        simulation.cluster.script(OffsetFetchRequest, *[unstable] * 5)
+        consumer = simulation.consumer(auto_offset_reset="earliest", group_id="readers")
+        consumer.assign(tps)
+        begin_ms = simulation.clock.now_ms()
+        read_ms = {}
+        while len(read_ms) < 2:
+            for tp in consumer.poll(50):
+                read_ms.setdefault(tp, simulation.clock.now_ms() - begin_ms)
+        assert read_ms[tps[0]] < 1_000 < read_ms[tps[1]]
 
 
 def act(simulation: Simulation, ledger: Ledger, tps: list[TopicPartition]) -> None:

@@ -169,7 +169,7 @@ def test_ctrl_c_in_a_revocation_hands_nothing_out_afterwards(
         fill(simulation, 3, key)
     simulation.consumer("t", group_id="g", group_protocol="consumer").poll(10)
     if where == "commit":
-        monkeypatch.setattr(consumer._kafka, "commit", pressed)
+        monkeypatch.setattr(consumer._kafka, "_commit_existing", pressed)
     with pytest.raises(Pressed):
         consumer.consume(100, 12)
     monkeypatch.undo()

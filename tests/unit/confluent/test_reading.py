@@ -377,3 +377,43 @@ def test_offsets_of_a_deleted_topic_are_not_committed_to_the_new_one(
     polled(consumer, 1, timeout=12)
     assert committed(simulation) == 3
     consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_of_a_deleted_topic_ends_at_once(simulation: Simulation, protocol: str) -> None:
+    simulation.cluster.create_topic("u", 1)
+    consumer = simulated(simulation, group__protocol=protocol)
+    consumer.subscribe(["t", "u"])
+    while len(consumer.assignment()) < 3:
+        consumer.poll(0.1)
+    simulation.cluster.delete_topic("u")
+    begin_ms = simulation.clock.now_ms()
+    with pytest.raises(KafkaException) as raised:
+        consumer.commit(
+            offsets=[TopicPartition("t", 0, 2), TopicPartition("u", 0, 3)], asynchronous=False
+        )
+    assert raised.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert simulation.clock.now_ms() - begin_ms < 1_000
+    assert committed(simulation) == 2
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_deleted_topic_holds_no_rebalance(simulation: Simulation, protocol: str) -> None:
+    simulation.cluster.create_topic("u", 1)
+    consumer = simulated(
+        simulation, group__protocol=protocol, topic__metadata__refresh__interval__ms=1_000
+    )
+    consumer.subscribe(["^[tu]$"])
+    while len(consumer.assignment()) < 3:
+        consumer.poll(0.1)
+    fill(simulation, 3)
+    fill(simulation, 3, Key("u", 0))
+    assert len(polled(consumer, 6)) == 6
+    simulation.cluster.delete_topic("u")
+    longest_ms = 0
+    for _ in range(100):
+        begin_ms = simulation.clock.now_ms()
+        consumer.poll(0.2)
+        longest_ms = max(longest_ms, simulation.clock.now_ms() - begin_ms)
+    assert len(consumer.assignment()) == 2
+    assert longest_ms < 1_000

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from kafka.errors import LeaderNotAvailableError, UnknownTopicIdError
 
-from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.events.application import CommitSync, Poll
+from tandem_kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from tandem_kafka.events.application import CommitSync, Poll, UpdatePositions
 from tandem_kafka.events.completable import NO_DEADLINE_MS, Completion, Reaper
+from tandem_kafka.types import TopicPartition
+
+A0, A1, B0 = TopicPartition("A", 0), TopicPartition("A", 1), TopicPartition("B", 0)
 
 
 def test_the_first_outcome_wins() -> None:
@@ -57,6 +61,38 @@ def test_overdue_events_fail_with_their_names() -> None:
     assert reaper.watched() == (early,)
     assert reaper.forget_done() == 1
     assert reaper.reap(150) == 0
+
+
+def reason_of(event: CommitSync | UpdatePositions, *troubles: str) -> str:
+    """Let an event time out; return the text after the operation."""
+    reaper = Reaper()
+    reaper.watch(event)
+    reaper.reap(event.deadline_ms, lambda: troubles)
+    assert isinstance(event.future.error, KafkaTimeoutError)
+    return str(event.future.error.args[0]).partition(" did not finish in time: ")[2]
+
+
+def test_a_timeout_names_the_last_error_of_each_partition() -> None:
+    event = CommitSync(deadline_ms=100, offsets={})
+    lost = KafkaConnectionError("node 1: cut")
+    event.last_errors.update({B0: UnknownTopicIdError(), A1: lost, A0: UnknownTopicIdError()})
+    assert reason_of(event) == (
+        "A-0, B-0: UNKNOWN_TOPIC_ID (the partition does not exist, or this client may not see it; "
+        "check the name); A-1: KafkaConnectionError: node 1: cut"
+    )
+    assert isinstance(event.future.error, KafkaTimeoutError)
+    assert isinstance(event.future.error.__cause__, UnknownTopicIdError)
+
+
+def test_a_timeout_of_position_names_the_error_of_its_partition_alone() -> None:
+    event = UpdatePositions(deadline_ms=100, partition=A0)
+    event.last_errors.update({A0: LeaderNotAvailableError(), B0: UnknownTopicIdError()})
+    assert reason_of(event, "node 1 is down") == "node 1 is down; A-0: LEADER_NOT_AVAILABLE"
+
+
+def test_a_timeout_without_a_known_cause_asks_for_more_time() -> None:
+    event = CommitSync(deadline_ms=100, offsets={})
+    assert reason_of(event) == "no broker is known to fail, so allow more time"
 
 
 def test_completed_events_are_not_failed() -> None:

@@ -102,6 +102,44 @@ def test_reactions(world: World, error: type[Exception], reaction: Reaction) -> 
     assert future.result()[TP1] == OffsetAndMetadata(8, "", -1)
 
 
+@pytest.mark.parametrize(
+    "error", [each for each in OFFSET_FETCH if has_error_code(each) and each not in GROUP_LEVEL]
+)
+def test_an_error_of_one_partition_does_not_hold_up_the_others(
+    world: World, error: type[Exception]
+) -> None:
+    future: Completion[Committed] = Completion()
+    failed: dict[TopicPartition, Exception] = {}
+    found: Committed = {}
+    world.group.committed.look_up(frozenset({TP, TP1}), future, failed, found.update)
+    world.respond(world.sent(world.group.committed), committed_response({TP: 7, TP1: error}))
+    assert found == {TP: OffsetAndMetadata(7, "", -1)}
+    assert {tp: type(each) for tp, each in failed.items()} == {TP1: error}
+    if future.done:
+        assert isinstance(future.error, error)
+        return
+    later = look_up(world)
+    world.find_coordinator_again()
+    first, second = world.poll(world.group.committed, after_ms=1_000).unsent
+    (group,) = first.message.groups
+    assert [each.partition_indexes for each in group.topics] == [[1]]
+    world.respond(first, committed_response({TP1: -1}))
+    assert found == future.result() == {TP: OffsetAndMetadata(7, "", -1), TP1: None}
+    assert not failed
+    assert not later.done, "what was found before its call may be outdated"
+    world.respond(second, committed_response({TP: 8, TP1: 9}))
+    assert later.result()[TP] == OffsetAndMetadata(8, "", -1)
+
+
+def test_different_errors_of_partitions_are_all_reacted_to(world: World) -> None:
+    future = look_up(world)
+    errors_of = {TP: errors.UnknownTopicOrPartitionError, TP1: errors.NotCoordinatorError}
+    world.respond(world.sent(world.group.committed), committed_response(errors_of))
+    assert not future.done
+    assert not world.group.coordinator.known
+    assert world.refresh_requested()
+
+
 @pytest.mark.behaviour(135)
 def test_unauthorized_topics_are_named(world: World) -> None:
     future = look_up(world)

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
+from tandem_kafka.errors import (
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST
@@ -40,13 +44,62 @@ def test_each_leader_gets_a_request_for_its_partitions(world: World) -> None:
     assert (entry.timestamp, entry.current_leader_epoch) == (LATEST, 3)
     world.respond(sent[ToNode(NODE_1)], offsets_response({TP: 5, TP1: 6}))
     assert not future.done
-    world.respond(sent[ToNode(NODE_2)], offsets_response({TP2: -1}))
+    world.respond(sent[ToNode(NODE_2)], offsets_response({TP2: 7}))
     assert future.result() == {
         TP: OffsetAndTimestamp(5, -1, 3),
         TP1: OffsetAndTimestamp(6, -1, 3),
-        TP2: None,
+        TP2: OffsetAndTimestamp(7, -1, 3),
     }
     assert not world.poll(world.managers.list_offsets).unsent
+
+
+def test_a_lookup_by_time_may_find_no_record(world: World) -> None:
+    future = look_up(world, timestamp=1_000)
+    world.respond(world.sent(world.managers.list_offsets), offsets_response({TP: -1}))
+    assert future.result() == {TP: None}
+
+
+@pytest.mark.parametrize("given", [-1, errors.UnsupportedForMessageFormatError])
+@pytest.mark.parametrize("timestamp", [EARLIEST, LATEST])
+def test_a_response_without_the_first_offset_or_the_end_is_asked_for_again(
+    world: World, timestamp: int, given: Any
+) -> None:
+    future = look_up(world, timestamp=timestamp)
+    pauses = []
+    for _ in range(5):
+        pause_ms, unsent = world.wait_and_send(world.managers.list_offsets)
+        pauses.append(pause_ms)
+        world.respond(unsent, offsets_response({TP: given}))
+        assert not future.done
+    assert pauses[0] == 0
+    assert pauses[1] < pauses[2] < pauses[3] < pauses[4]
+    _, unsent = world.wait_and_send(world.managers.list_offsets)
+    world.respond(unsent, offsets_response({TP: 4}))
+    assert future.result() == {TP: OffsetAndTimestamp(4, -1, 3)}
+
+
+def test_the_last_error_of_each_partition_is_kept_until_it_has_an_offset() -> None:
+    world = World(leaders=(1, 2, -1))
+    found: dict[TopicPartition, Exception] = {}
+    asked = dict.fromkeys([TP, TP1, TP2, TopicPartition("gone", 0)], 1_000)
+    world.managers.list_offsets.collect(asked, Completion(), found)
+    first, _ = world.poll(world.managers.list_offsets).unsent
+
+    def kinds() -> dict[TopicPartition, type[Exception]]:
+        return {tp: type(error) for tp, error in found.items()}
+
+    assert kinds() == {
+        TP: KafkaTimeoutError,
+        TP1: KafkaTimeoutError,
+        TP2: errors.LeaderNotAvailableError,
+        TopicPartition("gone", 0): errors.UnknownTopicOrPartitionError,
+    }
+    assert "has not responded" in str(found[TP1])
+    world.respond(first, offsets_response({TP: errors.NotLeaderForPartitionError}))
+    assert kinds()[TP] is errors.NotLeaderForPartitionError
+    _, again = world.wait_and_send(world.managers.list_offsets)
+    world.respond(again, offsets_response({TP: 4}))
+    assert TP not in found
 
 
 def test_a_lookup_of_no_partitions_finds_nothing(world: World) -> None:
@@ -70,7 +123,7 @@ def test_the_end_depends_on_the_isolation_level(level: str, lowest: int) -> None
 def test_reactions_to_errors_of_list_offsets(
     world: World, error: type[Exception], reaction: Reaction
 ) -> None:
-    future = look_up(world, TP, TP1)
+    future = look_up(world, TP, TP1, timestamp=1_000)
     unsent = world.sent(world.managers.list_offsets)
     if issubclass(error, KafkaConnectionError):
         unsent.future.fail(error("lost"))

@@ -128,6 +128,11 @@ class World:
         self.respond(unsent, coordinator_response(NODE_1))
         assert self.group.coordinator.known
 
+    def find_coordinator_again(self) -> None:
+        """Make node 1 the known coordinator, if there is none."""
+        if not self.group.coordinator.known:
+            self.find_coordinator()
+
     def application_polls(self) -> None:
         """Notify the membership, as a poll() with an event does."""
         self.context.polls.polled_ms = self.now_ms
