@@ -80,6 +80,7 @@ class ManagerContext:
         decode: Callable[[memoryview, int], Any] | None = None,
         timeout_ms: int | None = None,
         held_ms: int | None = 0,
+        on_late: Callable[[ClientResponse], None] = lambda _: None,
     ) -> UnsentRequest:
         """Create a request whose outcome goes to `on_response` or `on_error` (see `Exchange`)."""
         timeout_ms = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -88,7 +89,7 @@ class ManagerContext:
             message, destination, deadline_ms, timeout_ms, decode=decode, held_ms=held_ms
         )
         outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
-        request.future.then(Exchange(outcomes, on_response, self.clock, state).arrived)
+        request.future.then(Exchange(outcomes, on_response, self.clock, state, on_late).arrived)
         return request
 
     def keep_alive(

@@ -99,9 +99,10 @@ class Exchange:
         clock: The clock for the backoff.
         state: The state of the request. It is in flight until the outcome arrives, and backs off
             after an error.
+        on_late: Handles the response to a request that was abandoned; by default it is dropped.
     """
 
-    __slots__ = ("_clock", "_number", "_on_response", "_outcomes", "_state")
+    __slots__ = ("_clock", "_number", "_on_late", "_on_response", "_outcomes", "_state")
 
     def __init__(
         self,
@@ -109,8 +110,10 @@ class Exchange:
         on_response: Callable[[ClientResponse], None],
         clock: Clock,
         state: RequestState | None,
+        on_late: Callable[[ClientResponse], None] = lambda _: None,
     ) -> None:
         self._outcomes = outcomes
+        self._on_late = on_late
         self._on_response = on_response
         self._clock = clock
         self._state = state
@@ -120,7 +123,9 @@ class Exchange:
         """Process the outcome; never raises."""
         state = self._state
         if state is not None and not state.arrived(self._number):
-            return  # the request was abandoned
+            if future.error is None:  # the request was abandoned
+                self._outcomes.run(lambda: self._on_late(future.result()))
+            return
         error = future.error
         if error is None:
             error = self._outcomes.run(lambda: self._on_response(future.result()))

@@ -9,9 +9,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError
-from tandem_kafka.testing import Simulation
-from tests.simulation.ledger import produce
-from tests.simulation.readers import Listener, Readers, filled
+from tandem_kafka.testing import Call, Simulation
+from tandem_kafka.wire.messages import JoinGroupRequest
+from tests.simulation.ledger import produce, topic
+from tests.simulation.readers import OPTIONS, Listener, Readers, filled
+from tests.tier import seeds
 
 CONSUMER = {"group_protocol": "consumer"}
 BOTH = pytest.mark.parametrize("protocol", [{}, CONSUMER], ids=["classic", "consumer"])
@@ -137,3 +139,36 @@ def test_a_rejected_commit_ends_the_membership_and_the_records(protocol: Any, se
         assert not member.poll(0)
         readers.settle()
         assert any(what == "lost" for what, _ in listener.calls)
+
+
+@pytest.mark.parametrize("seed", seeds(8, 30))
+def test_a_member_id_that_comes_late_does_not_block_the_group(seed: int) -> None:
+    """The subscription changes while JoinGroup is in flight."""
+
+    def late(call: Call) -> Any:
+        call.delay_ms = simulation.random.randrange(120)
+        return call.default()
+
+    with Simulation(f"late member ids {seed}") as simulation:
+        tps = topic(simulation, "orders", 2)
+        options = {**OPTIONS, "session_timeout_ms": 20_000}
+        other = simulation.consumer("orders", **options)
+        while len(other.assignment()) < 2:
+            other.poll(100)
+        simulation.cluster.script(JoinGroupRequest, *[late] * 1_000)
+        consumer = simulation.consumer(**options)
+        for _ in range(60):
+            match simulation.random.randrange(3):
+                case 0:
+                    consumer.subscribe(["orders"])
+                case 1:
+                    consumer.unsubscribe()
+                case _ if consumer.subscription():
+                    consumer.poll(simulation.random.randrange(100))
+            other.poll(0)
+        consumer.subscribe(["orders"])
+        begin_ms = simulation.clock.now_ms()
+        while {*consumer.assignment(), *other.assignment()} != {*tps} or not consumer.assignment():
+            consumer.poll(100)
+            other.poll(100)
+        assert simulation.clock.now_ms() - begin_ms < 8_000

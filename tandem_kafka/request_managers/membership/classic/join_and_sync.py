@@ -29,7 +29,14 @@ class ClassicRequests:
 
     @property
     def join_timeout_ms(self) -> int:
-        """The timeout of JoinGroup, whose response waits for the slowest member."""
+        """The timeout of JoinGroup, whose response waits for the slowest member.
+
+        It is that of the Java client and of kafka-python: the coordinator may hold the response for
+        the longest rebalance timeout of the group, and that is how long the others may take. An
+        earlier timeout would close the connection in every slow rebalance, and begin another one.
+        If the response is lost although the connection lives, which needs a faulty broker or proxy,
+        the coordinator removes the member after its session, and the others go on without it.
+        """
         config = self._context.config
         return max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
@@ -72,7 +79,9 @@ class ClassicRequests:
             ],
         )
 
-    def leave(self, destination: ToNode, reason: str, future: Completion[Any]) -> UnsentRequest:
+    def leave(
+        self, destination: ToNode, reason: str, future: Completion[Any], member_id: str
+    ) -> UnsentRequest:
         """Return LeaveGroup, with the reason from version 5 on (KIP-800).
 
         `future` is completed whatever the outcome: the member has left.
@@ -82,10 +91,10 @@ class ClassicRequests:
         identity = LeaveGroupRequest.MemberIdentity
         message = LeaveGroupRequest(
             group_id=member.group_id,
-            member_id=member.member_id,
+            member_id=member_id,
             members=[
                 identity(
-                    member_id=member.member_id,
+                    member_id=member_id,
                     group_instance_id=member.group_instance_id,
                     reason=reason,
                 )

@@ -161,7 +161,8 @@ class ClassicMembership(RequestManager):
             future.complete(None)
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
-        self._unsent.append(self._requests.leave(destination, reason, future))
+        member_id = self._group.metadata.member_id
+        self._unsent.append(self._requests.leave(destination, reason, future, member_id))
         self._end_membership()
 
     def _must_notify(self, operation: LeaveOperation) -> bool:
@@ -337,11 +338,13 @@ class ClassicMembership(RequestManager):
             state=self._request,
             timeout_ms=self._requests.join_timeout_ms,
             held_ms=None,
+            on_late=self._joined_late,
         )
         return PollResult((request,))
 
     def _joined(self, response: ClientResponse) -> None:
         if self.state is not State.PREPARING_REBALANCE:
+            self._joined_late(response)
             return
         message = response.message
         if message.error_code:
@@ -366,6 +369,22 @@ class ClassicMembership(RequestManager):
         # A leader sends a heartbeat immediately. While its assignor holds the GIL, the transport
         # repeats the heartbeat of the last request.
         self._heartbeats.start(immediately=self._leadership.leads(message))
+
+    def _joined_late(self, response: ClientResponse) -> None:
+        """Give back a member id that comes after the end of the membership that asked for it.
+
+        The coordinator would wait for that member until its session ends, and nobody in the group
+        would get partitions. It does so for an id that has not joined yet, too (KIP-394).
+        """
+        message, member = response.message, self._group.metadata
+        given = message.error_code in (0, MemberIdRequiredError.errno)
+        if not given or message.member_id in ("", member.member_id):
+            return
+        destination = self._coordinator.offsets_destination() if self._coordinator.known else None
+        if destination is not None and member.group_instance_id is None:
+            reason = "the consumer did not wait for JoinGroup"
+            leave = self._requests.leave(destination, reason, Completion(), message.member_id)
+            self._unsent.append(leave)
 
     # --- SyncGroup -----------------------------------------------------------------------------
 

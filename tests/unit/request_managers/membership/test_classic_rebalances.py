@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -448,3 +449,97 @@ def test_a_member_removed_while_leaving_reports_nothing() -> None:
     future = member.leave()
     member.respond(member.send(), left_response())
     assert future.done
+
+
+# --- member ids that come late ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [None, errors.MemberIdRequiredError])
+@pytest.mark.parametrize("joins_again", [False, True])
+def test_a_member_id_that_comes_after_the_end_of_the_membership_is_given_back(
+    joins_again: bool, error: type[Exception] | None
+) -> None:
+    member = Member()
+    member.application_polls()
+    first = member.send()
+    member.leave()
+    if joins_again:
+        member.application_polls()
+        assert kind(member.send()) is JoinGroupRequest
+    member.respond(first, joined_response(error, "late"))
+    leave = member.send()
+    assert kind(leave) is LeaveGroupRequest
+    assert [each.member_id for each in leave.message.members] == ["late"]
+    assert member.world.identity.metadata.member_id == ""
+    assert member.quiet()
+
+
+def test_a_late_error_of_join_group_gives_nothing_back() -> None:
+    member = Member()
+    member.application_polls()
+    first = member.send()
+    member.leave()
+    member.respond(first, joined_response(errors.CoordinatorLoadInProgressError, "late"))
+    assert member.quiet()
+
+
+@pytest.mark.behaviour(108)
+def test_the_id_of_a_static_member_is_not_given_back() -> None:
+    member = Member(group_instance_id="one")
+    member.application_polls()
+    first = member.send()
+    member.leave()
+    member.respond(first, joined_response(member_id="late"))
+    assert member.quiet()
+
+
+# --- errors that do not end ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.UnknownMemberIdError,
+        errors.IllegalGenerationError,
+        errors.MemberIdRequiredError,
+        errors.RebalanceInProgressError,
+    ],
+)
+@pytest.mark.parametrize("step", [JoinGroupRequest, SyncGroupRequest])
+def test_an_error_that_stays_is_retried_once_without_a_backoff(
+    step: type[Any], error: type[Exception]
+) -> None:
+    member = Member()
+    pauses = []
+    for _ in range(9):
+        member.application_polls()
+        pause_ms, unsent = member.world.wait_and_send(member.manager)
+        pauses.append(pause_ms)
+        if step is SyncGroupRequest:
+            member.respond(unsent, joined_response())
+            unsent = member.send()
+            member.respond(unsent, synced_response((), error))
+        else:
+            member.respond(unsent, joined_response(error, "given"))
+    free = 2 + (step is JoinGroupRequest and error is errors.MemberIdRequiredError)
+    assert not any(pauses[:free])
+    assert all(before < after for before, after in pairwise(pauses[free : free + 3]))
+    assert min(pauses[6:]) >= 800
+    member.application_polls()
+    _, unsent = member.world.wait_and_send(member.manager)
+    member.respond(unsent, joined_response())
+    member.respond(member.send(), synced_response())
+    member.apply()
+    member.callback_done()
+    member.respond(member.send(after_ms=3_000), heartbeat_response(error))
+    if error in (errors.UnknownMemberIdError, errors.IllegalGenerationError):
+        assert member.take_numbered_event() is not None
+        member.callback_done()
+    elif error is errors.RebalanceInProgressError:
+        assert member.quiet()
+        assert member.take_numbered_event() is not None
+        member.callback_done()
+    else:
+        return
+    member.application_polls()
+    assert kind(member.send()) is JoinGroupRequest, "after a success, no backoff"
