@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -55,6 +55,8 @@ log = client_logger(__name__)
 
 REBOOTSTRAP_REQUIRED = 129
 UNKNOWN_TOPIC = for_code(3)
+#: From this version on, responses have topic ids.
+FIRST_VERSION_OF_IDS = 10
 #: From this version on, topics can be requested by id alone (KIP-516).
 FIRST_VERSION_WITH_IDS = 12
 #: How long the metadata of a topic is refreshed after a lookup needed it.
@@ -146,6 +148,9 @@ class MetadataRefresher(RequestManager):
         self._waiting: list[Completion[None]] = []
         self._ids_state = context.request_state()
         self._unresolved_ids: frozenset[UUID] = frozenset()
+        #: Whether the last response had the ids of the topics that were requested by name.
+        self._names_have_ids = True
+        self._on_ids_unsupported: Callable[[UnsupportedVersionError], None] = lambda _: None
         self._matched_pattern: re.Pattern[str] | None = None
         self._match_again = False
         self._matching = PendingCall(context.user_code, self._matched, self._match_failed)
@@ -183,6 +188,10 @@ class MetadataRefresher(RequestManager):
     def need_ids(self, topic_ids: frozenset[UUID]) -> None:
         """Look up the names of these topics, for which the coordinator only sent the ids."""
         self._unresolved_ids = topic_ids
+
+    def on_ids_unsupported(self, callback: Callable[[UnsupportedVersionError], None]) -> None:
+        """Call `callback` if the names of topic ids cannot be found out on this cluster."""
+        self._on_ids_unsupported = callback
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Refresh these topics, relevant or not, because one of them may have been deleted."""
@@ -255,6 +264,18 @@ class MetadataRefresher(RequestManager):
         if isinstance(error, UnexpectedResponseError):
             self._error = error, ()
         log.debug("metadata request for topic ids failed: %s", error)
+        if not isinstance(error, UnsupportedVersionError):
+            return
+        if self._names_have_ids and self._context.subscription.regex is None:
+            self.request_update()  # the names of all topics are known
+        else:
+            unsupported = UnsupportedVersionError(
+                "the brokers do not tell the names of topic ids, by which the coordinator assigns "
+                f"partitions (Metadata version {FIRST_VERSION_OF_IDS}, and "
+                f"{FIRST_VERSION_WITH_IDS} for a SubscriptionPattern)"
+            )
+            unsupported.__cause__ = error
+            self._on_ids_unsupported(unsupported)
 
     def _poll_names(self, now_ms: int) -> PollResult:
         topics = self._topics_of_interest(now_ms)
@@ -335,6 +356,7 @@ class MetadataRefresher(RequestManager):
     def _handle_response(self, response: ClientResponse) -> None:
         now_ms = self._context.clock.now_ms()
         message = response.message
+        self._names_have_ids = response.version >= FIRST_VERSION_OF_IDS
         if (message.error_code or 0) == REBOOTSTRAP_REQUIRED:
             log.info("a broker requests a rebootstrap (KIP-1102); using bootstrap_servers")
             self._context.metadata.rebootstrap()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tandem_kafka import SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import UnsupportedVersionError
 from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.cluster.broker import SimBroker
 from tandem_kafka.testing.cluster.releases import RELEASES
+from tests.scenarios.share_members import share_consumer
 from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.readers import Readers
 
@@ -193,3 +197,70 @@ def test_a_group_survives_a_rolling_upgrade_of_the_cluster() -> None:
                 consumer.commit()
         assert len(readers.read) == 3 * 2 * 6
         assert set(readers.read.values()) == {1}
+
+
+# --- brokers that do not tell the names of topic ids ---------------------------------------------
+
+
+@pytest.fixture
+def limited(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Brokers that support Metadata up to this version, as some gateways do."""
+    offered = SimBroker.offered.fget
+    assert offered is not None
+    highest: int = request.param
+    versions = property(lambda broker: {**offered(broker), 3: (0, highest)})
+    monkeypatch.setattr(SimBroker, "offered", versions)
+    return highest
+
+
+def poll_on(consumer: Any) -> None:
+    for _ in range(100):
+        consumer.poll(100)
+
+
+@pytest.mark.parametrize("pattern", [False, True])
+@pytest.mark.parametrize("limited", [9, 11], indirect=True)
+def test_topic_ids_without_names_are_an_error(limited: int, pattern: bool) -> None:
+    with Simulation("topic ids") as simulation:
+        topic(simulation, "orders", 2)
+        consumer = simulation.consumer(
+            group_id="readers", group_protocol="consumer", default_api_timeout_ms=5_000
+        )
+        if pattern:
+            consumer.subscribe(pattern=SubscriptionPattern("ord.*"))
+        else:
+            consumer.subscribe(["orders"])
+        if limited == 11 and not pattern:
+            while len(consumer.assignment()) < 2:  # a request by name has the ids
+                consumer.poll(100)
+            return
+        with pytest.raises(UnsupportedVersionError) as raised:
+            poll_on(consumer)
+        advice = "subscribe to topic names" if pattern else "set group_protocol='classic'"
+        assert "do not tell the names of topic ids" in str(raised.value)
+        assert advice in str(raised.value)
+        assert not simulation.cluster.group("readers").members, "it has left"
+        assert not consumer.health().ready
+        with pytest.raises(UnsupportedVersionError):
+            consumer.poll(100)
+
+
+@pytest.mark.parametrize("limited", [9], indirect=True)
+def test_auto_falls_back_where_topic_ids_have_no_names(limited: int) -> None:
+    assert limited == 9
+    with Simulation("topic ids with auto") as simulation:
+        tps = topic(simulation, "orders", 2)
+        consumer = simulation.consumer("orders", group_id="readers", group_protocol="auto")
+        poll_on(consumer)
+        assert consumer.assignment() == set(tps)
+
+
+@pytest.mark.parametrize("limited", [9], indirect=True)
+def test_topic_ids_without_names_are_an_error_of_share_groups(limited: int) -> None:
+    assert limited == 9
+    with Simulation("topic ids of a share group") as simulation:
+        topic(simulation, "orders", 2)
+        consumer = share_consumer(simulation, "orders", group_id="shares")
+        with pytest.raises(UnsupportedVersionError, match="do not tell the names of topic ids"):
+            poll_on(consumer)
+        consumer.close()

@@ -29,6 +29,11 @@ from tandem_kafka.request_managers.membership.kip848.heartbeat import (
     LEAVE_EPOCH,
     new_member_id,
 )
+from tandem_kafka.request_managers.membership.kip848.target import (
+    NO_PARTITIONS,
+    TopicIdPartitions,
+    by_topic_id,
+)
 from tandem_kafka.request_managers.membership.timers import PollTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import Reaction
@@ -94,9 +99,10 @@ class ShareMembership(RequestManager):
         self._epoch = JOIN_EPOCH
         self._partitions_wait_ms = _FIRST_WAIT_MS
         self._sent_topics: frozenset[str] | None = None
-        self._assignment: Mapping[UUID, tuple[int, ...]] = {}
+        self._assignment: TopicIdPartitions = NO_PARTITIONS
         self._leaving: list[Completion[Any]] = []
         coordinator.on_fatal(self._fail)
+        metadata.on_ids_unsupported(self._fail)
 
     @property
     def state(self) -> State:
@@ -111,7 +117,7 @@ class ShareMembership(RequestManager):
             TopicPartition(names[topic_id], number): topic_id
             for topic_id, numbers in self._assignment.items()
             if topic_id in names
-            for number in numbers
+            for number in sorted(numbers)
         }
 
     # --- calls ---------------------------------------------------------------------------------
@@ -225,10 +231,7 @@ class ShareMembership(RequestManager):
         if message.assignment is not None:
             self._context.metrics.record("assignment", 1)
             self._context.metrics.happened("last-rebalance-seconds-ago")
-            self._assignment = {
-                each.topic_id: tuple(each.partitions)
-                for each in message.assignment.topic_partitions
-            }
+            self._assignment = by_topic_id(message.assignment.topic_partitions)
         if not self._assignment:
             self._heartbeats.due(min(self._heartbeats.interval_ms, self._partitions_wait_ms))
             self._partitions_wait_ms *= 2
@@ -243,7 +246,7 @@ class ShareMembership(RequestManager):
         reaction = heartbeat_reaction(error, joining=self.state is State.JOINING)
         self._heartbeats.failed(error, reaction, self._coordinator)
         if reaction is Reaction.LOST:
-            self._assignment = {}
+            self._assignment = NO_PARTITIONS
             self._context.group.fenced(self.member_id)
             self._join(f"the coordinator removed this member: {error}")
         elif reaction is Reaction.RAISE:

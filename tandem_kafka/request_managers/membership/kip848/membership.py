@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tandem_kafka.errors import LOGIN_ERRORS, UnreleasedInstanceIdError, UnsupportedVersionError
+from tandem_kafka.errors import (
+    LOGIN_ERRORS,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+    reason_of,
+)
 from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
@@ -92,6 +97,7 @@ class Kip848Membership(RequestManager):
         #: The final heartbeat that was sent last, None before.
         self._left: Completion[Any] | None = None
         coordinator.on_fatal(self._fail)
+        metadata.on_ids_unsupported(self._leave_unresolved)
 
     def __repr__(self) -> str:
         """Show the group, the state and the epoch."""
@@ -387,6 +393,20 @@ class Kip848Membership(RequestManager):
         self._lose_partitions(lambda: None)
         self._group.fatal = error  # before poll() is called to look at it
         self._context.raise_in_poll(error)
+
+    def _leave_unresolved(self, error: UnsupportedVersionError) -> None:
+        """Leave, because this member cannot know which topics the coordinator assigns to it."""
+        if self.state not in TAKES_TARGETS:
+            return
+        pattern = self._subscription.regex is not None
+        advice = "subscribe to topic names, a str or a re.Pattern"
+        advice = advice if pattern else "set group_protocol='classic'"
+        unresolved = UnsupportedVersionError(f"{reason_of(error)}; {advice}")
+        unresolved.__cause__ = error
+        left: Completion[Any] = Completion()
+        left.then(lambda _: self._fail(unresolved))
+        self.leave(left, LeaveOperation.LEAVE, reason_of(error))
+        self._join_wanted = True  # unless the application ends the subscription meanwhile
 
     def _fenced(self, why: object) -> None:
         log.warning("group %s: the coordinator removed this member: %s", self._group_id, why)

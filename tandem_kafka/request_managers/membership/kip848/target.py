@@ -76,8 +76,12 @@ class Resolved:
 
 
 def by_topic_id(entries: Any) -> TopicIdPartitions:
-    """Read the assignment of a heartbeat response."""
-    return {entry.topic_id: frozenset(entry.partitions) for entry in entries if entry.partitions}
+    """Read the assignment of a heartbeat response, in which a topic may have several entries."""
+    found: dict[UUID, frozenset[int]] = {}
+    for entry in entries:
+        if entry.partitions:
+            found[entry.topic_id] = found.get(entry.topic_id, frozenset()).union(entry.partitions)
+    return found
 
 
 def assignor_metadata(assignment: Any) -> AssignorMetadata | None:
