@@ -194,7 +194,7 @@ class Members:
         listener = self.listeners[member]
         clock = self.simulation.clock
         began_ms, calls, slept_ms = clock.now_ms(), len(listener.calls), listener.slept_ms
-        self._poll_and_note(member, timeout_ms)
+        outcome = self._polled(member, timeout_ms)
         took_ms = clock.now_ms() - began_ms - (listener.slept_ms - slept_ms)
         # A commit before a revocation may take until its timeout. Directly after it, a poll may be
         # cancelled before the listener is called.
@@ -202,22 +202,28 @@ class Members:
         limit_ms = timeout_ms + LATE_MS + called * (MAX_POLL_INTERVAL_MS + LATE_MS)
         if took_ms > limit_ms:
             raise Violation(f"poll({timeout_ms}) took {took_ms} ms")
+        if isinstance(outcome, KafkaError):
+            self.resubscribe(member)
+        elif outcome is not None:
+            self._note_records(member, outcome)
         self.invariants.check()
 
-    def _poll_and_note(self, member: KafkaConsumer, timeout_ms: int) -> None:
+    def _polled(
+        self, member: KafkaConsumer, timeout_ms: int
+    ) -> ConsumerRecords | KafkaError | None:
+        """Poll; return an error that ends the membership, if it is correct, and None for others."""
         try:
-            batch = member.poll(timeout_ms)
+            return member.poll(timeout_ms)
         except RebalanceCallbackError as error:
             _check_deliberate(error)
         except (UnreleasedInstanceIdError, GroupIdNotFoundError) as error:
             if not self._is_expected(error):
                 raise
-            self.resubscribe(member)
+            return error
         except KafkaError:
             if not self.expects_errors:
                 raise
-        else:
-            self._note_records(member, batch)
+        return None
 
     def _is_expected(self, error: KafkaError) -> bool:
         """Return whether an error that ends a membership is correct."""

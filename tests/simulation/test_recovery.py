@@ -238,3 +238,31 @@ def test_a_slow_broker_is_still_read(slow_ms: int) -> None:
         produce(simulation, PARTITIONS[0], 1)
         assert read_for(consumer, 120_000) == 1
         network.slow.clear()
+
+
+@pytest.mark.parametrize("seed", seeds(2, 10))
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_hung_coordinator_is_named_and_given_up_alike_in_both_protocols(
+    seed: int, protocol: str
+) -> None:
+    with Simulation(f"hung coordinator {seed}", brokers=3, trace_lines=2_000) as simulation:
+        (tp,) = topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", group_id="readers", group_protocol=protocol)
+        while not consumer.assignment():
+            consumer.poll(100)
+        hung = consumer._core.engine.group.coordinator
+        assert hung is not None
+        simulation.cluster.move_leader(tp, hung.node_id % 3 + 1)
+        read_for(consumer, 10_000 + simulation.random.randrange(5_000))
+        simulation.cluster.pause(hung.node_id)
+        brokers, searches = simulation.cluster.brokers.values(), "FindCoordinatorRequest"
+        before = sum(each.requests.get(searches, 0) for each in brokers)
+        began_ms, named_ms = simulation.clock.now_ms(), 0
+        while sum(each.requests.get(searches, 0) for each in brokers) == before:
+            consumer.poll(20)
+            took_ms = simulation.clock.now_ms() - began_ms
+            if not named_ms and any("has not responded" in t for t in consumer.health().troubles):
+                named_ms = took_ms
+        # The next heartbeat is due within five seconds; then two, and twice six.
+        assert 0 < named_ms < 5_000 + 2_500
+        assert took_ms < 5_000 + 12_500
