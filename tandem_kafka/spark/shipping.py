@@ -41,6 +41,11 @@ def _unpack(data: bytes) -> Any:
 _unpack.__module__ = "__main__"
 
 
+def imported(module: str) -> Any:
+    """Import a module that only workers need, with the same error where a package is missing."""
+    return _unpack(f"cimportlib\nimport_module\n(V{module}\ntR.".encode())  # a pickle of the call
+
+
 class Shipped:
     """Base of the objects that Spark ships to its workers."""
 

@@ -18,7 +18,7 @@ from tandem_kafka.spark.client import producer_options
 from tandem_kafka.spark.failures import sentence_first
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.schema import check_columns
-from tandem_kafka.spark.shipping import Shipped
+from tandem_kafka.spark.shipping import Shipped, imported
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -54,18 +54,15 @@ class _Writer(Shipped):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Produce all rows of a task and wait for their delivery."""
         if self._options.transactional_id_prefix is None:
-            from tandem_kafka.spark.producing import deliver  # noqa: PLC0415 - see the class
-
-            deliver(iterator, self._options)
+            imported("tandem_kafka.spark.producing").deliver(iterator, self._options)
         else:
-            from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # noqa: PLC0415
-
             task = TaskContext.get()
             assert task is not None  # noqa: S101 - Spark calls this in tasks only
             epoch, batch = self._epoch(task)
             prefix = self._options.transactional_id_prefix
-            write = TaskWrite(prefix, epoch, task.partitionId(), batch)
-            deliver_once(iterator, self._options, write)
+            transactions = imported("tandem_kafka.spark.transactions")
+            write = transactions.TaskWrite(prefix, epoch, task.partitionId(), batch)
+            transactions.deliver_once(iterator, self._options, write)
         return WriterCommitMessage()
 
     def _epoch(self, task: TaskContext) -> tuple[str, int]:  # noqa: ARG002 - for streams

@@ -80,3 +80,20 @@ def test_the_sink_is_planned_without_a_producer() -> None:
         "print({'kafka.admin', 'confluent_kafka', 'pyarrow'} & set(sys.modules))"
     )
     assert found == "set()"
+
+
+def test_a_worker_without_the_producer_says_what_to_install() -> None:
+    found = run(
+        "import sys\n"
+        "sys.modules['confluent_kafka'] = None\n"
+        "from pyspark.sql.types import BinaryType, StructField, StructType\n"
+        "from tandem_kafka.spark.sink import StreamWriter\n"
+        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
+        "schema = StructType([StructField('value', BinaryType())])\n"
+        "try:\n"
+        "    StreamWriter(given, schema, overwrite=False).write(iter(()))\n"
+        "except ImportError as error:\n"
+        "    print(error)"
+    )
+    assert found.startswith("confluent_kafka is not installed on the worker ")
+    assert ": install tandem-kafka[spark] there" in found
