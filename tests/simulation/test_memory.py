@@ -27,6 +27,8 @@ ALIVE = 3
 KEEP_MS = 20_000
 #: Objects more at the end than before: a request more in flight, or names of former topics.
 SLACK = 300
+#: Those of two topics: when one is forgotten depends on when the last response came.
+METRICS_SLACK = 14
 
 _AROUND = ("tandem_kafka.testing", "tests.", "logging", "asyncio")
 
@@ -135,7 +137,7 @@ def test_what_has_been_leaves_nothing(
             name: count - before[name] for name, count in after.items() if count > before[name]
         }
         assert after.total() <= before.total() + SLACK, grown
-        assert _metrics(life.consumer) <= metrics
+        assert _metrics(life.consumer) <= metrics + METRICS_SLACK
         if kind == "share":
             life.consumer.close()
 
