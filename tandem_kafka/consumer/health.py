@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.shared.failures import LASTING_MS
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tandem_kafka.shared.topic_troubles import TopicTrouble
@@ -21,6 +22,23 @@ WAIT_LIMIT_MS = 1_000
 
 #: The share of `max_poll_interval_ms` from which on a handler is a trouble.
 LATE_SHARE = 0.75
+
+#: Nothing is read, or soon nothing, while these fail.
+_READING = frozenset(
+    {
+        *("ConsumerGroupHeartbeat", "Fetch", "FindCoordinator", "Heartbeat", "JoinGroup"),
+        *("ListOffsets", "OffsetFetch", "OffsetForLeaderEpoch", "ShareFetch"),
+        *("ShareGroupHeartbeat", "SyncGroup"),
+    }
+)
+#: Without metadata, nothing begins; what is read goes on.
+_BEGINNING = _READING | {"Metadata"}
+#: Failures that do not concern the application.
+_TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry", "LeaveGroup"})
+#: A rebalance takes as long as the slowest member; most take less.
+REBALANCE_LIMIT_MS = 30_000
+#: So many lookups in a row have failed if a partition is without a position for seconds.
+_LOOKUPS = 5
 
 _WITHOUT_POSITION = {
     FetchState.INITIALIZING: "its committed offset is being looked up",
@@ -72,10 +90,11 @@ class Health:
         buffer_limit_bytes: The limit, ``fetch_buffer_max_bytes``.
         requests_queued: Requests that wait to be sent.
         requests_in_flight: Requests without a response yet.
-        troubles: Each broker that cannot be used or is slow, why, and since when; each topic that
-            cannot be read; a handler that uses most of ``max_poll_interval_ms``; a member of a
-            group without partitions, or whose assignor fails; a share consumer that calls poll()
-            too seldom.
+        troubles: Each broker that cannot be used or is slow, why, and since when; requests that
+            fail although records are read; each topic that cannot be read; a handler that uses
+            most of ``max_poll_interval_ms``; a member of a group without partitions, or
+            whose assignor fails; a share
+            consumer that calls poll() too seldom.
     """
 
     not_alive: tuple[str, ...]
@@ -124,10 +143,14 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
     queued, in_flight = engine.loop.requests()
     found = engine.loop.broker_troubles(now_ms)
     broken = {trouble.node_id: trouble.text for trouble in found if not trouble.usable}
+    partitions = tuple(engine.subscription.assigned if fetched is None else fetched)
+    failing, assigned = _failing(core, partitions), bool(partitions)
+    others = (each.text for each in failing if each.api not in {*_READING, *_TELEMETRY})
     topics = _topics(core, fetched)  # once, so that both parts of the health say the same
     return Health(
         not_alive=dead,
-        not_ready=dead + tuple(_not_ready(core, troubles, broken, topics)),
+        not_ready=dead
+        + tuple(_not_ready(core, troubles, broken, topics, failing, assigned=assigned)),
         client_id=config.client_id,
         group_id=config.group_id,
         member_id=group.metadata.member_id,
@@ -139,14 +162,14 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
         fetch_ms=metrics.since_ms("last-fetch-seconds-ago"),
         commit_ms=metrics.since_ms("last-commit-seconds-ago"),
         partitions={
-            tp: _partition(core, state, poll_ms, broken)
+            tp: _partition(core, state, poll_ms, broken, failing)
             for tp, state in sorted(engine.subscription.assigned.items())
         },
         buffer_bytes=engine.buffer.held_bytes,
         buffer_limit_bytes=config.fetch_buffer_max_bytes,
         requests_queued=queued,
         requests_in_flight=in_flight,
-        troubles=(*troubles, *_warnings(core, poll_ms, topics)),
+        troubles=(*troubles, *_warnings(core, poll_ms, topics), *others),
     )
 
 
@@ -172,7 +195,13 @@ def _not_alive(core: Core, now_ms: int, poll_ms: int | None) -> Iterator[str]:
 
 
 def _not_ready(
-    core: Core, troubles: tuple[str, ...], broken: Mapping[int, str], topics: _Topics
+    core: Core,
+    troubles: tuple[str, ...],
+    broken: Mapping[int, str],
+    topics: _Topics,
+    failing: Sequence[_Failing],
+    *,
+    assigned: bool,
 ) -> Iterator[str]:
     engine, config = core.engine, core.config
     if not engine.metadata.snapshot.version:
@@ -181,6 +210,10 @@ def _not_ready(
         yield "; ".join(("no broker can be used", *broken.values()))
     yield from _unreadable(core, broken)
     yield from _unreadable_topics(topics)
+    fetched_ms = engine.metrics.since_ms("last-fetch-seconds-ago")
+    reads = fetched_ms is not None and fetched_ms < LASTING_MS and assigned
+    stops = _READING if reads else _BEGINNING
+    yield from (each.text for each in failing if each.api in stops)
     if not engine.subscription.auto_assigned:
         if not engine.subscription.assigned:
             yield "there is no subscription: call subscribe() or assign()"
@@ -188,10 +221,28 @@ def _not_ready(
         yield from _outside(core, broken)
 
 
+def _failing(core: Core, fetched: Iterable[TopicPartition]) -> list[_Failing]:
+    """Return the requests that fail all the time, to brokers that are needed, and why."""
+    coordinator = core.engine.group.coordinator
+    needed = {-1} | {_leader_id(core, tp) for tp in fetched}
+    if coordinator is not None:
+        needed.add(coordinator.node_id)
+    found = core.engine.failures.lasting(core.clock.now_ms())
+    return [each for each in map(_Failing._make, found) if each.node_id in needed]
+
+
 def _unreadable_topics(topics: _Topics) -> Iterator[str]:
     """Name the topics that this client may not read, and missing ones if no other is left."""
     found = topics.troubles
     return (each.text for each in found.values() if topics.only_troubles or not each.missing)
+
+
+class _Failing(NamedTuple):
+    """Requests to a broker (-1 for any) that fail, and a text."""
+
+    api: str
+    node_id: int
+    text: str
 
 
 class _Topics(NamedTuple):
@@ -249,13 +300,20 @@ def _outside(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
         yield f"the coordinator of the group {group_id!r}: {broken[group.coordinator.node_id]}"
     elif group.metadata.generation_id == NO_GENERATION:
         yield f"this consumer is not a member of the group {group_id!r} yet"
+    since_ms = group.rebalancing_since_ms
+    lasted_ms = 0 if since_ms is None else core.clock.now_ms() - since_ms
+    assigned = tuple(core.engine.subscription.assigned.values())
+    if lasted_ms > REBALANCE_LIMIT_MS and not any(state.fetchable for state in assigned):
+        yield f"a rebalance of the group {group_id!r} has lasted for {lasted_ms / 1000:.1f} s"
 
 
 def _unreadable(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
     """Count the partitions whose leaders cannot be used."""
-    leaders = Counter(
-        state.leader_id for state in tuple(core.engine.subscription.assigned.values())
-    )
+    assigned = tuple(core.engine.subscription.assigned.values())
+    leaders = Counter(_leader_id(core, state.tp) for state in assigned)
+    lost = sum(not s.has_valid_position and s.failures >= _LOOKUPS for s in assigned)
+    if lost:
+        yield f"assigned partitions without a position, whose lookup fails: {lost}"
     for node_id, count in sorted(leaders.items()):
         if node_id < 0:
             yield f"assigned partitions without a leader: {count}"
@@ -263,8 +321,17 @@ def _unreadable(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
             yield f"assigned partitions that cannot be read: {count}; {broken[node_id]}"
 
 
+def _leader_id(core: Core, tp: TopicPartition) -> int:
+    info = core.engine.metadata.snapshot.partition(tp)
+    return -1 if info is None else info.leader_id
+
+
 def _partition(
-    core: Core, state: AssignedPartition, poll_ms: int | None, broken: Mapping[int, str]
+    core: Core,
+    state: AssignedPartition,
+    poll_ms: int | None,
+    broken: Mapping[int, str],
+    failing: Sequence[_Failing],
 ) -> PartitionHealth:
     position, high_watermark = state.position, state.high_watermark
     lag = None
@@ -274,15 +341,21 @@ def _partition(
         position=None if position is None else position.offset,
         lag=lag,
         paused=state.paused,
-        stuck=None if lag == 0 else next(_stuck(core, state, poll_ms, broken), None),
+        stuck=None if lag == 0 else next(_stuck(core, state, poll_ms, broken, failing), None),
     )
 
 
 def _stuck(
-    core: Core, state: AssignedPartition, poll_ms: int | None, broken: Mapping[int, str]
+    core: Core,
+    state: AssignedPartition,
+    poll_ms: int | None,
+    broken: Mapping[int, str],
+    failing: Sequence[_Failing],
 ) -> Iterator[str]:
     """Say why no record is returned, the most telling reason first."""
-    unreachable = state.leader_id in core.engine.metadata.unreachable or state.leader_id in broken
+    leader_id = _leader_id(core, state.tp)
+    unreachable = leader_id in core.engine.metadata.unreachable or leader_id in broken
+    texts = [each.text for each in failing if each.node_id == leader_id]
     waiting = state.held_bytes > 0 and (poll_ms is None or poll_ms > WAIT_LIMIT_MS)
     reasons = (
         (state.paused, "the application has paused it"),
@@ -291,8 +364,9 @@ def _stuck(
         (state.pending_revocation, "it is being revoked"),
         (state.awaiting_callback, "on_partitions_assigned() has not been called yet"),
         (state.unconfirmed, "another member may own it, until the coordinator responds"),
-        (state.leader_id < 0, "it has no leader"),
-        (unreachable, f"its leader, broker {state.leader_id}, cannot be used"),
+        (leader_id < 0, "it has no leader"),
+        (unreachable, f"its leader, broker {leader_id}, cannot be used"),
+        (bool(texts), "; ".join(texts)),
         (state.state in _WITHOUT_POSITION, _WITHOUT_POSITION.get(state.state, "")),
         (waiting, "its records wait for poll()"),
     )

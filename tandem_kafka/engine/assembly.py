@@ -103,6 +103,7 @@ def _assemble(
         group=context.group,
         polls=context.polls,
         topic_troubles=context.topic_troubles,
+        failures=context.failures,
         transport=transport,
         metrics=context.metrics,
         release=client.release,

@@ -9,6 +9,7 @@ from tandem_kafka.engine.loop import NetworkLoop
 from tandem_kafka.events.queues import ApplicationQueue, BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.transport import Transport
+from tandem_kafka.shared.failures import Failures
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
@@ -30,6 +31,7 @@ class EngineHandle:
     group: GroupIdentity
     polls: Polls
     topic_troubles: TopicTroubles
+    failures: Failures
     transport: Transport
     metrics: ConsumerMetrics
     #: Returns the Kafka release of the brokers, None before the first contact.

@@ -37,8 +37,12 @@ class Backoff:
 
     def next_ms(self) -> int:
         """Return how long to wait after another failure."""
-        exponent = min(self._attempts, 30)
-        self._attempts += 1
+        attempts, self._attempts = self._attempts, self._attempts + 1
+        return self.after_ms(attempts)
+
+    def after_ms(self, attempts: int) -> int:
+        """Return how long to wait after so many failures before the last one."""
+        exponent = min(attempts, 30)
         plain = min(self._initial_ms * 2**exponent, self._max_ms)
         spread = self._random.uniform(1 - self._jitter, 1 + self._jitter)
         return max(1, min(int(plain * spread), self._max_ms))

@@ -11,11 +11,18 @@ from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.backoff import Backoff
-from tandem_kafka.network.request import ClientResponse, Destination, KeepAlive, UnsentRequest
+from tandem_kafka.network.request import (
+    ClientResponse,
+    Destination,
+    KeepAlive,
+    ToNode,
+    UnsentRequest,
+)
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.request_managers.exchange import Exchange, OutcomeHandler
 from tandem_kafka.request_managers.user_code import InlineUserCode, UserCode
 from tandem_kafka.runtime import Clock, Random
+from tandem_kafka.shared.failures import Failures
 from tandem_kafka.shared.fetch_buffer import FetchBuffer
 from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
@@ -46,6 +53,7 @@ class ManagerContext:
     metrics: ConsumerMetrics
     polls: Polls = field(default_factory=Polls)
     topic_troubles: TopicTroubles = field(default_factory=TopicTroubles)
+    failures: Failures = field(default_factory=Failures)
     user_code: UserCode = field(default_factory=InlineUserCode)
     #: What a standing fetch rings to wake the application; None if it cannot.
     bell: Bell | None = None
@@ -59,6 +67,24 @@ class ManagerContext:
     def retry_pause_ms(self) -> int:
         """The pause before a single partition is retried; long enough to prevent spinning."""
         return max(self.config.retry_backoff_ms, MIN_PAUSE_MS)
+
+    def retry_later(self, state: AssignedPartition, *, at_once_first: bool = False) -> None:
+        """Note that a request failed for a partition: it is asked for after a pause that grows.
+
+        All requests of a partition wait, until a fetch of it succeeds or it gets a position.
+
+        Args:
+            state: The partition.
+            at_once_first: Whether the first failure in a row has no pause.
+        """
+        failures = state.failures
+        state.failures += 1
+        if not (at_once_first and not failures):
+            state.retry_at_ms = self.clock.now_ms() + self.pause_ms(failures)
+
+    def pause_ms(self, failures: int) -> int:
+        """Return the pause of a single partition after so many failures before the last one."""
+        return max(MIN_PAUSE_MS, self.backoff().after_ms(failures))
 
     def backoff(self) -> Backoff:
         """Return a backoff for one kind of request."""
@@ -74,7 +100,7 @@ class ManagerContext:
         message: Any,
         destination: Destination,
         *,
-        on_response: Callable[[ClientResponse], None],
+        on_response: Callable[[ClientResponse], Exception | None],
         on_error: Callable[[Exception], None],
         state: RequestState | None = None,
         decode: Callable[[memoryview, int], Any] | None = None,
@@ -88,7 +114,8 @@ class ManagerContext:
         request = UnsentRequest(
             message, destination, deadline_ms, timeout_ms, decode=decode, held_ms=held_ms
         )
-        outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
+        node_id = destination.node.node_id if isinstance(destination, ToNode) else -1
+        outcomes = self._outcomes(message.name, node_id, on_error)
         request.future.then(Exchange(outcomes, on_response, self.clock, state, on_late).arrived)
         return request
 
@@ -98,11 +125,13 @@ class ManagerContext:
         *,
         period_ms: int,
         until_ms: int,
-        on_response: Callable[[Any], None],
+        on_response: Callable[[Any], Exception | None],
         on_error: Callable[[Exception], None],
     ) -> KeepAlive:
         """Create a heartbeat that the transport may send by itself (see `KeepAlive`)."""
-        outcomes = OutcomeHandler(message.name, on_error, self.raise_in_poll)
+        coordinator = self.group.coordinator
+        node_id = -1 if coordinator is None else coordinator.node_id
+        outcomes = self._outcomes(message.name, node_id, on_error)
 
         def heard(response: Any) -> None:
             error = outcomes.run(lambda: on_response(response))
@@ -110,6 +139,19 @@ class ManagerContext:
                 outcomes.fail(error)
 
         return KeepAlive(message, period_ms, until_ms, heard)
+
+    def _outcomes(
+        self, name: str, node_id: int, on_error: Callable[[Exception], None]
+    ) -> OutcomeHandler:
+        api, failures, clock = name.removesuffix("Request"), self.failures, self.clock
+
+        def note(error: Exception | None) -> bool:
+            if error is None:
+                failures.succeeded(api, node_id)
+                return False
+            return failures.failed(api, node_id, error, clock.now_ms())
+
+        return OutcomeHandler(name, on_error, self.raise_in_poll, note)
 
     def raise_in_poll(
         self,

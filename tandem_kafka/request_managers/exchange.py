@@ -37,28 +37,35 @@ class OutcomeHandler:
         name: The kind of request, for the log and for errors.
         on_error: Called with each error.
         raise_in_poll: Called with an exception that `on_error` raises, for poll() to raise.
+        note: Called with each error, also of a part of a response, or None after a success. It
+            returns whether the request before failed, too.
     """
 
-    __slots__ = ("_name", "_on_error", "_raise_in_poll")
+    __slots__ = ("_name", "_note", "_noted", "_on_error", "_raise_in_poll")
 
     def __init__(
         self,
         name: str,
         on_error: Callable[[Exception], None],
         raise_in_poll: Callable[[Exception], None],
+        note: Callable[[Exception | None], bool],
     ) -> None:
         self._name = name
         self._on_error = on_error
         self._raise_in_poll = raise_in_poll
+        self._note = note
+        #: An error that `run` has noted and returned.
+        self._noted: Exception | None = None
 
-    def run(self, handle: Callable[[], None]) -> Exception | None:
+    def run(self, handle: Callable[[], Exception | None]) -> Exception | None:
         """Process a response; return its error, which must be passed to `fail`."""
         try:
-            handle()
+            self._note(handle())
         except IllegalStateError as error:  # a `KafkaError`, but no broker returns it
             return self._unexpected(error)
         except KafkaError as error:
-            if isinstance(error, UnexpectedResponseError):
+            again, self._noted = self._note(error), error
+            if isinstance(error, UnexpectedResponseError) and not again:
                 log.warning("invalid response to %s; the request is retried: %s", self._name, error)
             # The error is raised again elsewhere, so the traceback to this place does not help.
             without_traceback: Exception = error.with_traceback(None)
@@ -69,6 +76,8 @@ class OutcomeHandler:
 
     def fail(self, error: Exception) -> None:
         """Handle an error; never raises."""
+        if error is not self._noted:
+            self._note(error)
         try:
             self._on_error(error)
         except Exception as defect:
@@ -80,13 +89,17 @@ class OutcomeHandler:
             self._raise_in_poll(internal_error(defect))
 
     def _unexpected(self, error: Exception) -> Exception:
-        log.error(
-            "cannot process the response to %s; the request is retried", self._name, exc_info=error
-        )
         unexpected = UnexpectedResponseError(
             f"cannot process the response to {self._name}: {error!r}; the request is retried"
         )
         unexpected.__cause__ = error
+        again, self._noted = self._note(unexpected), unexpected
+        if not again:
+            log.error(
+                "cannot process the response to %s; the request is retried",
+                self._name,
+                exc_info=error,
+            )
         return unexpected
 
 
@@ -95,7 +108,8 @@ class Exchange:
 
     Args:
         outcomes: Handles an error.
-        on_response: Handles the response; raises a `KafkaError` for an error in the response.
+        on_response: Handles the response; raises a `KafkaError` for an error of the response, and
+            returns one of a part that is already handled.
         clock: The clock for the backoff.
         state: The state of the request. It is in flight until the outcome arrives, and backs off
             after an error.
@@ -107,7 +121,7 @@ class Exchange:
     def __init__(
         self,
         outcomes: OutcomeHandler,
-        on_response: Callable[[ClientResponse], None],
+        on_response: Callable[[ClientResponse], Exception | None],
         clock: Clock,
         state: RequestState | None,
         on_late: Callable[[ClientResponse], None] = lambda _: None,

@@ -27,7 +27,7 @@ from tandem_kafka.request_managers.metadata_refresh import NEEDED_MS, MetadataRe
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
 from tandem_kafka.types import UNKNOWN_EPOCH, Node, OffsetAndTimestamp, TopicPartition
 from tandem_kafka.wire.messages import ListOffsetsRequest
-from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
+from tandem_kafka.wire.topic_partitions import by_topic, error_of, requested_entries
 
 log = client_logger(__name__)
 
@@ -205,7 +205,7 @@ class ListOffsetsManager(RequestManager):
         requested: Mapping[TopicPartition, int],
         leader: Node,
         response: ClientResponse,
-    ) -> None:
+    ) -> Exception | None:
         entries = requested_entries(response.message.topics, requested)
         lookup.in_flight.difference_update(requested)
         unauthorized = set()
@@ -227,6 +227,7 @@ class ListOffsetsManager(RequestManager):
             self._retry_later(lookup, retriable, leader)
         else:
             lookup.backoffs.pop(leader.node_id, None)
+        return error_of(entries)
 
     def _handle_error(
         self,

@@ -249,7 +249,7 @@ class MetadataRefresher(RequestManager):
         )
         return PollResult((request,))
 
-    def _handle_ids_response(self, response: ClientResponse) -> None:
+    def _handle_ids_response(self, response: ClientResponse) -> Exception | None:
         if response.message.brokers:
             answer = snapshot_of(response.message)
             now_ms = self._context.clock.now_ms()
@@ -259,6 +259,8 @@ class MetadataRefresher(RequestManager):
         if not self._unresolved_ids <= self._context.metadata.snapshot.topic_names.keys():
             # Increase the backoff until all names are known.
             self._ids_state.failed(self._context.clock.now_ms())
+        codes = (topic.error_code for topic in response.message.topics)
+        return next((for_code(code)("topic ids") for code in codes if code), None)
 
     def _handle_ids_error(self, error: Exception) -> None:
         if isinstance(error, UnexpectedResponseError):
@@ -353,7 +355,7 @@ class MetadataRefresher(RequestManager):
 
     # --- responses -----------------------------------------------------------------------------
 
-    def _handle_response(self, response: ClientResponse) -> None:
+    def _handle_response(self, response: ClientResponse) -> Exception | None:
         now_ms = self._context.clock.now_ms()
         message = response.message
         self._names_have_ids = response.version >= FIRST_VERSION_OF_IDS
@@ -364,7 +366,17 @@ class MetadataRefresher(RequestManager):
         elif not message.brokers:
             self._retry(now_ms)  # a broker that has just started knows no brokers yet
         else:
-            self._apply(snapshot_of(message), now_ms)
+            answer = snapshot_of(message)
+            self._apply(answer, now_ms)
+            return self._refusal(answer)
+        return None
+
+    def _refusal(self, answer: ClusterSnapshot) -> Exception | None:
+        """Return the error of an own topic, unless `TopicTroubles` names it."""
+        own, known = self._context.subscription.topics_of_interest(), self._context.topic_troubles
+        errors = answer.topic_errors
+        named = known.of(own, own)
+        return next((errors[name](name) for name in own & errors.keys() - named.keys()), None)
 
     def _apply(self, answer: ClusterSnapshot, now_ms: int) -> None:
         if self._succeeded_ms is None:

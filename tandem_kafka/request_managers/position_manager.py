@@ -10,7 +10,8 @@ from tandem_kafka.errors import KafkaError, NoOffsetForPartitionError
 from tandem_kafka.events.application import UpdatePositions
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
-from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager
+from tandem_kafka.network.backoff import FOREVER_MS
+from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
 from tandem_kafka.shared.partition import (
@@ -94,7 +95,9 @@ class PositionsManager(RequestManager):
     def reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Drop positions; they are looked up by `timestamp` when they are needed."""
         for tp in partitions:
-            self._context.subscription.get(tp).await_reset(timestamp)
+            state = self._context.subscription.get(tp)
+            state.await_reset(timestamp)
+            state.retry_at_ms = 0  # what the application asks for is no retry
 
     def apply_reset_policy(self, states: Iterable[AssignedPartition]) -> list[AssignedPartition]:
         """Reset positions by `auto_offset_reset`; return the partitions that it does not reset."""
@@ -111,19 +114,23 @@ class PositionsManager(RequestManager):
 
     # --- lookups -------------------------------------------------------------------------------
 
-    def poll(self, now_ms: int) -> PollResult:  # noqa: ARG002 - the managers' interface
-        """Start missing lookups."""
+    def poll(self, now_ms: int) -> PollResult:
+        """Start missing lookups; one that has failed waits for its pause."""
         self._forget_resets()
+        wait_ms = FOREVER_MS
         if self._lookup_needed:
             states = list(self._context.subscription.without_position())
             self._lookup_needed = bool(states)
             if not states:
                 self._errors.clear()
-            self._look_up_committed(states)
-            self._look_up_resets(states)
+            due = [state for state in states if state.retry_at_ms <= now_ms]
+            self._look_up_committed(due)
+            self._look_up_resets(due)
+            pauses = (state.retry_at_ms - now_ms for state in states)
+            wait_ms = min((pause_ms for pause_ms in pauses if pause_ms > 0), default=FOREVER_MS)
         if self._waiting:
             self._waiting = [event for event in self._waiting if not self._is_settled(event)]
-        return IDLE
+        return PollResult(wait_ms=wait_ms)
 
     def close(self, now_ms: int) -> PollResult:
         """Continue, because a listener that runs during close may call position()."""
@@ -167,7 +174,9 @@ class PositionsManager(RequestManager):
         self, asked: Mapping[AssignedPartition, UUID], future: Completion[Committed]
     ) -> None:
         self._committed_lookups.difference_update(asked)
-        if future.error is not None and self._waiting_for_committed(asked):
+        waiting = self._waiting_for_committed(asked)
+        if future.error is not None and waiting:
+            self._retry_later(waiting)
             self._fail_lookups(future.error)
 
     def _committed_found(self, asked: Mapping[AssignedPartition, UUID], found: Committed) -> None:
@@ -190,6 +199,7 @@ class PositionsManager(RequestManager):
     def _no_committed_offset(self, states: list[AssignedPartition]) -> None:
         without_policy = self.apply_reset_policy(states)
         if without_policy:
+            self._retry_later(without_policy)
             names = sorted(state.tp for state in without_policy)
             self._fail_lookups(
                 NoOffsetForPartitionError(
@@ -236,6 +246,9 @@ class PositionsManager(RequestManager):
             for state in states.values():
                 self._resetting.pop(state, None)
             if alive():
+                self._retry_later(
+                    s for tp, s in states.items() if self._is_awaiting(s, timestamps[tp])
+                )
                 self._fail_lookups(error)
 
         self._list_offsets.look_up(timestamps, take, fail, alive, self._errors)
@@ -298,6 +311,10 @@ class PositionsManager(RequestManager):
         validate = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
         validate |= NO_TOPIC_ID != now != state.topic_id
         state.set_position(position, validate=validate)
+
+    def _retry_later(self, states: Iterable[AssignedPartition]) -> None:
+        for state in states:
+            self._context.retry_later(state)
 
     def _fail_lookups(self, error: BaseException, states: Iterable[AssignedPartition] = ()) -> None:
         """Fail the calls that wait for a position, else raise the error in the next poll().

@@ -1,7 +1,7 @@
 """Tables of reactions to the errors in responses, used by the managers.
 
-An error that is not in a table is retried if kafka-python declares it retriable. Otherwise, it
-fails the call.
+An error that is not in a table is retried if kafka-python declares it retriable. Otherwise, the
+table's reaction to `KafkaError` counts; without one, it fails the call.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import enum
 from collections.abc import Mapping
 
 from kafka import errors as broker
+
+from tandem_kafka.errors import InvalidRegularExpressionError
 
 
 class Reaction(enum.Enum):
@@ -95,7 +97,8 @@ OFFSET_FETCH: Table = {
     broker.TopicAuthorizationFailedError: Reaction.FAIL,
 }
 
-#: JoinGroup, SyncGroup and Heartbeat.
+#: JoinGroup, SyncGroup and Heartbeat. What fails the membership is final: to ask again would harm
+#: the other owner of an id, or needs other options.
 MEMBERSHIP: Table = {
     broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
     broker.NotCoordinatorError: Reaction.REDISCOVER,
@@ -107,17 +110,18 @@ MEMBERSHIP: Table = {
     broker.IllegalGenerationError: Reaction.LOST,
     broker.UnknownMemberIdError: Reaction.LOST,
     broker.FencedInstanceIdError: Reaction.FAIL,
-    broker.GroupMaxSizeReachedError: Reaction.FAIL,
+    broker.GroupMaxSizeReachedError: Reaction.RAISE,
     broker.InconsistentGroupProtocolError: Reaction.FAIL,
-    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.GroupAuthorizationFailedError: Reaction.RAISE,
     broker.InvalidSessionTimeoutError: Reaction.FAIL,
     broker.CorrelationIdError: Reaction.RETRY,
     broker.KafkaProtocolError: Reaction.RAISE,
     # Also any unknown error code, which may be corrupted or from a newer broker.
     broker.UnknownError: Reaction.RAISE,
+    broker.KafkaError: Reaction.RAISE,
 }
 
-#: ConsumerGroupHeartbeat (KIP-848).
+#: ConsumerGroupHeartbeat and ShareGroupHeartbeat; as with `MEMBERSHIP`, what fails is final.
 GROUP_HEARTBEAT: Table = {
     broker.CoordinatorNotAvailableError: Reaction.REDISCOVER,
     broker.NotCoordinatorError: Reaction.REDISCOVER,
@@ -127,9 +131,10 @@ GROUP_HEARTBEAT: Table = {
     broker.UnknownMemberIdError: Reaction.LOST,
     broker.FencedMemberEpochError: Reaction.LOST,
     broker.TopicAuthorizationFailedError: Reaction.RAISE,
-    broker.GroupAuthorizationFailedError: Reaction.FAIL,
+    broker.GroupAuthorizationFailedError: Reaction.RAISE,
     broker.InvalidRequestError: Reaction.FAIL,
-    broker.GroupMaxSizeReachedError: Reaction.FAIL,
+    InvalidRegularExpressionError: Reaction.FAIL,
+    broker.GroupMaxSizeReachedError: Reaction.RAISE,
     broker.UnsupportedAssignorError: Reaction.FAIL,
     broker.UnsupportedVersionError: Reaction.FAIL,
     broker.UnreleasedInstanceIdError: Reaction.FAIL,
@@ -138,6 +143,7 @@ GROUP_HEARTBEAT: Table = {
     broker.KafkaProtocolError: Reaction.RAISE,
     # Also any unknown error code, which may be corrupted or from a newer broker.
     broker.UnknownError: Reaction.RAISE,
+    broker.KafkaError: Reaction.RAISE,
 }
 
 #: ListOffsets and OffsetForLeaderEpoch, per partition.
@@ -177,6 +183,8 @@ def reaction_to(table: Table, error: BaseException | type[BaseException]) -> Rea
     """Return the reaction to an error, by its class or the nearest base class in the table."""
     error_type = error if isinstance(error, type) else type(error)
     for ancestor in error_type.__mro__:
-        if ancestor in table:
+        if ancestor in table and ancestor is not broker.KafkaError:
             return table[ancestor]
-    return Reaction.RETRY if getattr(error_type, "retriable", False) else Reaction.FAIL
+    if getattr(error_type, "retriable", False):
+        return Reaction.RETRY
+    return table.get(broker.KafkaError, Reaction.FAIL)

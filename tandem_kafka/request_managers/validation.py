@@ -8,6 +8,7 @@ election lost records. The position then moves back, or `LogTruncationError` is 
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
@@ -61,6 +62,8 @@ class ValidationManager(RequestManager):
         self._unsupported = False
         #: Truncated partitions without a reset policy; validated again after the next poll().
         self._reported: set[AssignedPartition] = set()
+        #: The truncated positions that were logged.
+        self._logged: dict[AssignedPartition, Position] = {}
         self._recreated = RecreatedTopics(context, metadata, positions)
 
     def application_polled(self) -> None:
@@ -80,13 +83,17 @@ class ValidationManager(RequestManager):
             and state not in self._reported
             and not self._recreated.doubts(state)
         ]
-        if not in_doubt:
-            return IDLE
+        due = [state for state in in_doubt if state.retry_at_ms <= now_ms]
+        pauses = (state.retry_at_ms - now_ms for state in in_doubt)
+        wait_ms = min((pause_ms for pause_ms in pauses if pause_ms > 0), default=FOREVER_MS)
+        if not due:
+            return PollResult(wait_ms=wait_ms)
         if self._unsupported:
-            for state in in_doubt:
+            for state in due:
                 state.validated()
             return IDLE
-        return self._send_requests(in_doubt, now_ms)
+        unsent, others_ms = self._send_requests(due, now_ms)
+        return PollResult(unsent, min(wait_ms, others_ms))
 
     def _follow_metadata(self) -> None:
         subscription, snapshot = self._context.subscription, self._context.metadata.snapshot
@@ -107,6 +114,7 @@ class ValidationManager(RequestManager):
                 continue
             state.leader_id, state.leader_epoch = info.leader_id, info.leader_epoch
             state.preferred_replica = None
+            state.retry_at_ms = 0  # another broker is asked
             if UNKNOWN_EPOCH not in (position.leader_epoch, info.leader_epoch):
                 state.await_validation()
 
@@ -237,8 +245,13 @@ class ValidationManager(RequestManager):
         diverged: OffsetAndMetadata | None,
         truncated: dict[TopicPartition, OffsetAndMetadata | None],
     ) -> None:
-        tp = state.tp
-        log.warning(
+        tp, again = state.tp, self._logged.get(state) is position
+        known = {s: at for s, at in self._logged.items() if self._context.subscription.has(s)}
+        self._logged = {**known, state: position}
+        reports = self._context.config.offset_reset.kind == "none"
+        self._context.retry_later(state, at_once_first=not reports)
+        log.log(
+            logging.DEBUG if again else logging.WARNING,
             "the log of %s-%d was truncated below the position %d after a leader election; %s",
             tp.topic,
             tp.partition,
@@ -246,7 +259,7 @@ class ValidationManager(RequestManager):
             "its end is unknown" if diverged is None else f"it ends at {diverged.offset}",
             fields={"topic": tp.topic, "partition": tp.partition, "offset": position.offset},
         )
-        if self._context.config.offset_reset.kind == "none":
+        if reports:
             self._reported.add(state)
             truncated[tp] = diverged
         elif diverged is None:

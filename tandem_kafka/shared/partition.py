@@ -195,6 +195,7 @@ class AssignedPartition(FetchProgress):
         "end_offset_asked",
         "errors_put",
         "errors_taken",
+        "failures",
         "fetch_bytes",
         "leader_epoch",
         "leader_id",
@@ -233,7 +234,8 @@ class AssignedPartition(FetchProgress):
         self.leader_epoch = UNKNOWN_EPOCH
         self.preferred_replica: PreferredReplica | None = None
         self.wait_for_drain = False
-        self.retry_at_ms = 0
+        #: When it is asked for again, and after how many failures in a row.
+        self.retry_at_ms = self.failures = 0
         #: A position that the leader has once reported as out of range.
         self.out_of_range_at: Position | None = None
         #: Whether a lookup of the end is in progress.

@@ -10,6 +10,7 @@ from kafka.errors import UnknownTopicIdError
 
 from tandem_kafka.errors import (
     IncompleteResponseError,
+    KafkaError,
     TopicAuthorizationFailedError,
     TopicsDeniedError,
     for_code,
@@ -73,10 +74,16 @@ def _name(topic: Any, names: Mapping[UUID, str] | None) -> str:
 
 
 def raise_error_of(entries: Mapping[TopicPartition, Any]) -> None:
-    """Raise an error for all unauthorized topics together, else the first error, if any."""
+    """Raise the error of `error_of`, if any."""
+    error = error_of(entries)
+    if error is not None:
+        raise error
+
+
+def error_of(entries: Mapping[TopicPartition, Any]) -> KafkaError | None:
+    """Return an error for all unauthorized topics together, else the first error, if any."""
     errors = {tp: for_code(entry.error_code) for tp, entry in entries.items() if entry.error_code}
     unauthorized = {tp.topic for tp, e in errors.items() if e is TopicAuthorizationFailedError}
     if unauthorized:
-        raise TopicsDeniedError(unauthorized)
-    for tp, error in errors.items():
-        raise error(f"{tp.topic}-{tp.partition}")
+        return TopicsDeniedError(unauthorized)
+    return next((error(f"{tp.topic}-{tp.partition}") for tp, error in errors.items()), None)

@@ -275,9 +275,9 @@ def test_a_partition_with_an_error_is_asked_for_with_a_pause(error: type[Excepti
             counted(simulation, api) - count
             for api, count in zip((ShareFetchRequest, MetadataRequest), before, strict=True)
         )
-        assert 50 <= fetches <= 110
-        assert refreshes <= 110
-        assert sum(each is not None for each in found) <= 1
+        assert 8 <= fetches <= 20
+        assert refreshes <= 20
+        assert sum(each is not None for each in found) <= fetches
 
 
 def test_a_partition_with_an_error_does_not_slow_its_neighbours() -> None:
@@ -297,14 +297,14 @@ def test_a_partition_with_an_error_does_not_slow_its_neighbours() -> None:
         assert counted(simulation, ShareFetchRequest) - before < 60
 
 
-def test_an_error_is_raised_again_once_it_has_ended_and_health_tells_while_it_lasts() -> None:
+def test_an_error_is_raised_for_each_answer_and_health_tells_while_it_lasts() -> None:
     with sharing("denied", brokers=1, count=0) as (simulation, start):
         consumer = start()
         consumer.poll(5_000)
         for _ in range(2):
             end = refusing(simulation, errors.TopicAuthorizationFailedError)
-            assert isinstance(error_of(consumer), TopicsDeniedError)
-            assert error_of(consumer) is None
+            for _ in range(3):
+                assert isinstance(error_of(consumer), TopicsDeniedError)
             assert any("may not read the topic 'orders'" in x for x in consumer.health().troubles)
             end()
             assert error_of(consumer) is None

@@ -12,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tandem_kafka.errors import for_code
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.node_state import LATE_MS
 from tandem_kafka.network.request import ClientResponse, Purpose, SentRequest, ToNode, UnsentRequest
 from tandem_kafka.records import decode_fetch_response
+from tandem_kafka.records.decoder import FetchedResponse
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.gauges import partition_gauges
@@ -378,7 +380,9 @@ class FetchManager(RequestManager):
 
     # --- responses -----------------------------------------------------------------------------
 
-    def _handle_response(self, slot: FetchSlot, sent_ms: int, reply: ClientResponse) -> None:
+    def _handle_response(
+        self, slot: FetchSlot, sent_ms: int, reply: ClientResponse
+    ) -> Exception | None:
         now_ms = self._context.clock.now_ms()
         self._seen_versions = None
         slot.arrived()
@@ -387,7 +391,8 @@ class FetchManager(RequestManager):
         if not slot.session.handle_response(response.session_id, response.error_code):
             slot.state.failed(now_ms)
             self._metadata.request_update()
-            return
+            refused: Exception = for_code(response.error_code)("the fetch session")
+            return refused
         got_records, affected = self._handler.handle(
             response, slot.requested, slot.session, reply.latency_ms
         )
@@ -398,6 +403,7 @@ class FetchManager(RequestManager):
         slot.steady = self._is_usual(reply)
         if not got_records and now_ms - sent_ms < EMPTY_PAUSE_MS:
             slot.pause_until_ms = now_ms + EMPTY_PAUSE_MS
+        return None if slot.steady else _refusal(response)
 
     def _is_usual(self, reply: ClientResponse) -> bool:
         """Tell whether a response was on time and had no error."""
@@ -432,3 +438,12 @@ class FetchManager(RequestManager):
             self._metadata.request_update()
         else:
             self._context.raise_in_poll(error)
+
+
+def _refusal(response: FetchedResponse) -> Exception | None:
+    """Return the error of the first partition that has one."""
+    for each in response.partitions:
+        if each.error_code:
+            found: Exception = for_code(each.error_code)(f"{each.topic}-{each.partition}")
+            return found
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tandem_kafka.errors import (
     CorruptRecordError,
@@ -28,6 +29,9 @@ from tandem_kafka.shared.partition import AssignedPartition, Position, Preferred
 from tandem_kafka.types import Node, TopicPartition, names_of
 
 log = client_logger(__name__)
+
+#: How many responses it takes before an offset counts as out of range.
+_OUT_OF_RANGE_TWICE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ class FetchResponseHandler:
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
         state.out_of_range_at = None
+        state.failures = 0
         self._context.topic_troubles.note_fetch(state.tp.topic, denied=False)
         self._context.metadata.confirm_leader(state.tp)
         self._follow_replica(state, fetched.preferred_read_replica)
@@ -161,7 +166,7 @@ class FetchResponseHandler:
             error_type.__name__,
             fields={"topic": tp.topic, "partition": tp.partition, "offset": requested.offset},
         )
-        state.retry_at_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
+        self._context.retry_later(state)
         if reaction is Reaction.RESET:
             self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
@@ -203,7 +208,9 @@ class FetchResponseHandler:
             # which may skip records. The same offset is requested once more.
             state.out_of_range_at, state.retry_at_ms = position, 0
             return
-        log.info("%s: fetch offset %d is out of range", names_of([state.tp]), requested.offset)
+        if state.failures <= _OUT_OF_RANGE_TWICE:
+            state.retry_at_ms = 0  # the first reset is not a retry
+            log.info("%s: fetch offset %d is out of range", names_of([state.tp]), requested.offset)
         if self._positions.apply_reset_policy([state]):
             error = OffsetOutOfRangeError({state.tp: requested.offset})
             self._buffer_error(requested, error, sticky=True)

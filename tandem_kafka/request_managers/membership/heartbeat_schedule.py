@@ -7,9 +7,10 @@ from typing import Any
 
 from kafka.errors import GroupIdNotFoundError
 
+from tandem_kafka.errors import UnexpectedResponseError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import ToNode, UnsentRequest
-from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.context import MIN_PAUSE_MS, ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.reactions import GROUP_HEARTBEAT, Reaction, reaction_to
 
@@ -20,6 +21,7 @@ class HeartbeatSchedule:
     Attributes:
         request: Whether one is in flight, and the backoff after a failure.
         interval_ms: The time between two.
+        fails_again: Whether the last two have failed.
     """
 
     def __init__(self, context: ManagerContext, interval_ms: int = 0) -> None:
@@ -29,6 +31,7 @@ class HeartbeatSchedule:
         self._next_ms = 0
         #: Whether one was sent without a backoff since the last success.
         self._expedited = False
+        self.fails_again = self._failed = False
 
     def due(self, in_ms: int = 0) -> None:
         """Let the next one be due after a time."""
@@ -46,12 +49,14 @@ class HeartbeatSchedule:
 
     def answered(self, interval_ms: int) -> None:
         """Note that the coordinator accepted one, and named an interval."""
-        self._expedited = False
-        self.interval_ms = max(1, interval_ms)
+        self._expedited = self.fails_again = self._failed = False
+        # Invariant: what a broker names has a lower bound, or a wrong one would make this spin.
+        self.interval_ms = max(MIN_PAUSE_MS, interval_ms)
         self.due(self.interval_ms)
 
     def failed(self, error: Exception, reaction: Reaction, coordinator: CoordinatorManager) -> None:
         """Note that one failed: the next is due, and the first one comes without a backoff."""
+        self.fails_again, self._failed = self._failed, True
         if reaction is Reaction.REDISCOVER:
             coordinator.mark_unknown(error)
         if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._expedited:
@@ -60,10 +65,21 @@ class HeartbeatSchedule:
         self.due()
 
 
+def check_epoch(epoch: int) -> None:
+    """Check the epoch of a member that the coordinator has accepted.
+
+    Raises:
+        UnexpectedResponseError: It is the one of a member outside of the group.
+    """
+    if epoch <= 0:
+        raise UnexpectedResponseError(f"the coordinator accepted a member with the epoch {epoch}")
+
+
 def heartbeat_reaction(error: Exception, *, joining: bool) -> Reaction:
     """Return the reaction to the error of a heartbeat."""
-    if isinstance(error, GroupIdNotFoundError) and not joining:
-        return Reaction.LOST  # the group was deleted, or became one of another kind
+    if isinstance(error, GroupIdNotFoundError):
+        # It was deleted, or is one of another kind, which no member of this kind may join.
+        return Reaction.FAIL if joining else Reaction.LOST
     return reaction_to(GROUP_HEARTBEAT, error)
 
 

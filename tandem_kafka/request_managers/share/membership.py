@@ -21,6 +21,7 @@ from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
+    check_epoch,
     final_heartbeat,
     heartbeat_reaction,
 )
@@ -101,7 +102,7 @@ class ShareMembership(RequestManager):
         self._sent_topics: frozenset[str] | None = None
         self._assignment: TopicIdPartitions = NO_PARTITIONS
         self._leaving: list[Completion[Any]] = []
-        coordinator.on_fatal(self._fail)
+        coordinator.on_fatal(self._coordinator_failed)
         metadata.on_ids_unsupported(self._fail)
 
     @property
@@ -225,6 +226,7 @@ class ShareMembership(RequestManager):
         message = response.message
         if message.error_code:
             raise for_code(message.error_code)(message.error_message or "")
+        check_epoch(message.member_epoch)
         self._heartbeats.answered(message.heartbeat_interval_ms)
         self._epoch = message.member_epoch
         self._context.group.joined(self._epoch, self.member_id)
@@ -272,6 +274,11 @@ class ShareMembership(RequestManager):
         found = type(error)(f"{advice}: {error}")
         found.__cause__ = error
         return found
+
+    def _coordinator_failed(self, error: Exception) -> None:
+        """Raise an error of a search for the coordinator, which goes on."""
+        if self.state in _IN_GROUP:
+            self._context.raise_in_poll(error)
 
     def _fail(self, error: Exception) -> None:
         """Raise an error that only the user can fix in every poll() until unsubscribe()."""

@@ -70,8 +70,8 @@ class ResponseHandler:
 
     def handle_fetch(
         self, session: ShareSession, response: ClientResponse, sent_ms: int, held_ms: int
-    ) -> None:
-        """Handle the response to a fetch."""
+    ) -> Exception | None:
+        """Handle the response to a fetch; return the error of a partition that has one."""
         message, now_ms = response.message, self._context.clock.now_ms()
         sent = self._answered(session, message)
         counts = [
@@ -103,6 +103,10 @@ class ResponseHandler:
         early = now_ms - sent_ms < max(held_ms, _SOON_MS)
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
         session.forget_old_locks(now_ms)
+        errors = (
+            _error_of(each.error_code, each.error_message) for _, each in _partitions(message)
+        )
+        return next(filter(None, errors), None)
 
     def handle_acknowledge(
         self, session: ShareSession, response: ClientResponse, sent_ms: int
@@ -172,6 +176,8 @@ class ResponseHandler:
         tp = self._name(place)
         if tp is None:
             return
+        # A session that has ended forgets what it refused.
+        self._context.topic_troubles.note_fetch(tp.topic, denied=False)
         ranges = tuple(
             sorted(
                 (each.first_offset, each.last_offset, each.delivery_count)
@@ -218,13 +224,11 @@ class ResponseHandler:
         self._note_failure(session, place, error)
 
     def _note_failure(self, session: ShareSession, place: Place, error: KafkaError) -> None:
-        """Ask for a partition again after a pause; raise its error, but not for each response."""
-        tp, (before, _) = self._name(place), session.refused.get(place, (None, 0))
+        """Ask for a partition again after a pause that grows, and raise its error."""
+        tp, (failures, _) = self._name(place), session.refused.get(place, (0, 0))
         log.debug("acquiring records of %s: %s", tp or place, error)
-        retry_ms = self._context.clock.now_ms() + self._context.retry_pause_ms
-        session.refused[place] = type(error), retry_ms
-        if before is type(error):
-            return
+        pause_ms = self._context.pause_ms(failures)
+        session.refused[place] = failures + 1, self._context.clock.now_ms() + pause_ms
         if tp is not None and isinstance(error, TopicAuthorizationFailedError):
             self._context.topic_troubles.note_fetch(tp.topic, denied=True)
             self._context.raise_in_poll(TopicsDeniedError({tp.topic}), topics=[tp.topic])

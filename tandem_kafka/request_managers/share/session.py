@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from tandem_kafka.errors import KafkaError
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.shared.locks import (
     Acknowledgement,
@@ -149,7 +148,7 @@ class ShareSession:
         waiting: Acknowledgements for the next request.
         renewals: Locks to renew with a request of its own.
         sent: Acknowledgements in flight.
-        refused: Partitions that the broker refuses: its error, and when to ask for them again.
+        refused: Partitions that the broker refuses: how often in a row, and when to ask again.
         acknowledged_ms: When the last request with nothing but acknowledgements was made.
         empty: The number of responses without records since the last with some.
         empty_until_ms: When to fetch again after a response without records that came at once.
@@ -162,7 +161,7 @@ class ShareSession:
         self.locked: list[LockedPartition] = []
         self.waiting, self.renewals = Batch(), Batch()
         self.sent = Batch()
-        self.refused: dict[Place, tuple[type[KafkaError], int]] = {}
+        self.refused: dict[Place, tuple[int, int]] = {}
         self.empty = self.empty_until_ms = self.acknowledged_ms = 0
         #: What the broker's session has. Each fetch tells what is to be changed.
         self._partitions: frozenset[Place] = frozenset()

@@ -30,10 +30,10 @@ def with_group(**options: object) -> World:
     return world
 
 
-def start_lookups(world: World) -> None:
+def start_lookups(world: World, after_ms: int = 0) -> None:
     """Start lookups, as poll() does."""
     world.managers.positions.start_lookups()
-    assert not world.poll(world.managers.positions).unsent
+    assert not world.poll(world.managers.positions, after_ms=after_ms).unsent
 
 
 def committed_request(world: World) -> UnsentRequest:
@@ -298,7 +298,7 @@ def test_an_error_of_the_lookup_is_raised_once_per_poll() -> None:
     world = with_group()
     world.assign(TP)
     for _ in range(2):
-        start_lookups(world)
+        start_lookups(world, after_ms=500)
         response = committed_response({}, errors.GroupAuthorizationFailedError)
         world.respond(committed_request(world), response)
         (error,) = world.raised()
@@ -323,6 +323,8 @@ def test_a_failed_reset_is_retried_by_the_next_poll() -> None:
     world.respond(unsent, offsets_response({TP: errors.TopicAuthorizationFailedError}))
     assert len(world.raised()) == 1
     start_lookups(world)
+    assert not world.poll(world.managers.list_offsets).unsent, "a retry has a backoff"
+    start_lookups(world, after_ms=500)
     world.respond(world.sent(world.managers.list_offsets), offsets_response({TP: 4}))
     assert position(world) == 4
 

@@ -94,7 +94,7 @@ class ClassicMembership(RequestManager):
         self._joined_topics: frozenset[str] = frozenset()
         #: A JoinGroup response for which SyncGroup has not been sent yet.
         self._pending_sync: Any = None
-        coordinator.on_fatal(self._fail)
+        coordinator.on_fatal(self._coordinator_failed)
 
     def __repr__(self) -> str:
         """Show the group, the state and the generation."""
@@ -301,6 +301,11 @@ class ClassicMembership(RequestManager):
         self._group.left()
         self._request.abandon()
         self._heartbeats.reset()
+
+    def _coordinator_failed(self, error: Exception) -> None:
+        """Raise an error of a search for the coordinator, which goes on."""
+        if self.state is not State.UNJOINED:
+            self._context.raise_in_poll(error)
 
     def _forget_failures(self) -> None:
         """Join without a backoff next time, because a rebalance or the membership is complete."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from tandem_kafka.request_managers.coordinator import CoordinatorManager
 from tandem_kafka.request_managers.membership.callbacks import CallbackRunner
 from tandem_kafka.request_managers.membership.heartbeat_schedule import (
     HeartbeatSchedule,
+    check_epoch,
     final_heartbeat,
     heartbeat_reaction,
 )
@@ -96,7 +98,7 @@ class Kip848Membership(RequestManager):
         self._leave_futures: list[Completion[Any]] = []
         #: The final heartbeat that was sent last, None before.
         self._left: Completion[Any] | None = None
-        coordinator.on_fatal(self._fail)
+        coordinator.on_fatal(self._coordinator_failed)
         metadata.on_ids_unsupported(self._leave_unresolved)
 
     def __repr__(self) -> str:
@@ -297,6 +299,8 @@ class Kip848Membership(RequestManager):
         message = response.message
         if message.error_code:
             raise error_of(message)
+        if self.state is State.JOINING and self._rejected_instance is None:
+            check_epoch(message.member_epoch)
         self._full_heartbeat_pending = False
         self._heartbeats.answered(message.heartbeat_interval_ms)
         self._apply_response(message, response.latency_ms)
@@ -370,6 +374,11 @@ class Kip848Membership(RequestManager):
             return error, Reaction.RETRY
         return error, reaction
 
+    def _coordinator_failed(self, error: Exception) -> None:
+        """Raise an error of a search for the coordinator, which goes on."""
+        if self.state is not State.UNSUBSCRIBED or self._join_wanted:
+            self._context.raise_in_poll(error)
+
     def _fail(self, error: Exception) -> None:
         """Raise an error that only the user can fix in every poll() until unsubscribe()."""
         if self.state is State.UNSUBSCRIBED and not self._join_wanted:
@@ -409,7 +418,8 @@ class Kip848Membership(RequestManager):
         self._join_wanted = True  # unless the application ends the subscription meanwhile
 
     def _fenced(self, why: object) -> None:
-        log.warning("group %s: the coordinator removed this member: %s", self._group_id, why)
+        level = logging.DEBUG if self._heartbeats.fails_again else logging.WARNING
+        log.log(level, "group %s: the coordinator removed this member: %s", self._group_id, why)
         leaving = self.state in (State.PREPARE_LEAVING, State.LEAVING)
         self._machine.move(State.FENCED)
         self._rebalance.fail()

@@ -362,11 +362,11 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins_with_the_next_poll(
 def test_a_fatal_error_is_raised_by_every_poll_until_unsubscribing() -> None:
     member = ConsumerMember()
     member.settle()
-    member.fail(member.send(after_ms=INTERVAL_MS), errors.GroupMaxSizeReachedError)
+    member.fail(member.send(after_ms=INTERVAL_MS), errors.InvalidRequestError)
     (error,) = member.world.raised()
     for _ in range(3):
         assert member.world.identity.fatal is error
-        assert isinstance(error, errors.GroupMaxSizeReachedError)
+        assert isinstance(error, errors.InvalidRequestError)
         result = member.world.poll(member.manager, after_ms=10_000)
         assert not result.unsent
         assert result.wait_ms > 3_600_000, "the manager stays idle"

@@ -125,7 +125,7 @@ def test_a_kip_848_rebalance_that_fails(end: str) -> None:
         case "fenced":
             member.beat(beat_response(error=errors.UnknownMemberIdError))
         case "fatal":
-            member.beat(beat_response(error=errors.GroupAuthorizationFailedError))
+            member.beat(beat_response(error=errors.InvalidRequestError))
         case "leaves":
             member.leaves()
         case _:
