@@ -76,6 +76,10 @@ class SubscriptionState:
             raise NotAssignedError(msg)
         return state
 
+    def has(self, state: AssignedPartition) -> bool:
+        """Return whether this is the present assignment of its partition."""
+        return self.assigned.get(state.tp) is state
+
     def to_fetch_again(self) -> frozenset[TopicPartition]:
         """Return the partitions whose records that were fetched in advance must be dropped."""
         assigned = self.assigned

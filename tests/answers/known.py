@@ -8,7 +8,7 @@ from tests.answers.check import Case
 
 __all__ = ["known"]
 
-_CLASSIC: Final = "a classic member joins again without a backoff, as each round is a success"
+_REMOVED: Final = "each removal of a classic member is told, in a WARNING"
 _COMMITS: Final = "a member whose commits are refused joins again without a backoff"
 _OUTCOMES: Final = "each acknowledgement that is refused is told, in a WARNING"
 _DENIED: Final = "the right to describe a topic is noticed by the next refresh of the metadata"
@@ -16,22 +16,10 @@ _ADDRESS: Final = "each refresh of the metadata names an address that cannot be"
 
 #: The API, the beginning of the answer, and the reason.
 _KNOWN: Final = (
-    ("Heartbeat", "error_code=CoordinatorNotAvailable", _CLASSIC),
-    ("Heartbeat", "error_code=IllegalGeneration", _CLASSIC),
-    ("Heartbeat", "error_code=BrokerIdNotRegistered", _CLASSIC),
-    ("Heartbeat", "error_code=9999", _CLASSIC),
-    ("JoinGroup", "error_code=RebalanceInProgress", _CLASSIC),
-    ("JoinGroup", "error_code=IllegalGeneration", _CLASSIC),
-    ("JoinGroup", "generation_id=-1", _CLASSIC),
-    ("JoinGroup", "members twice", _CLASSIC),
-    ("SyncGroup", "error_code=CoordinatorNotAvailable", _CLASSIC),
-    ("SyncGroup", "error_code=CoordinatorLoadInProgress", _CLASSIC),
-    ("SyncGroup", "error_code=RebalanceInProgress", _CLASSIC),
-    ("SyncGroup", "error_code=IllegalGeneration", _CLASSIC),
-    ("SyncGroup", "error_code=GroupMaxSizeReached", _CLASSIC),
-    ("SyncGroup", "error_code=BrokerIdNotRegistered", _CLASSIC),
-    ("SyncGroup", "error_code=ConcurrentTransactions", _CLASSIC),
-    ("SyncGroup", "error_code=9999", _CLASSIC),
+    ("Heartbeat", "error_code=IllegalGeneration", _REMOVED),
+    ("JoinGroup", "error_code=IllegalGeneration", _REMOVED),
+    ("JoinGroup", "generation_id=-1", _REMOVED),
+    ("SyncGroup", "error_code=IllegalGeneration", _REMOVED),
     ("OffsetCommit", "topics.partitions.error_code=UnknownMemberId", _COMMITS),
     ("ShareAcknowledge", "error_code=OffsetOutOfRange", _OUTCOMES),
     ("ShareAcknowledge", "error_code=BrokerIdNotRegistered", _OUTCOMES),
