@@ -26,9 +26,20 @@ def test_each_request_has_a_row() -> None:
     assert not missing, f"no row for request {', '.join(sorted(missing))} in tests/answers/table.py"
 
 
+#: They are asked again at once, as the protocol wants it, and so take as long as a hundred others.
+_LONG = {
+    ("Fetch", "responses empty"),
+    ("Fetch", "responses.partitions empty"),
+    ("Fetch", "responses.partitions.partition_index=-1"),
+    ("ShareFetch", "acquisition_lock_timeout_ms=1"),
+}
+
+
 def _with_reason(case: Case) -> object:
     reason = known(case)
     marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+    if (case.row.name, case.answer.name) in _LONG:
+        marks.append(pytest.mark.full("takes long"))
     return pytest.param(case, id=case.id, marks=marks)
 
 
