@@ -100,10 +100,6 @@ class ShareAttempts(Work):
         ready = self._scheduler.ready
         return bool(ready) and (not self._ends or ready[0].error is not None)
 
-    @property
-    def _ends(self) -> bool:
-        return self.stopped or self.failure is not None
-
     def take(self) -> Task | None:
         """Return a task for a worker.
 

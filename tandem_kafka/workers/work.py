@@ -58,7 +58,7 @@ class Work:
 
     def take(self) -> Task | None:
         """Return a task for a worker, or None if none is ready or the run ends."""
-        if self.stopped or self.failure is not None:
+        if self._ends:
             return None
         scheduler = self._scheduler
         if scheduler.delayed:
@@ -76,12 +76,20 @@ class Work:
     @property
     def has_ready(self) -> bool:
         """Whether a task waits for a worker."""
-        return bool(self._scheduler.ready) and not self.stopped and self.failure is None
+        return bool(self._scheduler.ready) and not self._ends
 
     @property
     def next_retry_ms(self) -> int | None:
-        """When the next backoff ends, or None. The lock is not required."""
-        return self._scheduler.next_retry_ms
+        """When the next backoff ends, or None. The lock is not required.
+
+        Invariant: None at the end of a run. `take` leaves the retry where it is, and a worker that
+        waits for a moment in the past spins.
+        """
+        return None if self._ends else self._scheduler.next_retry_ms
+
+    @property
+    def _ends(self) -> bool:
+        return self.stopped or self.failure is not None
 
     def settle(self, task: Task, error: BaseException | None) -> None:
         """Note the outcome of a call for a task."""

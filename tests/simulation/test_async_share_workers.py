@@ -15,6 +15,7 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tandem_kafka.workers.run import CHECK_MS
+from tandem_kafka.workers.share_attempts import ShareAttempts
 from tests.scenarios.numbered_records import produce
 from tests.simulation.sharing import LOCK_MS, TP, delete_group, in_work, places, sharing, take
 from tests.simulation.test_async_workers import OWN_CANCELLATIONS
@@ -76,6 +77,42 @@ def test_no_record_is_used_up_while_many_wait_for_another_attempt(
         assert len(calls) in (4, 5)
         assert {count for _, count in calls} == {1}
         assert len(take(start(), 12)) == 12
+
+
+def test_a_retry_that_is_due_while_the_run_ends_lets_no_worker_spin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While a slow handler was awaited, an idle worker looked for the record again and again."""
+    looks = 0
+    take_task = ShareAttempts.take
+
+    def counted(attempts: ShareAttempts) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks > 1_000:
+            raise SystemExit("spins")
+        return take_task(attempts)
+
+    monkeypatch.setattr(ShareAttempts, "take", counted)
+
+    async def handle(record: Any) -> None:
+        if record.offset:
+            raise ValueError("to be tried again")
+        await asyncio.sleep(5)
+
+    async def use(simulation: Simulation) -> int:
+        consumer = await started(simulation)
+        try:
+            workers = AsyncShareWorkers(consumer, handle, retry=Retry(3, (200, 200)))
+            workers._runtime = replace(workers._runtime, clock=simulation.clock)
+            end_ms = simulation.clock.now_ms() + 300
+            await workers.run(lambda: simulation.clock.now_ms() > end_ms)
+            return workers.done
+        finally:
+            await consumer.close()
+
+    with sharing("due at the end", brokers=1) as (simulation, _):
+        assert simulation.run(use(simulation)) == 1
 
 
 def test_a_handler_that_goes_on_although_it_is_cancelled_keeps_nothing_locked() -> None:
