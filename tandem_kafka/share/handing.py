@@ -121,8 +121,8 @@ class Handing:
 
         This accepts that one. `settle` does the rest for all of them together.
         """
-        if len(self.given) != 1:
-            return None
+        if len(self.given) != 1 or self.lent is not self.borrower:
+            return None  # `settle` releases what interrupts have kept from the end of run()
         [(chunk, _, stop)] = self.given
         run, partition = chunk.run, chunk.run.partition
         since_ms, last = now_ms - self._records.pace.given_ms, run.first + stop > run.last

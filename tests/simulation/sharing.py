@@ -52,13 +52,18 @@ def sharing(
             consumer.close()
 
 
-def take(consumer: ShareConsumer[Any, Any], count: int, within_ms: int = 40_000) -> list[Any]:
+def take(
+    consumer: ShareConsumer[Any, Any],
+    count: int,
+    within_ms: int = 40_000,
+    max_records: int | None = None,
+) -> list[Any]:
     """Poll until there are so many records."""
     clock = consumer._core.clock
     deadline_ms, found = clock.now_ms() + within_ms, []
     while len(found) < count:
         assert clock.now_ms() < deadline_ms, f"{len(found)} of {count} records"
-        found += [record for batch in consumer.poll(100).values() for record in batch]
+        found += [record for batch in consumer.poll(100, max_records).values() for record in batch]
     return found
 
 

@@ -100,6 +100,30 @@ def test_what_the_end_of_a_run_could_not_release_the_next_one_releases(
         assert counts == [2, 2, 2]
 
 
+def test_a_loop_keeps_its_records_after_a_run_whose_end_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the loop got first was released with what the run had left locked."""
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with sharing("loop after run", brokers=1, count=30) as (simulation, start):
+        consumer = start()
+        for count in (30, 2):
+            for record in take(consumer, count, max_records=count):
+                record.accept()
+            produce(simulation, TP, 300)
+            simulation.sleep(500)
+        assert consumer._parts.records.waiting() > 3
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(ShareAttempts, "admit", interrupted)
+            patch.setattr(ShareConsumer, "release_all", interrupted)
+            ShareWorkers(consumer, print, workers=3).run()
+        for record in [next(consumer) for _ in range(4)]:
+            record.accept()
+
+
 def test_handlers_may_finish_though_two_others_end_the_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
