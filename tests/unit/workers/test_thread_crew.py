@@ -119,6 +119,52 @@ def test_a_slow_call_delays_no_record_that_its_thread_has_taken(begin: Begin) ->
     wait_for(lambda: workload.done == 4_000)
 
 
+def test_an_idle_thread_takes_back_what_a_slow_call_delays(begin: Begin) -> None:
+    """Without `dispatch`, which comes with the next poll."""
+    other, release = threading.Event(), threading.Event()
+    slow: list[int] = []
+
+    def handle(record: Any) -> None:
+        if record.offset == 0:
+            other.wait(20)
+        elif not slow and any(hand.held for hand in crew._holders):
+            slow.append(record.offset)
+            other.set()
+            release.wait(20)
+
+    workload, crew = begin(handle, 2)
+    admit(workload, crew, range(4_000), 4_000)
+    try:
+        wait_for(lambda: workload.done == 3_999)
+        assert slow
+    finally:
+        release.set()
+    wait_for(lambda: workload.done == 4_000)
+
+
+def test_what_is_done_before_a_slow_call_counts_while_that_goes_on(begin: Begin) -> None:
+    """The only thread reports several calls together, so `dispatch` does it instead."""
+    release = threading.Event()
+    slow: list[int] = []
+
+    def handle(record: Any) -> None:
+        if any(hand.finished and hand.held for hand in crew._holders):
+            slow.append(record.offset)
+            release.wait(20)
+
+    workload, crew = begin(handle, 1)
+    admit(workload, crew, range(1_000), 1_000)
+    try:
+        wait_for(lambda: slow)
+        assert workload.done < slow[0]
+        crew.dispatch()  # looks
+        crew.dispatch()  # nothing has begun since
+        assert workload.done == slow[0]
+    finally:
+        release.set()
+    wait_for(lambda: workload.done == 1_000)
+
+
 def test_a_retry_wakes_a_thread_that_is_idle(begin: Begin) -> None:
     attempts: list[float] = []
 
