@@ -235,6 +235,27 @@ def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None
     assert workload.done == 51
 
 
+def test_a_drain_is_told_of_the_last_call(begin: Begin) -> None:
+    gate, started, waiter = threading.Event(), threading.Event(), threading.Lock()
+
+    def handle(_: Any) -> None:
+        started.set()
+        gate.wait(20)
+
+    workload, crew = begin(handle, 1)
+    admit(workload, crew, range(1), 1)
+    assert started.wait(20)
+    with workload.lock:
+        workload.parts[TP].draining = True
+    waiter.acquire()
+    crew._driver.waiting.append(waiter)
+    try:
+        gate.set()
+        assert waiter.acquire(timeout=20), "only a look now and then finds it"
+    finally:
+        crew._driver.waiting.remove(waiter)
+
+
 def test_each_record_of_a_batch_is_reported(begin: Begin) -> None:
     letters: list[int] = []
 
