@@ -10,7 +10,7 @@ response must have the same new id. Until then, the partition is not fetched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from tandem_kafka.errors import OffsetOutOfRangeError
@@ -20,7 +20,7 @@ from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, FetchState, Position
-from tandem_kafka.types import NO_TOPIC_ID
+from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH
 
 log = client_logger(__name__)
 
@@ -33,6 +33,7 @@ class _Doubt:
         base: The base of the position.
         topic_id: The new topic id.
         responses: The number of metadata responses when the new id was first seen.
+        valid_in: The leader epoch in which the position was valid before; None if it was in doubt.
         reported: Whether the user has been notified and must seek, because there is no reset
             policy.
     """
@@ -40,6 +41,7 @@ class _Doubt:
     base: Position
     topic_id: UUID
     responses: int
+    valid_in: int | None
     reported: bool = False
 
 
@@ -89,8 +91,8 @@ class RecreatedTopics:
 
     def _doubt(self, state: AssignedPartition, known: UUID, before: _Doubt | None) -> _Doubt | None:
         """Return the doubt about a position, or None if it can be used."""
-        base = state.base
-        if base is None:
+        base, position = state.base, state.position
+        if base is None or position is None:
             return None
         same = before is not None and before.base is base
         if known == NO_TOPIC_ID:
@@ -99,14 +101,27 @@ class RecreatedTopics:
             if state.topic_id != known:
                 state.topic_id = known
                 self._context.subscription.changes.note(state)
-            if same and state.state is FetchState.AWAIT_VALIDATION:
-                state.validated()  # a changed leader is detected next
+            if before is not None and same and state.state is FetchState.AWAIT_VALIDATION:
+                self._withdraw(before, state, position)
             return None
         if before is not None and same and before.topic_id == known:
             return before
+        valid_in = state.leader_epoch if state.state is FetchState.FETCHING else None
+        if before is not None and same:
+            valid_in = before.valid_in
         state.await_validation()
         self._metadata.request_update()
-        return _Doubt(base, known, self._context.metadata.responses)
+        return _Doubt(base, known, self._context.metadata.responses, valid_in)
+
+    def _withdraw(self, doubt: _Doubt, state: AssignedPartition, position: Position) -> None:
+        """Use a position again; the response with another topic id was stale.
+
+        Invariant: one that a leader must validate is still in doubt. Otherwise, what was fetched in
+        advance is returned, though an election may have lost it.
+        """
+        asks = UNKNOWN_EPOCH not in (position.leader_epoch, state.leader_epoch)
+        if not (asks and doubt.valid_in != state.leader_epoch):
+            state.validated()  # a changed leader is detected next
 
     def _drop(self, states: list[AssignedPartition]) -> None:
         """Reset positions of deleted topics.
@@ -125,9 +140,7 @@ class RecreatedTopics:
             )
             position = state.position
             if self._positions.apply_reset_policy([state]) and position is not None:
-                self._doubts[state] = _Doubt(
-                    doubt.base, doubt.topic_id, doubt.responses, reported=True
-                )
+                self._doubts[state] = replace(doubt, reported=True)
                 error = OffsetOutOfRangeError({tp: position.offset})
                 self._context.buffer.add(FetchedChunk(state, doubt.base, error=error, sticky=True))
                 state.validated()  # the buffered error prevents fetches until a seek

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import LogTruncationError, OffsetOutOfRangeError
+from tandem_kafka.shared.partition import FetchState
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 
@@ -202,6 +204,38 @@ def test_what_was_read_ahead_of_lost_records_is_read_again(
         assert epochs[9] == 0
         assert epochs[10] == (0 if clean else 2)
         assert consumer.position(TP) == log.end_offset
+
+
+def test_a_doubt_about_the_topic_keeps_no_lost_records() -> None:
+    """A broker that knew only the topic before answered once, and then the validation was over."""
+    with Simulation("doubt about the topic", brokers=2) as simulation:
+        consumer = started(simulation, max_poll_records=5, metadata_max_age_ms=1_000)
+        cluster, seen = simulation.cluster, list[ConsumerRecord]()
+
+        def read(count: int) -> None:
+            until_ms = simulation.clock.now_ms() + 60_000
+            while len(seen) < count:
+                assert simulation.clock.now_ms() < until_ms, "stuck"
+                seen.extend(consumer.poll(500).get(TP, ()))
+
+        read(5)
+        simulation.sleep(1_000)
+        cluster.move_leader(TP, 2, truncate_to=10)
+        for _ in range(6):
+            produce(simulation, TP, 5)
+        simulation.sleep(5_000)
+        state = consumer._core.engine.subscription.assigned[TP]
+        assert state.state is FetchState.AWAIT_DROP
+        made = cluster.topics["orders"]
+        present, made.topic_id = made.topic_id, UUID(int=1)
+        while state.state is FetchState.AWAIT_DROP:
+            simulation.sleep(1)
+        made.topic_id = present
+        simulation.sleep(2_000)
+        end = cluster.at(TP).log.end_offset
+        read(end)
+        assert [each.offset for each in seen] == list(range(end))
+        assert {each.leader_epoch for each in seen[10:]} == {1}
 
 
 def test_an_election_of_a_lagging_follower_loses_its_missing_records() -> None:
