@@ -71,6 +71,23 @@ def test_records_of_a_key_are_handled_in_order_and_others_in_parallel() -> None:
         assert committed(simulation) == 300
 
 
+def test_all_workers_begin_as_soon_as_there_are_records() -> None:
+    """A task that takes a record wakes the next one, without another step of the run."""
+    with Simulation() as simulation:
+        filled(simulation, 8)
+        begun_ms: list[int] = []
+
+        async def handle(_: Any) -> None:
+            begun_ms.append(simulation.clock.now_ms())
+            await asyncio.sleep(20)
+
+        async def use(workers: Any, _: Any) -> None:
+            await workers.run(until=lambda: workers.done == 8)
+
+        run_workers(simulation, handle, use, order="none", workers=4)
+        assert len(set(begun_ms[:4])) == 1
+
+
 def test_retries_do_not_block_other_keys_and_a_coroutine_takes_what_is_exhausted() -> None:
     with Simulation() as simulation:
         filled(simulation, 70)

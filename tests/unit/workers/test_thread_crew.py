@@ -142,6 +142,16 @@ def test_an_idle_thread_takes_back_what_a_slow_call_delays(begin: Begin) -> None
     wait_for(lambda: workload.done == 4_000)
 
 
+def test_a_thread_that_takes_several_records_wakes_another(begin: Begin) -> None:
+    """Each of two records waits for the other one, and calls were quick so far."""
+    both = threading.Barrier(2, timeout=20)
+    workload, crew = begin(lambda _: both.wait(), 2)
+    for start in range(0, 100, 2):
+        admit(workload, crew, range(start, start + 2), 100)
+        wait_for(lambda: not workload.in_flight or workload.failure is not None)
+        assert workload.failure is None
+
+
 def test_what_is_done_before_a_slow_call_counts_while_that_goes_on(begin: Begin) -> None:
     """The only thread reports several calls together, so `dispatch` does it instead."""
     release = threading.Event()
