@@ -206,6 +206,47 @@ def test_what_was_read_ahead_of_lost_records_is_read_again(
         assert consumer.position(TP) == log.end_offset
 
 
+def test_partitions_that_wait_for_a_drop_together_are_committed_and_read_again() -> None:
+    with Simulation("drop of two", brokers=2) as simulation:
+        both = [TP, TopicPartition("orders", 1)]
+        topic(simulation, "orders", 2)
+        for tp in both * 4:
+            produce(simulation, tp, 5)
+        consumer = simulation.consumer(
+            auto_offset_reset="earliest",
+            group_id="g",
+            enable_auto_commit=False,
+            max_poll_records=5,
+            metadata_max_age_ms=1_000,
+        )
+        consumer.assign(both)
+        cluster, seen = simulation.cluster, list[ConsumerRecord]()
+
+        def read(count: int) -> None:
+            until_ms = simulation.clock.now_ms() + 60_000
+            while len(seen) < count:
+                assert simulation.clock.now_ms() < until_ms, "stuck"
+                for batch in consumer.poll(500).values():
+                    seen.extend(batch)
+
+        consumer.poll(0)
+        simulation.sleep(2_000)
+        read(10)
+        for tp in both:
+            cluster.move_leader(tp, 3 - cluster.at(tp).leader, truncate_to=10)
+        for tp in both * 4:
+            produce(simulation, tp, 5)
+        simulation.sleep(10_000)
+        states = consumer._core.engine.subscription.assigned.values()
+        assert {each.state for each in states} == {FetchState.AWAIT_DROP}
+        consumer.commit()
+        assert [consumer.committed(tp) for tp in both] == [5, 5]
+        read(60)
+        for tp in both:
+            epochs = {each.offset: each.leader_epoch for each in seen if each.partition == tp[1]}
+            assert epochs == {offset: int(offset >= 10) for offset in range(30)}
+
+
 def test_a_doubt_about_the_topic_keeps_no_lost_records() -> None:
     """A broker that knew only the topic before answered once, and then the validation was over."""
     with Simulation("doubt about the topic", brokers=2) as simulation:
