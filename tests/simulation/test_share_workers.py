@@ -116,10 +116,12 @@ def test_a_loop_keeps_its_records_after_a_run_whose_end_was_interrupted(
             produce(simulation, TP, 300)
             simulation.sleep(500)
         assert consumer._parts.records.waiting() > 3
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        workers = ShareWorkers(consumer, print, workers=3)
+        with monkeypatch.context() as patch:
             patch.setattr(ShareAttempts, "admit", interrupted)
             patch.setattr(ShareConsumer, "release_all", interrupted)
-            ShareWorkers(consumer, print, workers=3).run()
+            with pytest.raises(KeyboardInterrupt):
+                workers.run()
         for record in [next(consumer) for _ in range(4)]:
             record.accept()
 
