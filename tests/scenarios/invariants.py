@@ -239,7 +239,7 @@ class Invariants:
         return here.union(
             member_id
             for member_id, classic in group.members.items()
-            if classic.left_out_of != group.generation
+            if not 0 < classic.left_out_of <= group.generation
         )
 
     def check_sole_owner(self, me: CheckingListener, assigned: frozenset[TopicPartition]) -> None:

@@ -44,6 +44,10 @@ FOUND = {
         "an invariant took a member that was left out of a generation for an "
         "owner, because its instance id keeps its place"
     ),
+    (49975364, "classic-static"): (
+        "the same after the member was removed and the next simulated coordinator read it from "
+        "the log, as Kafka's does"
+    ),
     (77310106, "rolling"): (
         "partitions that a classic member lost without notice were forgotten when "
         "its group was converted twice before its next request"

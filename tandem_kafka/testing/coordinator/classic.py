@@ -71,6 +71,9 @@ class ClassicGroup:
         self._joined_meanwhile = False
         #: The rest of the delays after the present one.
         self._delays_left_ms = 0
+        #: Removed members. No record says so before the next complete generation: until then, the
+        #: next coordinator reads them from the log, and they are members again.
+        self._removed: dict[str, ClassicMember] = {}
 
     @property
     def exists(self) -> bool:
@@ -133,7 +136,7 @@ class ClassicGroup:
         self.generation, self.protocol = read.generation, read.protocol
         self.protocol_type, self.leader = read.protocol_type, read.leader
         self.since_ms = read.since_ms
-        before = self.members
+        before = self._removed | self.members
         self.members = {
             m.member_id: ClassicMember(
                 m.member_id,
@@ -143,7 +146,7 @@ class ClassicGroup:
                 m.rebalance_timeout_ms,
                 assignment=m.assignment,
                 is_new=False,
-                # Not in the log: the member owns it under the next coordinator, too.
+                # Not in the log: what the member itself knows, under the next coordinator, too.
                 last_assignment=before[m.member_id].last_assignment
                 if m.member_id in before
                 else m.assignment,
@@ -184,7 +187,7 @@ class ClassicGroup:
     def replace(self, before: ClassicMember, member_id: str) -> ClassicMember:
         """Give a static member a new id; parked requests with the old id are fenced."""
         self._reject(before, errors.FencedInstanceIdError)
-        del self.members[before.member_id]
+        self._removed[before.member_id] = self.members.pop(before.member_id)
         if self.leader == before.member_id:
             self.leader = member_id
         member = ClassicMember(
@@ -279,7 +282,7 @@ class ClassicGroup:
             self.touch(member)
             request, member.joining, member.is_new = member.joining, None, False
             if request is None:
-                member.left_out_of = self.generation
+                member.left_out_of = member.left_out_of or self.generation
             else:
                 self._step.respond(request, self.join_result(member))
 
@@ -423,4 +426,5 @@ class ClassicGroup:
         self.unsynced.discard(member_id)
         gone = self.members.pop(member_id, None)
         if gone is not None:
+            self._removed[member_id] = gone
             self._reject(gone, errors.UnknownMemberIdError)

@@ -24,7 +24,8 @@ class ClassicMember:
     Attributes:
         is_new: Whether its first JoinGroup has no response yet.
         last_assignment: The last assignment sent to it; the ownership in its metadata is older.
-        left_out_of: The generation that began before it had joined again, if it is a static member.
+        left_out_of: The first generation that began before it had joined again, if it is a static
+            member; 0 for none.
     """
 
     member_id: str

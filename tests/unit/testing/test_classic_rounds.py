@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import pytest
 from kafka import errors
 
 from tandem_kafka.testing.coordinator.classic import NEW_MEMBER_MS
 from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.requests import LeaveGroup, SyncGroup
+from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup, SyncGroup
+from tandem_kafka.testing.coordinator.step import Timer
 from tests.unit.testing.driven import Driven, assignment_of
 
 SESSION_MS = 10_000
@@ -68,6 +70,52 @@ def test_a_static_member_that_does_not_join_in_time_is_in_the_next_generation() 
     driven.sleep(1)
     assert static not in driven.coordinator.classic.members, "its session began with the generation"
     assert driven.now_ms == joined + SESSION_MS
+
+
+def end_patience(driven: Driven) -> None:
+    """Let the rebalance timeout be over before any session timeout."""
+    rounds = driven.coordinator.classic.rounds
+    driven.coordinator.expire(Timer(driven.now_ms, "join", number=rounds), driven.now_ms)
+
+
+def left_out(driven: Driven) -> tuple[str, str]:
+    """Make a leader in generation 3 and a static member that knows only generation 2."""
+    leader, static = pair(driven, instance_id="two")
+    driven.join(leader)
+    end_patience(driven)
+    driven.sync(leader, 3, **{leader: assignment_of(0), static: assignment_of(1)})
+    return leader, static
+
+
+@pytest.mark.parametrize("removal", ["expelled", "replaced", "not removed"])
+def test_a_removed_member_that_the_next_coordinator_reads_from_the_log_is_still_left_out(
+    removal: str,
+) -> None:
+    driven = Driven()
+    leader, static = left_out(driven)
+    if removal == "expelled":
+        driven.ask(Expel(member_id=static))
+    elif removal == "replaced":
+        driven.join(leader)  # in a rebalance, the new id is not written at once
+        driven.join("", instance_id="two")
+    group = driven.coordinator.classic
+    assert (static in group.members) == (removal == "not removed")
+    driven.coordinator.take_over(driven.now_ms)
+    known = group.members[static]
+    assert known.assignment == assignment_of(1)
+    assert known.last_assignment == b"", "it was told nothing of generation 3"
+    assert (known.left_out_of, group.generation) == (3, 3)
+
+
+def test_a_member_left_out_of_a_lost_generation_and_of_the_one_before_is_still_left_out() -> None:
+    driven = Driven()
+    leader, static = left_out(driven)
+    driven.join(leader)
+    end_patience(driven)
+    assert driven.coordinator.classic.generation == 4
+    driven.coordinator.take_over(driven.now_ms)
+    group = driven.coordinator.classic
+    assert (group.members[static].left_out_of, group.generation) == (3, 3)
 
 
 def test_a_rebalance_that_no_member_joins_continues() -> None:
