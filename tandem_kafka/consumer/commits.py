@@ -94,7 +94,7 @@ class Commits:
         chosen = dict(subscription.consumed_offsets() if offsets is None else offsets)
         for tp, offset in (offsets or {}).items():
             if isinstance(offset, OffsetOfTopic) and offset.topic_id != NO_TOPIC_ID:
-                topic_ids[tp.topic] = offset.topic_id
+                topic_ids[tp] = offset.topic_id
         return {"assigned": assigned, "topic_ids": topic_ids, "offsets": chosen}
 
     # --- synchronous ---------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from tandem_kafka.types import (
     TopicPartition,
 )
 
-TopicIds = Mapping[str, UUID]
+TopicIds = Mapping[TopicPartition, UUID]
 Assigned = Mapping[TopicPartition, AssignedPartition]
 
 R = TypeVar("R")

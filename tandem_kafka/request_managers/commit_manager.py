@@ -54,7 +54,7 @@ from tandem_kafka.types import (
     offsets_text,
 )
 from tandem_kafka.wire.messages import OffsetCommitRequest
-from tandem_kafka.wire.topic_partitions import by_topic, raise_error_of, requested_entries
+from tandem_kafka.wire.topic_partitions import raise_error_of, requested_entries
 
 log = client_logger(__name__)
 
@@ -243,27 +243,30 @@ class CommitManager(RequestManager):
             state=commit.state,
         )
 
-    def _topic_ids(self, commit: _Commit) -> dict[str, UUID] | None:
+    def _topic_ids(self, commit: _Commit) -> dict[TopicPartition, UUID] | None:
         """Return the topic ids if all are known, as version 10 requires."""
-        snapshot = self._context.metadata.snapshot
-        ids = {tp.topic: snapshot.topic_id(tp.topic) for tp in commit.offsets}
-        ids.update({name: commit.event.topic_ids.get(name, ids[name]) for name in ids})
+        snapshot, known = self._context.metadata.snapshot, commit.event.topic_ids
+        ids = {tp: known.get(tp, snapshot.topic_id(tp.topic)) for tp in commit.offsets}
         return None if NO_TOPIC_ID in ids.values() else ids
 
     def _message(
-        self, offsets: Offsets, topic_ids: dict[str, UUID] | None, member: ConsumerGroupMetadata
+        self,
+        offsets: Offsets,
+        topic_ids: Mapping[TopicPartition, UUID] | None,
+        member: ConsumerGroupMetadata,
     ) -> OffsetCommitRequest:
         topic_entry = OffsetCommitRequest.OffsetCommitRequestTopic
         partition_entry = topic_entry.OffsetCommitRequestPartition
-        entries = by_topic(
-            offsets,
-            lambda tp, offset: partition_entry(
+        entries: dict[tuple[str, UUID], list[Any]] = {}
+        for tp, offset in offsets.items():
+            entry = partition_entry(
                 partition_index=tp.partition,
                 committed_offset=offset.offset,
                 committed_leader_epoch=offset.leader_epoch,
                 committed_metadata=offset.metadata,
-            ),
-        )
+            )
+            topic_id = topic_ids[tp] if topic_ids else NO_TOPIC_ID
+            entries.setdefault((tp.topic, topic_id), []).append(entry)
         return OffsetCommitRequest(
             group_id=member.group_id,
             generation_id_or_member_epoch=member.generation_id,
@@ -271,12 +274,8 @@ class CommitManager(RequestManager):
             group_instance_id=member.group_instance_id,
             retention_time_ms=-1,
             topics=[
-                topic_entry(
-                    name=topic,
-                    topic_id=topic_ids[topic] if topic_ids else NO_TOPIC_ID,
-                    partitions=partitions,
-                )
-                for topic, partitions in entries.items()
+                topic_entry(name=topic, topic_id=topic_id, partitions=partitions)
+                for (topic, topic_id), partitions in entries.items()
             ],
             max_version=None if topic_ids else FIRST_VERSION_WITH_IDS - 1,
         )
@@ -284,12 +283,15 @@ class CommitManager(RequestManager):
     # --- responses -----------------------------------------------------------------------------
 
     def _handle_response(
-        self, commit: _Commit, topic_ids: dict[str, UUID] | None, response: ClientResponse
+        self,
+        commit: _Commit,
+        topic_ids: Mapping[TopicPartition, UUID] | None,
+        response: ClientResponse,
     ) -> None:
         self._context.metrics.record("commit-latency", response.latency_ms)
         names = None
         if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
-            names = {topic_id: name for name, topic_id in topic_ids.items()}
+            names = {topic_id: tp.topic for tp, topic_id in topic_ids.items()}
         entries = requested_entries(response.message.topics, commit.offsets, names)
         self._note_stored(commit, [tp for tp, entry in entries.items() if not entry.error_code])
         failed = {tp: e.error_code for tp, e in entries.items() if e.error_code}
@@ -369,7 +371,7 @@ class CommitManager(RequestManager):
         """Find a recreated topic: offsets of the old topic are not valid in the new."""
         snapshot = self._context.metadata.snapshot
         for tp in commit.offsets:
-            old, now = commit.event.topic_ids.get(tp.topic), snapshot.topic_id(tp.topic)
+            old, now = commit.event.topic_ids.get(tp), snapshot.topic_id(tp.topic)
             if old is not None and NO_TOPIC_ID != now != old:
                 return (
                     f"topic {tp.topic} has been deleted and recreated, so the offsets are no "

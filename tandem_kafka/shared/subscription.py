@@ -107,8 +107,12 @@ class SubscriptionState:
             self._on_hold = (known, found)
         return found
 
-    def topic_ids(self, partitions: Iterable[TopicPartition] | None = None) -> dict[str, UUID]:
-        """Return the topic ids of the positions, by topic name; by default, of all partitions.
+    def topic_ids(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, UUID]:
+        """Return the topic id of each position; by default, of all partitions.
+
+        They may differ in one topic, while it is recreated.
 
         Call this before `consumed_offsets`: if a topic is recreated in between, the coordinator
         then rejects the commit.
@@ -116,7 +120,7 @@ class SubscriptionState:
         assigned = self.assigned
         states = (assigned.get(tp) for tp in (assigned if partitions is None else partitions))
         return {
-            state.tp.topic: state.topic_id
+            state.tp: state.topic_id
             for state in states
             if state is not None and state.topic_id != NO_TOPIC_ID
         }

@@ -20,6 +20,10 @@ SEEDS = seeds(8, 60)
 
 #: Seeds that found a defect, with a description.
 FOUND = {
+    (3, "classic-recreated"): (
+        "while one partition of a recreated topic had a position in the new topic and another one "
+        "still in the old, both were committed for the new"
+    ),
     (73, "consumer-static"): (
         "a member that gave up all brokers while its positions were known did "
         "not request brokers again until its metadata expired"

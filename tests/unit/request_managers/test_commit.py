@@ -19,7 +19,7 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.network.request import Purpose, ToNode
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction
 from tandem_kafka.shared.group import REBALANCING
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition
 from tests.unit.request_managers.world import (
     NODE_1,
     TOPIC_ID,
@@ -408,7 +408,7 @@ def test_a_consumer_without_its_membership_commits_no_lost_partition(world: Worl
 
 def ask_of(world: World, topic_id: UUID) -> Completion[Any]:
     """Commit the position of a topic with this id."""
-    return ask(world, offsets(5), topic_ids={"orders": topic_id})
+    return ask(world, offsets(5), topic_ids={TP: topic_id})
 
 
 def test_a_commit_has_the_topic_id_of_the_position(world: World) -> None:
@@ -422,6 +422,16 @@ def test_a_position_of_a_recreated_topic_is_not_committed(world: World) -> None:
     assert not world.poll(world.group.commit).unsent
     with pytest.raises(CommitFailedError, match="orders has been deleted and recreated"):
         future.result()
+
+
+def test_partitions_of_a_recreated_topic_each_have_the_id_of_their_position(world: World) -> None:
+    """One is known to belong to the new topic, and the other is not yet: it had got the new id."""
+    world.lead(1, 1, 2, topic_id=NO_TOPIC_ID)
+    old = UUID(int=6)
+    ask(world, offsets(5, TP, TP1), topic_ids={TP: old, TP1: TOPIC_ID})
+    topics = world.sent(world.group.commit).message.topics
+    sent = {(each.topic_id, part.partition_index) for each in topics for part in each.partitions}
+    assert sent == {(old, TP.partition), (TOPIC_ID, TP1.partition)}
 
 
 def test_a_commit_is_not_retried_for_a_recreated_topic(world: World) -> None:
