@@ -65,7 +65,7 @@ def _caught(
 
 
 def test_a_loop_that_catches_a_missing_offset_does_not_spin() -> None:
-    """There were up to 1,040 look-ups and errors a second."""
+    """There were up to 1,040 lookups and errors a second."""
     with Simulation("no offset") as simulation:
         topic(simulation, "orders", 1)
         consumer = simulation.consumer(group_id="readers", auto_offset_reset="none")
