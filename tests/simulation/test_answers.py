@@ -12,8 +12,8 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import OffsetFetchRequest, OffsetForLeaderEpochRequest
-from tests.answers.check import Case, broken_promises, cases
-from tests.answers.known import known
+from tests.answers.check import Case, broken_promises
+from tests.answers.everyday import everyday
 from tests.answers.table import NEVER_ASKED, ROWS, request_names
 from tests.simulation.ledger import produce, topic
 from tests.simulation.sharing import counted
@@ -26,24 +26,7 @@ def test_each_request_has_a_row() -> None:
     assert not missing, f"no row for request {', '.join(sorted(missing))} in tests/answers/table.py"
 
 
-#: They are asked again at once, as the protocol wants it, and so take as long as a hundred others.
-_LONG = {
-    ("Fetch", "responses empty"),
-    ("Fetch", "responses.partitions empty"),
-    ("Fetch", "responses.partitions.partition_index=-1"),
-    ("ShareFetch", "acquisition_lock_timeout_ms=1"),
-}
-
-
-def _with_reason(case: Case) -> object:
-    reason = known(case)
-    marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-    if (case.row.name, case.answer.name) in _LONG:
-        marks.append(pytest.mark.full("takes long"))
-    return pytest.param(case, id=case.id, marks=marks)
-
-
-@pytest.mark.parametrize("case", [*map(_with_reason, cases(every=False))])
+@pytest.mark.parametrize("case", everyday("others"))
 def test_an_answer_that_stays_is_bounded_and_told(case: Case) -> None:
     assert not broken_promises(case)
 
