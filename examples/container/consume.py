@@ -44,7 +44,8 @@ def main() -> None:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         ) as consumer,
-        Probe(consumer, port=int(os.environ.get("PROBE_PORT", "8080"))),
+        # The kubelet connects from outside of the container.
+        Probe(consumer, port=int(os.environ.get("PROBE_PORT", "8080")), host="0.0.0.0"),  # noqa: S104
     ):
         while not stopping.is_set():
             for records in consumer.poll(timeout_ms=1_000).values():

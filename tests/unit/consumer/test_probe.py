@@ -11,7 +11,7 @@ import struct
 import threading
 import urllib.error
 import urllib.request
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,10 @@ import pytest
 
 from tandem_kafka import Health, PartitionHealth
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.probe import Probe, _is_loopback
+from tandem_kafka.probe import Probe
 from tandem_kafka.probe.history import PARTITIONS, SAMPLES, History, Rebalance
 from tandem_kafka.probe.page import View, page
+from tandem_kafka.probe.server import CONNECTIONS, _is_loopback
 from tandem_kafka.testing import Simulation, simulated_consumer
 from tandem_kafka.types import TopicPartition
 
@@ -117,7 +118,7 @@ def test_the_page_is_for_this_machine_unless_the_application_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     consumer = simulated_consumer()
-    monkeypatch.setattr("tandem_kafka.probe._is_loopback", lambda _: False)
+    monkeypatch.setattr("tandem_kafka.probe.server._is_loopback", lambda _: False)
     with Probe(consumer, port=0, host="127.0.0.1") as probe:
         status, body = get(probe, "/")
         assert (status, "public_page=True" in body["error"]) == (403, True)
@@ -179,6 +180,77 @@ def test_a_client_that_leaves_is_no_error(capsys: pytest.CaptureFixture[str]) ->
         assert get(probe, "/live")[0] == 200
     consumer.close()
     assert capsys.readouterr().err == ""
+
+
+def test_only_this_machine_reaches_a_probe_without_a_host() -> None:
+    consumer = simulated_consumer()
+    with Probe(consumer, port=0) as probe:
+        assert probe._listener.getsockname() == ("127.0.0.1", probe.port)
+        assert get(probe, "/live")[0] == 200
+    consumer.close()
+
+
+def test_clients_that_hold_connections_take_no_more_than_their_number() -> None:
+    consumer = simulated_consumer()
+    with ExitStack() as held, Probe(consumer, port=0) as probe:
+        address = ("127.0.0.1", probe.port)
+        begun = [
+            held.enter_context(socket.create_connection(address, timeout=20))
+            for _ in range(CONNECTIONS + 20)
+        ]
+        for client in begun:
+            client.sendall(b"GET /live HTTP/1.1\r\nX: ")
+        assert get(probe, "/live")[0] == 200
+        with suppress(ConnectionResetError):  # what it had sent was not read yet
+            assert begun[0].recv(1) == b""
+        begun[-1].sendall(b"\r\n\r\n")
+        assert begun[-1].recv(15) == b"HTTP/1.0 200 OK"
+        assert len(probe._server._requests) <= CONNECTIONS
+    consumer.close()
+
+
+def drip(address: tuple[str, int]) -> None:
+    """Send a byte at a time, as long as the server listens."""
+    with socket.create_connection(address, timeout=0.05) as client:
+        while True:
+            client.sendall(b"G")
+            with suppress(TimeoutError):
+                client.recv(1)
+
+
+def test_a_request_ends_at_its_time_limit_however_often_a_byte_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tandem_kafka.probe.server.REQUEST_TIMEOUT_S", 0.3)
+    consumer = simulated_consumer()
+    with Probe(consumer, port=0) as probe:
+        with pytest.raises(ConnectionError):
+            drip(("127.0.0.1", probe.port))
+        assert get(probe, "/live")[0] == 200
+    consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_sent", "status"),
+    [
+        (b"POST /live HTTP/1.1\r\n\r\n", 405),
+        (b"\x16\x03\x01\r\n\r\n", 400),
+        (b"GET /live\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + 200 * b"X: y\r\n" + b"\r\n", 431),
+        (b"GET / HTTP/1.1\r\nX: " + 20_000 * b"y", 431),
+    ],
+)
+def test_what_is_no_request_of_a_probe_has_a_status_of_its_own(
+    request_sent: bytes, status: int
+) -> None:
+    consumer = simulated_consumer()
+    with (
+        Probe(consumer, port=0) as probe,
+        socket.create_connection(("127.0.0.1", probe.port), timeout=20) as client,
+    ):
+        client.sendall(request_sent)
+        assert client.recv(12) == f"HTTP/1.0 {status}".encode()
+    consumer.close()
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from html import escape, unescape
@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from tandem_kafka import Health, PartitionHealth
-from tandem_kafka.probe import Probe, _Server
-from tandem_kafka.probe.page import REFRESH_S
+from tandem_kafka.probe import Probe
+from tandem_kafka.probe.page import REFRESH_S, View, page
 from tandem_kafka.testing import simulated_consumer
 from tandem_kafka.types import TopicPartition
 
@@ -92,13 +92,12 @@ def test_the_browser_loads_the_page_again(
     probe: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[float] = []
-    page = _Server.page
 
-    def noted(server: _Server) -> str:
+    def noted(views: Sequence[View], now_ms: int) -> str:
         loaded.append(time.monotonic())
-        return page(server)
+        return page(views, now_ms)
 
-    monkeypatch.setattr(_Server, "page", noted)
+    monkeypatch.setattr("tandem_kafka.probe.server.page", noted)
     address = f"http://127.0.0.1:{probe.port}/"
     arguments = command(tmp_path / "profile", "--remote-debugging-port=0", address)
     browser = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
