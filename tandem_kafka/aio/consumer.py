@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from tandem_kafka.aio.starting import Startable
 from tandem_kafka.aio.streams import FedLoop, Stream, handed_out, uncancelled
 from tandem_kafka.aio.tasks import Tasks
-from tandem_kafka.config import Config, ConsumerOptions, PlainOptions
+from tandem_kafka.config import Config, ConsumerOptions, PlainOptions, sealed
 from tandem_kafka.consumer.arguments import check_limit, check_subscription, check_wait
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.awaitable_methods import AwaitableMethods
@@ -99,7 +99,8 @@ class AsyncKafkaConsumer(Startable, PlainMethods, AwaitableMethods, Generic[KeyT
         self: AsyncKafkaConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerOptions]
     ) -> None: ...
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+    def __init__(self, *topics: str, **options: Any) -> None:
+        options = sealed(options)
         config = Config.from_options(options)
         if topics:
             check_subscription(topics, None)

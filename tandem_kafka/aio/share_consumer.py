@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 from tandem_kafka.aio.starting import Startable
 from tandem_kafka.aio.streams import uncancelled
 from tandem_kafka.aio.tasks import Tasks
+from tandem_kafka.config import sealed
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.parts import named_client
 from tandem_kafka.runtime import Runtime
@@ -61,6 +62,7 @@ class AsyncShareConsumer(
         max_processing_ms: float = 600_000,
         **options: Any,
     ) -> None:
+        options = sealed(options)
         self._topics = topics
         config, self._how = share_options(options, acknowledgement, renew, max_processing_ms)
         self._config, self._written = named_client(config)

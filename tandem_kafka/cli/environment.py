@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from tandem_kafka.config import sealed
 from tandem_kafka.runtime import Clock, MonotonicClock, sleep_ms
 
 #: How long a command tries ports that refuse connections.
@@ -19,6 +20,7 @@ def _consumer(**options: Any) -> Any:
     from tandem_kafka import KafkaConsumer
     from tandem_kafka.errors import KafkaTimeoutError
 
+    options = sealed(options)
     limit_ms = options.get("bootstrap_timeout_ms", 0)
     if "api_version" in options or limit_ms <= _REFUSED_MS:
         return KafkaConsumer(**options)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tandem_kafka.config.config import Config, default_config
+    from tandem_kafka.config.config import Config, default_config, sealed
     from tandem_kafka.config.offset_reset import OffsetReset
     from tandem_kafka.config.parsers import Deserializer
     from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
@@ -23,6 +23,7 @@ __all__ = [
     "OffsetReset",
     "PlainOptions",
     "default_config",
+    "sealed",
 ]
 
 #: The modules of the names, which are imported on first use: processes that only plan a query use
@@ -35,6 +36,7 @@ _HOMES: Final = {
     "OffsetReset": "offset_reset",
     "PlainOptions": "typed",
     "default_config": "config",
+    "sealed": "config",
 }
 
 

@@ -38,19 +38,15 @@ class Config(Options):
     def _checked(cls, options: Mapping[str, object]) -> Config:
         specs = {spec.name: spec for spec in dataclasses.fields(cls)}
         default = cls()
-        named = {
-            name: tuple(value) if isinstance(value, Iterator) else value
-            for name, value in current_names(options, specs.keys()).items()
-        }
-        protocol = parse_option(
-            specs["security_protocol"], named.get("security_protocol", default.security_protocol)
-        )
+        named = sealed(current_names(options, specs.keys()))
+        for name in named:
+            if isinstance(named[name], Iterator):
+                named[name] = tuple(named[name])
+        protocol = parse_option(specs["security_protocol"], sealed({**vars(default), **named}))
         unused = without_use(named, str(protocol), vars(default))
-        kept: dict[str, Any] = {
-            name: parse_option(specs[name], value)
-            for name, value in named.items()
-            if name not in unused
-        }
+        kept = sealed(
+            {name: parse_option(specs[name], named) for name in named if name not in unused}
+        )
         # A default counts as not given: the user may have unpacked DEFAULT_CONFIG.
         given = {name for name, value in kept.items() if value != getattr(default, name)}
         config = dataclasses.replace(default, **kept)
@@ -82,13 +78,21 @@ class Config(Options):
     def by_name(self) -> ShownOptions:
         """Return the options by name, in the form in which the user gave them."""
         settled = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
-        return in_kafka_python_form(settled, self.named, SECRETS)
+        return sealed(in_kafka_python_form(settled, self.named))
 
 
-#: Options whose values are never shown.
-SECRETS: Final = frozenset(
-    spec.name for spec in dataclasses.fields(Config) if option_of(spec).secret
+_SHOWN: Final = frozenset(
+    spec.name for spec in dataclasses.fields(Config) if not option_of(spec).secret
 )
+
+
+def sealed(options: Mapping[str, Any]) -> ShownOptions:
+    """Return options that `repr()` shows without secrets.
+
+    Invariant: a function that takes options begins with this, and keeps no value in another local
+    variable: tools that collect errors show those.
+    """
+    return ShownOptions(options, _SHOWN)
 
 
 def default_config() -> dict[str, Any]:

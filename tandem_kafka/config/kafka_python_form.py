@@ -7,8 +7,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from tandem_kafka.config.shown import ShownOptions
-
 #: Options that are kept in a different form from kafka-python's default.
 _FORMS: Final = (
     "bootstrap_servers",
@@ -24,15 +22,12 @@ _FORMS: Final = (
 _SETTLED: Final = ("receive_message_max_bytes",)
 
 
-def in_kafka_python_form(
-    settled: Mapping[str, Any], named: Mapping[str, Any], secrets: frozenset[str]
-) -> ShownOptions:
+def in_kafka_python_form(settled: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """Combine the given options, the defaults, and the final values of our own options.
 
     Args:
         settled: Every option with its final value.
         named: The options as the user gave them.
-        secrets: Options whose values are never shown.
     """
     theirs = _theirs()
     shown = {**settled, **{name: _own(theirs[name]) for name in _FORMS}}
@@ -40,7 +35,7 @@ def in_kafka_python_form(
     reset = shown["auto_offset_reset"]
     if isinstance(reset, str) and reset in {"smallest", "largest"}:
         shown["auto_offset_reset"] = settled["auto_offset_reset"]
-    return ShownOptions(shown, secrets)
+    return shown
 
 
 @cache

@@ -13,36 +13,30 @@ _RENAMED: Final = {"api_version_auto_timeout_ms": "bootstrap_timeout_ms"}
 _WITHOUT_EFFECT: Final = {"legacy_iterator"}
 
 
-def current_names(options: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
+def current_names(options: Mapping[str, object], known: Collection[str]) -> Mapping[str, object]:
     """Return the options with their present names.
 
     Raises:
         KafkaConfigurationError: Some options are unknown; the text names all of them.
     """
-    named: dict[str, object] = {}
-    for name, value in options.items():
-        if name in _RENAMED:
-            _take_renamed(name, value, options, named)
-        elif name in _WITHOUT_EFFECT:
+    present = {name: _RENAMED.get(name, name) for name in options if name not in _WITHOUT_EFFECT}
+    for name in options:
+        if name in _WITHOUT_EFFECT:
             warn_deprecated(f"the option {name} has no effect: there is one iterator")
-        else:
-            named[name] = value
-    unknown = [name for name in named if name not in known]
+        elif present[name] != name:
+            _check_renamed(name, present[name], options)
+    unknown = [name for name in present.values() if name not in known]
     if unknown:
         raise KafkaConfigurationError(
             "unknown options: " + ", ".join(_hint(name, known) for name in unknown)
         )
-    return named
+    return {present[name]: options[name] for name in present}
 
 
-def _take_renamed(
-    name: str, value: object, options: Mapping[str, object], named: dict[str, object]
-) -> None:
-    present = _RENAMED[name]
+def _check_renamed(name: str, present: str, options: Collection[str]) -> None:
     if present in options:
         raise KafkaConfigurationError(f"{name} is the old name of {present}: set only one of them")
     warn_deprecated(f"the option {name} is deprecated: use {present}")
-    named[present] = value
 
 
 def _hint(name: str, known: Collection[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field
 from typing import Any, Final
 
@@ -53,20 +54,22 @@ def option_of(spec: Field[Any]) -> Option:
     return known
 
 
-def parse_option(spec: Field[Any], value: object) -> object:
-    """Return the value to keep.
+def parse_option(spec: Field[Any], options: Mapping[str, Any]) -> object:
+    """Return the value of an option to keep.
 
     Raises:
         InvalidOptionError: The value is not allowed.
     """
     known = option_of(spec)
     try:
-        kept = known.check.parse(value)
+        kept = known.check.parse(options[spec.name])
     except (TypeError, ValueError) as error:
-        value_shown = show(value, secret=known.secret)
         problem = str(error) or f"must be {known.check.allowed}"
-        raise InvalidOptionError(f"{spec.name}={value_shown}: {problem}") from None
-    least: Any = known.check.least
-    if least is not None and kept == least != value:
-        log.warning("%s=%r is below the minimum; using %s", spec.name, value, kept)
-    return kept
+    else:
+        least: Any = known.check.least
+        if least is not None and kept == least != options[spec.name]:
+            log.warning("%s=%r is below the minimum; using %s", spec.name, options[spec.name], kept)
+        return kept
+    # Behind the handler: the frames of the other error have the value.
+    shown = show(options[spec.name], secret=known.secret)
+    raise InvalidOptionError(f"{spec.name}={shown}: {problem}")

@@ -21,26 +21,31 @@ def show(value: object, *, secret: bool = False) -> str:
 
 
 class ShownOptions(dict[str, Any]):
-    """Options by name, as a separate dict. Its `repr()` hides secrets, its values do not."""
+    """Options by name, as a separate dict. Its `repr()` hides secrets, its values do not.
 
-    __slots__ = ("_secrets",)
+    Args:
+        options: The options.
+        shown: The names whose values `repr()` shows. Another name may be a misspelled password.
+    """
 
-    def __init__(self, options: Mapping[str, Any], secrets: frozenset[str]) -> None:
+    __slots__ = ("_shown",)
+
+    def __init__(self, options: Mapping[str, Any], shown: frozenset[str]) -> None:
         super().__init__(options)
-        self._secrets = secrets
+        self._shown = shown
 
     def copy(self) -> ShownOptions:
         """Return a copy."""
-        return ShownOptions(self, self._secrets)
+        return ShownOptions(self, self._shown)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keep the names of the secrets in copies and pickles."""
-        return ShownOptions, (dict(self), self._secrets)
+        """Keep what is shown in copies and pickles."""
+        return ShownOptions, (dict(self), self._shown)
 
     def __repr__(self) -> str:
         """Show everything except secrets."""
         items = (
-            f"{name!r}: {HIDDEN if value is not None and name in self._secrets else show(value)}"
+            f"{name!r}: {HIDDEN if value is not None and name not in self._shown else show(value)}"
             for name, value in self.items()
         )
         return f"{{{', '.join(items)}}}"

@@ -14,6 +14,7 @@ from tandem_kafka.assignors import (
     RangePartitionAssignor,
     RoundRobinPartitionAssignor,
 )
+from tandem_kafka.config import sealed
 from tandem_kafka.config.librdkafka import (
     CALLBACKS,
     IGNORED,
@@ -25,6 +26,7 @@ from tandem_kafka.config.librdkafka import (
     needs_ssl_context,
     ssl_context_of,
 )
+from tandem_kafka.config.shown import ShownOptions
 from tandem_kafka.confluent.errors import failure, raising
 from tandem_kafka.logs import ClientNames, client_logger
 
@@ -67,8 +69,8 @@ class Configuration:
         callbacks: The given callbacks by name.
     """
 
-    options: dict[str, Any]
-    values: dict[str, Any]
+    options: ShownOptions
+    values: ShownOptions
     callbacks: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
@@ -101,15 +103,29 @@ class _Tokens(AbstractTokenProvider):
         return self._extensions
 
 
-def settings_from(config: Any, more: Mapping[str, Any]) -> Configuration:
+def merged(config: Any, more: Mapping[str, Any]) -> ShownOptions:
+    """Return all properties; `repr()` shows none of their values.
+
+    Raises:
+        TypeError: The configuration is not a dict.
+    """
+    if not isinstance(config, Mapping):
+        msg = "expected configuration dict"
+        raise TypeError(msg)
+    given = sealed({**config, **more})
+    topic = given.pop("default.topic.config", None) or {}
+    return sealed({**topic, **given})
+
+
+def settings_from(given: Mapping[str, Any]) -> Configuration:
     """Parse a configuration.
 
     Raises:
         KafkaException: A name is unknown, or a value is not allowed.
         ValueError: `group.id` is missing.
-        TypeError: The configuration is not a dict, or a callback is not callable.
+        TypeError: A callback is not callable.
     """
-    given = _merged(config, more)
+    given = sealed(given)
     callbacks = _callbacks(given)
     for name, value in (*callbacks.items(), ("logger", given.pop("logger", None))):
         if name in NEVER_CALLED and value is not None:
@@ -120,34 +136,28 @@ def settings_from(config: Any, more: Mapping[str, Any]) -> Configuration:
     if given.get("group.id") is None:
         msg = "Failed to create consumer: group.id must be set"
         raise ValueError(msg)
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        _add_value(name, value, values)
+    values = sealed({})
+    for name in given:
+        if _has_effect(name):
+            values[name] = _value(name, given, PROPERTIES[name])
     _check_combinations(values)
-    options = {
-        **OWN_DEFAULTS,
-        # Invariant: our consumer commits nothing by itself. Its positions are behind all that was
-        # taken from it, and only what the application has is committed.
-        "enable_auto_commit": False,
-        "bootstrap_timeout_ms": 0,
-        # Iteration waits for nothing, and rarely looks for records of another partition.
-        "consumer_timeout_ms": 0,
-        "max_poll_records": 1_000,
-    }
-    for name, value in values.items():
+    options = sealed(
+        {
+            **OWN_DEFAULTS,
+            # Invariant: our consumer commits nothing by itself. Its positions are behind all that
+            # was taken from it, and only what the application has is committed.
+            "enable_auto_commit": False,
+            "bootstrap_timeout_ms": 0,
+            # Iteration waits for nothing, and rarely looks for records of another partition.
+            "consumer_timeout_ms": 0,
+            "max_poll_records": 1_000,
+        }
+    )
+    for name in values:
         option = PROPERTIES[name].option
         if option is not None:
-            options[option] = value
+            options[option] = values[name]
     return Configuration(_adjusted(options, values, callbacks), values, callbacks)
-
-
-def _merged(config: Any, more: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(config, Mapping):
-        msg = "expected configuration dict"
-        raise TypeError(msg)
-    given = {**config, **more}
-    topic = given.pop("default.topic.config", None) or {}
-    return {**topic, **given}
 
 
 def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
@@ -162,17 +172,15 @@ def _callbacks(given: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     return {name: callback for name, callback in found.items() if callback is not None}
 
 
-def _add_value(name: Any, value: Any, values: dict[str, Any]) -> None:
-    known = PROPERTIES.get(name)
-    if known is not None:
-        values[name] = _value(name, value, known)
-    elif name in REJECTED:
+def _has_effect(name: Any) -> bool:
+    if name in REJECTED:
         reason = f'Configuration property "{name}" is not supported: {REJECTED[name]}'
         raise failure(KafkaError._INVALID_ARG, reason)
-    elif name not in IGNORED:
+    if name not in PROPERTIES and name not in IGNORED:
         raise failure(KafkaError._INVALID_ARG, f'No such configuration property: "{name}"')
-    else:
+    if name not in PROPERTIES:
         _warn(name, "has no effect here")
+    return name in PROPERTIES
 
 
 def _warn(name: str, what: str) -> None:
@@ -182,8 +190,11 @@ def _warn(name: str, what: str) -> None:
         log.warning("the property %s %s", name, what, client=ClientNames(None))
 
 
-def _value(name: str, value: Any, known: Property) -> Any:
-    text = value if isinstance(value, str) else "" if value is None else str(value)
+def _value(name: str, given: Mapping[str, Any], known: Property) -> Any:
+    if given[name] is None or isinstance(given[name], str):
+        text = given[name] or ""
+    else:
+        text = str(given[name])
     if known.kind is bool:
         return _flag(name, text)
     if known.kind is int:
@@ -251,8 +262,8 @@ def _fail(reason: str) -> None:
 
 
 def _adjusted(
-    options: dict[str, Any], values: Mapping[str, Any], callbacks: Mapping[str, Any]
-) -> dict[str, Any]:
+    options: ShownOptions, values: Mapping[str, Any], callbacks: Mapping[str, Any]
+) -> ShownOptions:
     """Convert values whose form differs from that of our options."""
     for name in ("send_buffer_bytes", "receive_buffer_bytes"):
         options[name] = options.get(name) or None

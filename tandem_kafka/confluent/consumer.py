@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, Message, 
 from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.confluent.configuration import Configuration, settings_from
+from tandem_kafka.confluent.configuration import Configuration, merged, settings_from
 from tandem_kafka.confluent.errors import failure, raising, words
 from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import Lookups, group_bytes
@@ -50,7 +50,8 @@ class Consumer:
     _closed = True  # until `_begin`, also if a subclass does not call `__init__`
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, **more: Any) -> None:
-        settings = settings_from(config, {**more, "logger": logger})
+        config = more = merged(config, {**more, "logger": logger})
+        settings = settings_from(config)
         with raising("Failed to create consumer"):
             kafka = KafkaConsumer(**settings.options)
         self._begin(kafka, settings, Runtime.threaded())

@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, overload
 
-from tandem_kafka.config import Config, default_config
+from tandem_kafka.config import Config, default_config, sealed
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import BlockingMethods
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
@@ -116,6 +116,7 @@ class KafkaConsumer(
     ) -> None: ...
 
     def __init__(self, *topics: str, **options: Any) -> None:
+        options = sealed(options)
         self._start(Config.from_options(options), Runtime.threaded(), topics)
 
     def _start(

@@ -91,5 +91,7 @@ class Inquiries(WithCore):
 
     def __repr__(self) -> str:
         """Show the client id and the group id."""
+        if not hasattr(self, "_config"):  # in a traceback of its constructor
+            return f"<{type(self).__name__} without options>"
         group = f", group {self._config.group_id!r}" if self._config.group_id is not None else ""
         return f"<{type(self).__name__} {self._config.client_id!r}{group}>"

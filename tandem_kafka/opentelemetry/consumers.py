@@ -6,6 +6,7 @@ from typing import Any
 
 from tandem_kafka import ConsumerRecords, KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka.config import sealed
 from tandem_kafka.opentelemetry.telemetry import Telemetry
 from tandem_kafka.opentelemetry.traced import Traced, committing
 from tandem_kafka.runtime import Stopwatch
@@ -21,6 +22,7 @@ class _Intercepting:
     _telemetry: Telemetry
 
     def __init__(self, *topics: str, **options: Any) -> None:
+        options = sealed(options)
         interceptors = [*(options.pop("interceptor_classes", None) or ()), self._telemetry]
         super().__init__(*topics, interceptor_classes=interceptors, **options)  # type: ignore[call-arg]
 

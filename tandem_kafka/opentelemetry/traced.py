@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, TracerProvider
 
+from tandem_kafka.config import sealed
 from tandem_kafka.opentelemetry.telemetry import Outcomes, Telemetry
 from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.runtime.callers import is_async
@@ -28,6 +29,7 @@ class Traced:
         meter_provider: MeterProvider | None = None,
         **options: Any,
     ) -> None:
+        options = sealed(options)
         self._telemetry = Telemetry(tracer_provider, meter_provider)
         super().__init__(*topics, **options)
 

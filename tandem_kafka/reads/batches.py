@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from kafka.errors import UnknownTopicOrPartitionError
 
+from tandem_kafka.config import sealed
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import ForkedConsumerError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.reads.progress import Progress
@@ -225,6 +226,7 @@ def opened(
     Raises:
         KafkaError: As for `read()`.
     """
+    options = sealed(options)
     # The range says where to read: a position that is gone must not be replaced.
     fixed = {"enable_auto_commit": False, "auto_offset_reset": "none"}
     consumer = KafkaConsumer(**{"isolation_level": "read_committed", **options, **fixed})

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
+from tandem_kafka.config import sealed
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.reads.batches import Form, Range, opened
 from tandem_kafka.runtime import new_lock
@@ -73,6 +74,7 @@ def scan(
         InvalidArgumentError: As for `read()`, or a decoder infers its schema.
         KafkaError: As for `read()`.
     """
+    options = sealed(options)
     decoders = {name: each for name, each in (("key", key), ("value", value)) if each is not None}
     for name, decoder in decoders.items():
         if pa.types.is_null(decoder.decode(pa.array([], pa.binary()))[0].type):

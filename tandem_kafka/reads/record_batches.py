@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tandem_kafka.config import sealed
 from tandem_kafka.reads.progress import Progress
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def read(  # noqa: PLR0913 - each says what to read
                       bootstrap_servers="localhost:9092")
         frame = polars.from_arrow(reader)
     """
+    options = sealed(options)
     try:
         import pyarrow as pa
     except ImportError as error:

@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
-from tandem_kafka.config import Config
+from tandem_kafka.config import Config, sealed
 from tandem_kafka.consumer.arrow_form import ArrowForm
 from tandem_kafka.consumer.blocking_methods import blocking
 from tandem_kafka.consumer.closing import close_on_any_thread, stop_unclosed
@@ -88,6 +88,7 @@ class ShareConsumer(PlainShareMethods, Generic[KeyT, ValueT]):
         max_processing_ms: float = 600_000,
         **options: Any,
     ) -> None:
+        options = sealed(options)
         config, how = share_options(options, acknowledgement, renew, max_processing_ms)
         self._start(config, how, Runtime.threaded(), topics)
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import tandem_kafka
 from tandem_kafka import config
+from tandem_kafka.config import sealed
 from tandem_kafka.errors import (
     InvalidArgumentError,
     KafkaConfigurationError,
@@ -234,7 +235,8 @@ class Cluster:
 
     def commit(self, group: str, offsets: PartitionOffsets) -> None:
         """Commit offsets to a group without members; a failure is only logged."""
-        options = _client_options(self._options) | {"group_id": group, "enable_auto_commit": False}
+        fixed = {"group_id": group, "enable_auto_commit": False}
+        options = sealed({**_client_options(self._options), **fixed})
         try:
             with tandem_kafka.KafkaConsumer(**options) as consumer:
                 consumer.commit({tp: OffsetAndMetadata(at, "", None) for tp, at in offsets.items()})
@@ -308,7 +310,7 @@ def _client_options(options: SourceOptions) -> dict[str, Any]:
     found.setdefault("allow_auto_create_topics", False)
     if options.group_id_prefix is not None:
         found.setdefault("client_id", f"{options.group_id_prefix}-driver")
-    return found
+    return sealed(found)
 
 
 def _check_names(given: Collection[TopicPartition], partitions: Collection[TopicPartition]) -> None:

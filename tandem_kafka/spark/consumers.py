@@ -13,9 +13,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.config import sealed
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Runtime
 
@@ -24,7 +26,8 @@ log = logging.getLogger(__name__)
 #: The value of Spark's own connector.
 IDLE_MS: Final = 5 * 60_000
 
-Key = tuple[tuple[str, Any], ...]
+#: The digest of a consumer's options: a local variable with it shows no password.
+Key = bytes
 
 
 @dataclass(slots=True)
@@ -48,7 +51,8 @@ class ConsumerCache:
     def lend(self, options: Mapping[str, Any]) -> Iterator[KafkaConsumer]:
         """Lend a consumer with these options; it is parked again only if the task succeeded."""
         self._notice_fork()
-        key = tuple(sorted(options.items()))
+        options = sealed(options)
+        key = sha256(repr(sorted(options.items())).encode()).digest()
         kept = self._parked.pop(key, None)
         consumer = KafkaConsumer(**options) if kept is None else kept.consumer
         try:

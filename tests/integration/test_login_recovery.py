@@ -260,3 +260,15 @@ def test_a_secret_appears_nowhere(
     ]
     assert all(shown)
     assert MARKER not in "\n".join(shown)
+
+
+@pytest.mark.parametrize("kind", WITH_SECRETS)
+def test_a_secret_is_in_no_frame_of_a_constructor(
+    guarded: RealKafka, server: TokenServer, consume: Consume, kind: str
+) -> None:
+    options: dict[str, Any] = WITH_SECRETS[kind](guarded, server)
+    with pytest.raises(KafkaError) as caught:
+        consume("any", bootstrap_timeout_ms=500, **options)
+    shown = list(_locals_of(caught.value))
+    assert shown
+    assert MARKER not in "\n".join(shown)

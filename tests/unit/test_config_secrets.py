@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import copy
+import traceback
+from functools import partial
 
 import pytest
 from kafka import KafkaConsumer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+import tandem_kafka
+from tandem_kafka import ShareConsumer, confluent, read
+from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer
 from tandem_kafka.config import Config, default_config
 from tandem_kafka.errors import KafkaConfigurationError
+from tandem_kafka.opentelemetry import (
+    TracedAsyncKafkaConsumer,
+    TracedAsyncShareConsumer,
+    TracedKafkaConsumer,
+    TracedShareConsumer,
+)
+from tandem_kafka.reads import scan
 
 make = Config.from_options
 
@@ -43,6 +55,59 @@ ENDPOINT = {
     "sasl_oauthbearer_client_id": "reader",
     "sasl_oauthbearer_client_secret": WORD,
 }
+
+
+#: What takes options of a consumer.
+TAKES_OPTIONS = {
+    **{
+        each.__name__: each
+        for each in (
+            *(tandem_kafka.KafkaConsumer, AsyncKafkaConsumer, ShareConsumer, AsyncShareConsumer),
+            *(TracedKafkaConsumer, TracedAsyncKafkaConsumer),
+            *(TracedShareConsumer, TracedAsyncShareConsumer),
+        )
+    },
+    "read": partial(read, "orders"),
+    "scan": partial(scan, "orders"),
+    "confluent.Consumer": lambda **options: confluent.Consumer(
+        {"group.id": "g", **{name.replace("_", "."): each for name, each in options.items()}}
+    ),
+}
+WRONG = {
+    "a number": {"fetch_max_bytes": -5},
+    "the protocol": {"security_protocol": "NONE"},
+    "a misspelled name": {"sasl_plain_pasword": WORD},
+    "a secret of the wrong type": {"sasl_plain_password": [WORD]},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("takes", TAKES_OPTIONS)
+def test_no_frame_of_ours_shows_a_secret_when_an_option_is_wrong(takes, wrong):
+    options = {**SECRETIVE, **WRONG[wrong]}
+    with pytest.raises(Exception, match=r"\w") as caught:
+        TAKES_OPTIONS[takes](**options)
+    error, frames = caught.value, 0
+    while error is not None:
+        trace = traceback.TracebackException.from_exception(error, capture_locals=True)
+        assert WORD not in "".join(trace.format_exception_only())
+        for frame in trace.stack:
+            if "/tandem_kafka/" in frame.filename:
+                frames += 1
+                assert WORD not in "\n".join((frame.locals or {}).values()), frame
+        error = error.__cause__ or error.__context__
+    assert frames
+
+
+@pytest.mark.parametrize("takes", [name for name in TAKES_OPTIONS if name.endswith("Consumer")])
+def test_a_consumer_whose_constructor_raised_can_be_shown(takes):
+    wrong = {"sasl.pasword": 1} if takes.startswith("confluent") else {"sasl_pasword": 1}
+    with pytest.raises(Exception, match="pasword") as caught:
+        TAKES_OPTIONS[takes](**wrong)
+    trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    shown = [frame.locals["self"] for frame in trace.stack if "self" in (frame.locals or {})]
+    assert shown
+    assert not [each for each in shown if "failed" in each]
 
 
 def test_secrets_are_masked_but_used():

@@ -18,7 +18,7 @@ def simulated(simulation: Simulation, **properties: Any) -> Consumer:
     """Return a consumer that reads from the beginning; `__` stands for a dot."""
     config = {"group.id": "g", "auto.offset.reset": "earliest"}
     config |= {name.replace("__", "."): value for name, value in properties.items()}
-    settings = settings_from(config, {})
+    settings = settings_from(config)
     options = {name: v for name, v in settings.options.items() if name != "bootstrap_servers"}
     kafka = simulation.consumer(**options)
     consumer = Consumer.__new__(Consumer)

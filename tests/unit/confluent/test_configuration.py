@@ -16,7 +16,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.config.librdkafka import IGNORED, PROPERTIES, REJECTED
 from tandem_kafka.confluent import Consumer, KafkaError, KafkaException
 from tandem_kafka.confluent import configuration as configured
-from tandem_kafka.confluent.configuration import settings_from
+from tandem_kafka.confluent.configuration import merged, settings_from
 from tests.unit.network.certificates import issue
 
 GROUP = {"group.id": "g"}
@@ -38,12 +38,12 @@ _VALUES = {
 
 def options_of(**more: Any) -> dict[str, Any]:
     config = {**GROUP, **{name.replace("_", "."): value for name, value in more.items()}}
-    return settings_from(config, {}).options
+    return settings_from(config).options
 
 
 def rejection(config: dict[str, Any]) -> str:
     with pytest.raises(KafkaException) as raised:
-        settings_from({**GROUP, **config}, {})
+        settings_from({**GROUP, **config})
     error = raised.value.args[0]
     assert error.code() == KafkaError._INVALID_ARG
     text: str = error.str()
@@ -61,7 +61,7 @@ def value_for(name: str) -> str:
 def test_every_supported_property_makes_a_configuration(name: str) -> None:
     if PROPERTIES[name].option is None or name.startswith(("ssl.", "sasl.")):
         pytest.skip("needs others beside it; has a test of its own")
-    options = settings_from({**GROUP, name: value_for(name)}, {}).options
+    options = settings_from({**GROUP, name: value_for(name)}).options
     Config.from_options(options)
 
 
@@ -153,13 +153,13 @@ def test_a_name_without_effect_warns_once(
     monkeypatch.setattr(configured, "_warned", set())
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            settings_from({**GROUP, "queued.min.messages": 5}, {})
+            settings_from({**GROUP, "queued.min.messages": 5})
     assert caplog.messages == ["the property queued.min.messages has no effect here"]
 
 
 def test_topic_configuration_and_keywords_are_used() -> None:
     config = {**GROUP, "default.topic.config": {"auto.offset.reset": "beginning"}}
-    settings = settings_from(config, {"client.id": "me"})
+    settings = settings_from(merged(config, {"client.id": "me"}))
     assert settings.options["auto_offset_reset"] == "earliest"
     assert settings.options["client_id"] == "me"
 
@@ -192,7 +192,7 @@ def test_verification_of_certificates_can_be_disabled() -> None:
         "enable.ssl.certificate.verification": "false",
         "ssl.endpoint.identification.algorithm": "none",
     }
-    context = settings_from(config, {}).options["ssl_context"]
+    context = settings_from(config).options["ssl_context"]
     assert context.verify_mode == ssl.CERT_NONE
     assert not context.check_hostname
 
@@ -223,14 +223,14 @@ def test_what_a_context_cannot_use_is_an_invalid_argument(
 
 def test_authorities_may_be_in_a_folder(tmp_path: Path) -> None:
     config = {**GROUP, "security.protocol": "ssl", "ssl.ca.location": str(tmp_path)}
-    assert settings_from(config, {}).options["ssl_context"].verify_mode == ssl.CERT_REQUIRED
+    assert settings_from(config).options["ssl_context"].verify_mode == ssl.CERT_REQUIRED
     Consumer({**OIDC, "https.ca.location": str(tmp_path)}).close()
 
 
 def test_a_token_of_a_metadata_service_is_rejected() -> None:
     kind = "sasl.oauthbearer.metadata.authentication.type"
     assert "azure_imds is not supported" in rejection({**OIDC, kind: "azure_imds"})
-    settings_from({**OIDC, kind: "none"}, {})
+    settings_from({**OIDC, kind: "none"})
 
 
 def test_verification_of_host_names_can_be_disabled() -> None:
@@ -239,7 +239,7 @@ def test_verification_of_host_names_can_be_disabled() -> None:
         "security.protocol": "ssl",
         "ssl.endpoint.identification.algorithm": "none",
     }
-    assert settings_from(config, {}).options["ssl_check_hostname"] is False
+    assert settings_from(config).options["ssl_check_hostname"] is False
 
 
 def test_a_user_and_a_password_are_converted() -> None:
@@ -250,7 +250,7 @@ def test_a_user_and_a_password_are_converted() -> None:
         "sasl.username": "u",
         "sasl.password": "p",
     }
-    options = settings_from(config, {}).options
+    options = settings_from(config).options
     Config.from_options(options)
     assert options["security_protocol"] == "SASL_PLAINTEXT"
     assert options["sasl_mechanism"] == "SCRAM-SHA-256"
@@ -271,7 +271,7 @@ def test_oauth_cb_provides_tokens() -> None:
         "sasl.oauthbearer.config": "some=thing",
         "oauth_cb": token,
     }
-    options = settings_from(config, {}).options
+    options = settings_from(config).options
     Config.from_options(options)
     provider = options["sasl_oauth_token_provider"]
     assert (provider.token(), provider.extensions()) == ("token", {"a": "b"})
@@ -293,7 +293,7 @@ OIDC = {
 
 
 def test_the_consumer_asks_a_token_endpoint() -> None:
-    config = Config.from_options(settings_from(OIDC, {}).options)
+    config = Config.from_options(settings_from(OIDC).options)
     assert config.sasl_oauth_token_provider is None
     assert config.sasl_oauthbearer_token_endpoint_url == "https://login.example.com/token"
     assert config.sasl_oauthbearer_client_id == "reader"
@@ -316,7 +316,7 @@ def test_assertions_take_the_place_of_a_secret() -> None:
         f"{prefix}.claim.aud": "https://login.example.com",
         f"{prefix}.claim.exp.seconds": "60",
     }
-    config = Config.from_options(settings_from({**given, **more}, {}).options)
+    config = Config.from_options(settings_from({**given, **more}).options)
     assert config.sasl_oauthbearer_grant_type == grant
     assert config.sasl_oauthbearer_assertion_private_key_file == __file__
     assert config.sasl_oauthbearer_assertion_algorithm == "ES256"
@@ -331,7 +331,7 @@ def test_other_names_and_empty_values_of_a_token_endpoint() -> None:
         "sasl.oauthbearer.scope": "",
         "https.ca.location": "ca.pem",
     }
-    options = settings_from(config, {}).options
+    options = settings_from(config).options
     assert options["sasl_oauthbearer_client_id"] == "other"
     assert options["sasl_oauthbearer_client_secret"] == "secret"
     assert options["sasl_oauthbearer_cafile"] == "ca.pem"
@@ -349,7 +349,7 @@ def test_other_names_and_empty_values_of_a_token_endpoint() -> None:
 )
 def test_a_callback_comes_before_a_token_endpoint(more: dict[str, Any]) -> None:
     config = {**OIDC, **more}
-    options = settings_from(config, {}).options
+    options = settings_from(config).options
     Config.from_options(options)
     assert ("sasl_oauth_token_provider" in options) == ("oauth_cb" in more)
     assert not [name for name in options if name.startswith("sasl_oauthbearer_")]
@@ -371,7 +371,7 @@ def test_an_incomplete_token_endpoint_is_rejected(more: dict[str, Any]) -> None:
 def test_callbacks_without_effect_warn(caplog: pytest.LogCaptureFixture) -> None:
     configured._warned.clear()
     given = {"group.id": "g", "throttle_cb": print, "log_cb": print, "logger": None}
-    settings_from(given, {})
-    settings_from(given, {})
+    settings_from(given)
+    settings_from(given)
     warned = [record.message for record in caplog.records]
     assert [text.split()[2] for text in warned] == ["throttle_cb", "log_cb"], "once each"
