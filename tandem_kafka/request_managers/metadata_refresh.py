@@ -31,6 +31,7 @@ from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, ClusterSnapshot, Part
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import MetadataRequest
+from tandem_kafka.wire.topic_names import is_topic_name
 
 log = client_logger(__name__)
 
@@ -86,6 +87,12 @@ def read_topics(response: Any) -> Described:
             continue  # requested by an id that the broker does not know (yet)
         if topic.error_code:
             errors[topic.name] = for_code(topic.error_code)
+            continue
+        # Invariant: the name of a topic in the metadata can be part of a path and of a log line.
+        if not is_topic_name(topic.name):
+            log.warning(
+                "a broker has sent a topic name that Kafka does not allow: %.300r", topic.name
+            )
             continue
         partitions = {
             p.partition_index: PartitionInfo(

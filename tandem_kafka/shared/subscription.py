@@ -76,6 +76,10 @@ class SubscriptionState:
             raise NotAssignedError(msg)
         return state
 
+    def may_assign(self, topic: str) -> bool:
+        """Tell whether a coordinator may assign partitions of a topic."""
+        return self.kind is SubscriptionKind.REGEX or topic in self.topics
+
     def has(self, state: AssignedPartition) -> bool:
         """Return whether this is the present assignment of its partition."""
         return self.assigned.get(state.tp) is state

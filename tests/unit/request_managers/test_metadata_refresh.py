@@ -133,6 +133,21 @@ def test_the_response_becomes_the_snapshot() -> None:
     assert snapshot.topic_id("orders") == TOPIC_ID
 
 
+@pytest.mark.parametrize(
+    "name", ["../../evil", "/etc/evil", "..", "", "x\x1b[2J", "orders\n", "a b", "x" * 250, "ö"]
+)
+def test_a_topic_name_that_cannot_be_is_left_out(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = fresh()
+    world.assign(TP)
+    wrong = described_topic(name, topic_id=UUID(int=8))
+    world.respond(request(world), metadata_response(wrong, described_topic()))
+    assert world.metadata.snapshot.topic_names == {TOPIC_ID: "orders"}
+    assert caplog.text.rstrip("\n").isprintable()
+    assert "topic name that Kafka does not allow" in caplog.text
+
+
 def test_old_metadata_are_refreshed() -> None:
     world = fresh(metadata_max_age_ms=10_000)
     world.assign(TP)

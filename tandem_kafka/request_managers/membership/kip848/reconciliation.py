@@ -70,6 +70,8 @@ class Reconciliation:
         self._pending = NO_PARTITIONS
         #: Topic names of the applied assignment.
         self._names: Mapping[UUID, str] = {}
+        #: Assigned topics without a subscription, for the log.
+        self._foreign: frozenset[str] = frozenset()
         #: The data for an assignor, of the target and of the assignment that is being applied.
         self._metadata_for_assignor: AssignorMetadata | None = None
         self._pending_metadata: AssignorMetadata | None = None
@@ -137,13 +139,21 @@ class Reconciliation:
             return
         target = self.target
         known = self._context.metadata.snapshot.topic_names
-        resolved = Resolved.of(target.partitions, known, self._names)
+        may_assign = self._subscription.may_assign
+        resolved = Resolved.of(target.partitions, known, self._names, may_assign)
         if resolved.unknown:
             self._metadata.need_ids(resolved.unknown)
+        if resolved.foreign != self._foreign:
+            self._foreign = resolved.foreign
+            if resolved.foreign:
+                names = ", ".join(sorted(resolved.foreign))
+                group = self._context.config.group_id
+                log.info("group %s: assigned without a subscription, so not read: %s", group, names)
+        waiting = bool(resolved.unknown or resolved.foreign)
         partial = TargetAssignment(target.local_epoch, resolved.by_id)
-        if resolved.unknown and partial == self.owned:
-            return  # all resolved topics have been acknowledged; the others wait for metadata
-        if resolved.unknown and resolved.partitions == frozenset(self._subscription.assigned):
+        if waiting and partial == self.owned:
+            return  # what is resolved has been acknowledged; the rest waits for metadata
+        if waiting and resolved.partitions == frozenset(self._subscription.assigned):
             # No callback is needed yet, but the coordinator must see progress.
             self.owned, self._names = partial, resolved.names
             self._acknowledge()

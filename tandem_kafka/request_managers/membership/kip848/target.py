@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -45,16 +45,29 @@ class AssignorMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The part of a target with known topic names."""
+    """The part of a target with known names of subscribed topics.
+
+    Attributes:
+        partitions: The partitions.
+        by_id: The same by topic id.
+        names: The names of their topics.
+        unknown: Topic ids without a name yet.
+        foreign: Topics without a subscription: the coordinator does not know its change yet.
+    """
 
     partitions: frozenset[TopicPartition]
     by_id: TopicIdPartitions
     names: Mapping[UUID, str]
     unknown: frozenset[UUID]
+    foreign: frozenset[str]
 
     @classmethod
     def of(
-        cls, target: TopicIdPartitions, known_names: Mapping[UUID, str], owned: Mapping[UUID, str]
+        cls,
+        target: TopicIdPartitions,
+        known_names: Mapping[UUID, str],
+        owned: Mapping[UUID, str],
+        may_assign: Callable[[str], bool],
     ) -> Resolved:
         """Resolve topic ids by the metadata, else by the names of owned partitions."""
         names = {
@@ -62,6 +75,9 @@ class Resolved:
             for topic_id in target
             if topic_id in known_names or topic_id in owned
         }
+        unknown = target.keys() - names.keys()
+        foreign = frozenset(name for name in names.values() if not may_assign(name))
+        names = {topic_id: name for topic_id, name in names.items() if name not in foreign}
         known = {topic_id: target[topic_id] for topic_id in names}
         return cls(
             frozenset(
@@ -71,7 +87,8 @@ class Resolved:
             ),
             known,
             names,
-            frozenset(target.keys() - known.keys()),
+            frozenset(unknown),
+            foreign,
         )
 
 
