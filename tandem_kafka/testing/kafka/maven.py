@@ -97,10 +97,15 @@ def _download(jars: Jars, into: Path) -> None:
 
 
 def _artifacts(jars: Jars, repository: Path) -> list[Artifact]:
-    from jgo.maven import MavenContext  # noqa: PLC0415 - an extra
+    from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - an extra
+
+    class Resolver(PythonResolver):
+        def download(self, artifact: Artifact) -> Path:
+            return _from_repository(artifact)
 
     chosen = os.environ.get(REPOSITORY)
     context = MavenContext(
+        Resolver(),
         repo_cache=repository,
         local_repos=[],
         remote_repos={"chosen": chosen.rstrip("/")} if chosen else None,
@@ -113,6 +118,27 @@ def _artifacts(jars: Jars, repository: Path) -> list[Artifact]:
     there = {each.artifactId for each in found}
     alone = [context.create_dependency(each).artifact for each in jars.alone]
     return [*found, *(each for each in alone if each.artifactId not in there)]
+
+
+def _from_repository(artifact: Artifact) -> Path:
+    """Download a file completely: jgo leaves the socket open on which a repository lacks it.
+
+    Raises:
+        RuntimeError: No repository has it.
+        OSError: A repository does not answer, or not completely.
+    """
+    from jgo.util import http  # noqa: PLC0415 - an extra
+
+    path = f"{artifact.component.path_prefix.as_posix()}/{artifact.filename}"
+    repositories = artifact.context.remote_repos.values()
+    for repository in repositories:
+        response = http.get(f"{repository}/{path}", timeout=_TIMEOUT_S)
+        if response.ok:
+            file: Path = artifact.cached_path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(response.content)
+            return file
+    raise RuntimeError(f"{path} is not in {', '.join(repositories)}")
 
 
 def _fetch(artifact: Artifact, into: Path) -> None:

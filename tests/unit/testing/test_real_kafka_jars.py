@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import subprocess
 import sys
 import threading
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -83,13 +85,12 @@ class Repository:
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         path = request.path
         self.asked[path] += 1
-        body = self.files.get(path)
-        request.send_response(200 if body is not None else 404)
-        request.send_header("Content-Length", str(len(body or b"")))
+        body = self.files.get(path, b"not found")
+        request.send_response(200 if path in self.files else 404)
+        request.send_header("Content-Length", str(len(body)))
         request.end_headers()
-        if body is not None:
-            cut = path in self.broken and self.asked[path] == 1
-            request.wfile.write(body[: len(body) // 2] if cut else body)
+        cut = path in self.broken and self.asked[path] == 1
+        request.wfile.write(body[: len(body) // 2] if cut else body)
         request.close_connection = True
 
     def close(self) -> None:
@@ -180,6 +181,17 @@ def test_a_version_that_does_not_exist(repository: Repository) -> None:
     with pytest.raises(DownloadError, match=r"Kafka 4\.9\.2 cannot be downloaded.*4\.9\.2"):
         classpath("4.9.2")
     assert repository.asked.total()
+
+
+def test_a_jar_that_does_not_exist_leaves_no_socket_open(repository: Repository) -> None:
+    for name in ("log4j-api", "log4j-core"):
+        del repository.files[f"/org/apache/logging/log4j/{name}/2.25.4/{name}-2.25.4.jar"]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with pytest.raises(DownloadError, match=r"log4j-(api|core)"):
+            classpath("4.9.1")
+        gc.collect()
+    assert [str(each.message) for each in found] == []
 
 
 def test_no_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
