@@ -39,7 +39,8 @@ pipeline: java $(VENV)/.pipeline
 # Six processes even on two cores, a file of tests in one of them: the tests with a broker wait most
 # of the time.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
-PYTEST := $(BIN)/python -m pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
+# Spark's tests have a target of their own, also if its environment is this one.
+PYTEST := $(BIN)/python -m pytest --ignore tests/spark --numprocesses 6 --dist loadfile --no-loadscope-reorder
 # The same hashes each time: the same tree gets the same verdict.
 test: $(VENV)/.test
 	@PYTHONHASHSEED=0 $(PYTEST) --second-run $(ARGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,17 +44,13 @@ def spark() -> Iterator[Any]:
     """A session with two cores; its workers import this package from the source tree."""
     from tests.spark.session import start
 
-    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYTHONPATH")}
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = str(ROOT)
-    session = start()
+    # The JVM inherits them. The session outlives this file, and the next one must not see them.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
+        environment.setenv("PYTHONPATH", str(ROOT))
+        session = start()
     yield session
     session.stop()
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
 
 
 @pytest.fixture
