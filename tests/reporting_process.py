@@ -34,6 +34,7 @@ class ReportingProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", module, *arguments],
             cwd=_ROOT,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -65,11 +66,16 @@ class ReportingProcess:
         """Send it a signal."""
         self._process.send_signal(number)
 
+    def end_input(self) -> None:
+        """End its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
     def join(self, timeout_s: float) -> None:
         """Wait until it has ended and every line was noted."""
         self._process.wait(timeout_s)
         for thread in self._threads:
             thread.join(timeout_s)
-        for pipe in (self._process.stdout, self._process.stderr):
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()

@@ -60,6 +60,10 @@ class MemberProcess:
         self._process.send(signal.SIGKILL)
         self._process.join(10.0)
 
+    def end_faults(self) -> None:
+        """Let the process know that no fault comes any more."""
+        self._process.end_input()
+
     def ask_to_end(self) -> None:
         """Ask the process to close its consumer."""
         # Before its handler is installed, SIGTERM ends it with this status.

@@ -138,6 +138,8 @@ class Chaos:
 
     def _finish(self, sent: int) -> None:
         """Check that everything was read and committed, end the members, and check again."""
+        for member in self._running:
+            member.end_faults()
         everything = dict.fromkeys(range(_PARTITIONS), sent)
         for protocol in self._ledgers:
             end = time.monotonic() + _PATIENCE_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final, Protocol
 
@@ -86,6 +86,30 @@ class ShareLedger:
             for at in range(sent)
             if (number, at) not in done
         ]
+
+    def backlog(self, undone: Sequence[tuple[int, int]], now_s: float) -> str:
+        """Return where records are left, and whether that partition stands still.
+
+        Args:
+            undone: The records that are not done, in order.
+            now_s: The time.
+        """
+        lines = []
+        for number, left in groupby(undone, key=itemgetter(0)):
+            offsets = [offset for _, offset in left]
+            decided = (
+                event.at_ms
+                for _, event in self._events()
+                if event.kind in {"accept", "reject"}
+                and any(place[0] == number for place in event.places)
+            )
+            last_ms = max(decided, default=None)
+            last = "never" if last_ms is None else f"{now_s - last_ms / 1_000:.1f} s ago"
+            lines.append(
+                f"{len(offsets):,} of partition {number} from offset {offsets[0]} on, where a "
+                f"record was last accepted or rejected {last}"
+            )
+        return "; ".join(lines)
 
     def _decided(self) -> set[tuple[int, int]]:
         """Return the records that somebody has accepted or rejected while they were locked."""
@@ -175,8 +199,3 @@ _WHY: Final = {
     "lost": "whose lock was lost",
     "stored": "stored, locked before",
 }
-
-
-def names(places: Sequence[tuple[int, int]]) -> str:
-    """Return some places as text."""
-    return ", ".join(f"{number}-{offset}" for number, offset in places[:10])

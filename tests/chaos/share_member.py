@@ -1,10 +1,12 @@
 """A member of a share group in its own process; it writes each event as a line on standard output.
 
-The line of an acknowledgement precedes it.
+The line of an acknowledgement precedes it. The end of standard input says that the faults are over:
+from then on, no handler is slow and no job ends, so the backlog shrinks.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -36,12 +38,28 @@ def _now_ms() -> int:
 
 
 class Reporter:
-    """Reports what a member does, and knows the acknowledgements without an outcome."""
+    """Reports what a member does, and knows the acknowledgements without an outcome.
+
+    Attributes:
+        ending: Whether the member is to end.
+        calm: Whether the faults are over, or the member is to end.
+    """
 
     def __init__(self) -> None:
         self.ending = threading.Event()
+        self.calm = threading.Event()
         self.random = Random(time.time_ns())
         self._made: list[Place] = []
+
+    def end(self) -> None:
+        """Let the member end."""
+        self.ending.set()
+        self.calm.set()
+
+    def await_calm(self) -> None:
+        """Wait for the end of standard input."""
+        os.read(0, 1)  # no lock of a file object is held when the interpreter ends
+        self.calm.set()
 
     def note(self, kind: str, places: Iterable[Place]) -> None:
         """Report an event of some records."""
@@ -125,7 +143,7 @@ def decide(make: Callable[..., Consumer], reporter: Reporter) -> None:
                     ["accept", "release", "reject", "renew"], [90, 6, 1, 3]
                 )[0]
                 if reporter.random.random() < 0.002:
-                    reporter.ending.wait(1.5 * LOCK_MS / 1_000)
+                    reporter.calm.wait(1.5 * LOCK_MS / 1_000)
                 reporter.acknowledging(kind, [record])
                 try:
                     getattr(record, kind)()
@@ -140,25 +158,25 @@ def decide(make: Callable[..., Consumer], reporter: Reporter) -> None:
 
 def work(make: Callable[..., Consumer], reporter: Reporter) -> None:
     """Let workers handle the records; they acknowledge by themselves."""
-
-    begun: set[tuple[int, ...]] = set()
+    # Each delivery is another object, also after a broker has forgotten that it had counted one.
+    begun: dict[int, Any] = {}
 
     def handle(record: Any) -> None:
-        attempt = record.partition, record.offset, record.delivery_count
-        if attempt not in begun:
-            begun.add(attempt)
+        if id(record) not in begun:
+            begun[id(record)] = record
             reporter.got([record])
         if reporter.random.random() < 0.03:
             raise ValueError
-        time.sleep(reporter.random.random() / 50)
-        reporter.acknowledging("accept", [record])
+        reporter.calm.wait(reporter.random.random() / 50)
+        accept(record)
 
-    def give_up(record: Any, *_: object) -> None:
+    def accept(record: Any, *_: object) -> None:
+        begun.pop(id(record), None)
         reporter.acknowledging("accept", [record])
 
     with make(acknowledgement="explicit") as consumer:
         workers = ShareWorkers(
-            consumer, handle, workers=4, retry=Retry(2, backoff_ms=(10, 50)), otherwise=give_up
+            consumer, handle, workers=4, retry=Retry(2, backoff_ms=(10, 50)), otherwise=accept
         )
         while not reporter.ending.is_set():
             try:
@@ -175,7 +193,7 @@ def be_slow(make: Callable[..., Consumer], reporter: Reporter) -> None:
             reporter.acknowledging("accept", given)
             given = reporter.read(lambda: _next(consumer))
             if given and reporter.random.random() < 0.01:
-                reporter.ending.wait(reporter.random.random() * 3 * LOCK_MS / 1_000)
+                reporter.calm.wait(reporter.random.random() * 3 * LOCK_MS / 1_000)
             if number % (4 * _COMMIT_EVERY) == 0:
                 reporter.commit(consumer)
         reporter.acknowledging("accept", given)
@@ -186,7 +204,7 @@ def do_jobs(make: Callable[..., Consumer], reporter: Reporter) -> None:
     for _ in _until(reporter.ending):
         left = reporter.random.randint(1, 3)
         with make(acknowledgement="explicit", max_poll_records=1) as consumer:
-            while left and not reporter.ending.is_set():
+            while (left > 0 or reporter.calm.is_set()) and not reporter.ending.is_set():
                 for record in reporter.read(lambda: consumer.poll(_POLL_MS)):
                     left -= 1
                     reporter.acknowledging("accept", [record])
@@ -239,7 +257,8 @@ def main(kind: str, bootstrap: str, topic: str) -> None:
         "bootstrap_timeout_ms": 60_000,
     }
     reporter = Reporter()
-    signal.signal(signal.SIGTERM, lambda *_: reporter.ending.set())
+    signal.signal(signal.SIGTERM, lambda *_: reporter.end())
+    threading.Thread(target=reporter.await_calm, daemon=True).start()
     KINDS[kind](lambda **more: ShareConsumer(topic, **options, **more), reporter)
 
 

@@ -47,6 +47,17 @@ def test_each_record_is_done() -> None:
     assert "2 were damaged, and 2 of them given up" in made.account()
 
 
+def test_a_backlog_tells_slow_from_standing_still() -> None:
+    made = ledger(a=[Event("accept", 1_000, ((0, 0), (2, 0))), Event("reject", 4_500, ((2, 1),))])
+    made.partitions = 4
+    undone = [(0, 1), (0, 2), (1, 0), (2, 2)]
+    assert made.backlog(undone, 5.0).split("; ") == [
+        "2 of partition 0 from offset 1 on, where a record was last accepted or rejected 4.0 s ago",
+        "1 of partition 1 from offset 0 on, where a record was last accepted or rejected never",
+        "1 of partition 2 from offset 2 on, where a record was last accepted or rejected 0.5 s ago",
+    ]
+
+
 def test_why_a_record_came_again() -> None:
     first = [event("got", 1, 0, 1, 0), event("release", 2), event("got", 3, 0, 2, 2)]
     again = ledger(a=first, b=[event("got", 9, 0, 3, 8), event("accept", 9)]).account()
