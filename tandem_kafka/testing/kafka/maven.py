@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import tempfile
@@ -121,11 +122,13 @@ def _artifacts(jars: Jars, repository: Path) -> list[Artifact]:
 
 
 def _from_repository(artifact: Artifact) -> Path:
-    """Download a file completely: jgo leaves the socket open on which a repository lacks it.
+    """Download a file completely, and compare it with the repository's checksum.
+
+    jgo leaves the socket open on which a repository lacks a file, and only logs a wrong checksum.
 
     Raises:
         RuntimeError: No repository has it.
-        OSError: A repository does not answer, or not completely.
+        OSError: A repository does not answer, or not completely, or sends something else.
     """
     from jgo.util import http  # noqa: PLC0415 - an extra
 
@@ -134,6 +137,10 @@ def _from_repository(artifact: Artifact) -> Path:
     for repository in repositories:
         response = http.get(f"{repository}/{path}", timeout=_TIMEOUT_S)
         if response.ok:
+            checksum = http.get(f"{repository}/{path}.sha1", timeout=_TIMEOUT_S)
+            # Some have the name of the file behind it.
+            if not checksum.ok or checksum.text.split()[:1] != [_sha1(response.content)]:
+                raise OSError(f"{artifact.filename} has no checksum, or another one")
             file: Path = artifact.cached_path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(response.content)
@@ -141,11 +148,15 @@ def _from_repository(artifact: Artifact) -> Path:
     raise RuntimeError(f"{path} is not in {', '.join(repositories)}")
 
 
+def _sha1(content: bytes) -> str:
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
 def _fetch(artifact: Artifact, into: Path) -> None:
     file = artifact.resolve()
     if not zipfile.is_zipfile(file):
         raise OSError(f"{file.name} is not a jar")
-    try:  # jgo only logs that a checksum is wrong, and what is kept here is kept for years
+    try:  # what is kept here is kept for years
         with zipfile.ZipFile(file) as jar:
             damaged = jar.testzip()
     except (zipfile.BadZipFile, zlib.error) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import io
 import subprocess
 import sys
@@ -46,6 +47,8 @@ class Repository:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        #: What its files with a checksum say, if that is not true.
+        self.checksums: dict[str, str] = {}
         self.asked: Counter[str] = Counter()
         #: Files of which the first answer breaks off in the middle.
         self.broken: set[str] = set()
@@ -85,8 +88,11 @@ class Repository:
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         path = request.path
         self.asked[path] += 1
-        body = self.files.get(path, b"not found")
-        request.send_response(200 if path in self.files else 404)
+        found = self.files.get(path.removesuffix(".sha1"))
+        if path.endswith(".sha1") and found is not None:
+            found = self.checksums.get(path, hashlib.sha1(found).hexdigest()).encode()  # noqa: S324
+        body = b"not found" if found is None else found
+        request.send_response(404 if found is None else 200)
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()
         cut = path in self.broken and self.asked[path] == 1
@@ -133,6 +139,16 @@ def test_all_that_the_broker_needs_is_downloaded_once(repository: Repository, ca
     before = repository.asked.total()
     classpath("4.9.1")
     assert repository.asked.total() == before
+
+
+@pytest.mark.parametrize("checksum", ["", "da39a3ee5e6b4b0d3255bfef95601890afd80709  x.jar"])
+@pytest.mark.usefixtures("cache")
+def test_a_file_with_another_checksum_is_not_used(repository: Repository, checksum: str) -> None:
+    path = "/org/apache/kafka/kafka-server/4.9.1/kafka-server-4.9.1.jar"
+    repository.checksums[f"{path}.sha1"] = checksum
+    with pytest.raises(DownloadError, match=r"kafka-server-4\.9\.1\.jar has no checksum, or another"):
+        classpath("4.9.1")
+    assert repository.asked[path] == 2
 
 
 def test_a_jar_that_broke_off_is_downloaded_again(repository: Repository, cache: Path) -> None:
