@@ -292,14 +292,15 @@ class CommitManager(RequestManager):
         names = None
         if topic_ids is not None and response.version >= FIRST_VERSION_WITH_IDS:
             names = {topic_id: tp.topic for tp, topic_id in topic_ids.items()}
-        entries = requested_entries(response.message.topics, commit.offsets, names)
+        asked = tuple(commit.offsets)
+        entries = requested_entries(response.message.topics, asked, names)
         self._note_stored(commit, [tp for tp, entry in entries.items() if not entry.error_code])
         failed = {tp: e.error_code for tp, e in entries.items() if e.error_code}
         self._note_errors(commit, {tp: for_code(number)() for tp, number in failed.items()})
         # Invariant: an error of the group first, which all partitions have that could be committed.
         # What follows from a deleted topic would otherwise befall the others, which are not stored.
         raise_error_of({tp: e for tp, e in entries.items() if e.error_code not in _OF_ONE_TOPIC})
-        raise_error_of(entries)
+        raise_error_of(entries, asked)
         self._context.metrics.happened("last-commit-seconds-ago")
         self._finish(commit)
         offsets = commit.event.offsets

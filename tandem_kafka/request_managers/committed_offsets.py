@@ -167,8 +167,9 @@ class CommittedOffsetsManager(RequestManager):
         group = message.groups[0] if version >= FIRST_VERSION_WITH_GROUPS else message
         if group.error_code:
             raise for_code(group.error_code)(self._context.group.metadata.group_id)
+        asked = lookup.pending
         entries = requested_entries(
-            group.topics, lookup.pending, names if version >= FIRST_VERSION_WITH_IDS else None
+            group.topics, asked, names if version >= FIRST_VERSION_WITH_IDS else None
         )
         self._found(lookup, {tp: _offset(e) for tp, e in entries.items() if not e.error_code})
         failed = {tp: for_code(e.error_code)() for tp, e in entries.items() if e.error_code}
@@ -177,7 +178,7 @@ class CommittedOffsetsManager(RequestManager):
         different = {type(error): tp for tp, error in failed.items()}
         for tp in tuple(different.values())[1:]:  # for example, another one needs a new coordinator
             self._react(lookup, failed[tp])
-        raise_error_of(entries)
+        raise_error_of(entries, asked)
 
     def _found(self, lookup: _Lookup, found: Committed) -> None:
         """Pass on what is found. Invariant: one partition's error does not hold up the others."""

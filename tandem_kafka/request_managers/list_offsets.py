@@ -210,13 +210,14 @@ class ListOffsetsManager(RequestManager):
         lookup.in_flight.difference_update(requested)
         unauthorized = set()
         retriable = []
-        for tp, entry in entries.items():
-            if lookup.pending.get(tp) != requested[tp]:
+        for tp, timestamp in requested.items():
+            if lookup.pending.get(tp) != timestamp:
                 continue
-            error_type = for_code(entry.error_code) if entry.error_code else None
+            entry = entries.get(tp)
+            error_type = for_code(entry.error_code) if entry and entry.error_code else None
             if error_type is TopicAuthorizationFailedError:
                 unauthorized.add(tp.topic)
-            elif error_type is None and (entry.offset >= 0 or requested[tp] >= 0):
+            elif entry and error_type is None and (entry.offset >= 0 or timestamp >= 0):
                 self._found(lookup, tp, _offset(entry))
             elif self._react(lookup, _error_of(tp, error_type), tp):
                 retriable.append(tp)
@@ -227,7 +228,7 @@ class ListOffsetsManager(RequestManager):
             self._retry_later(lookup, retriable, leader)
         else:
             lookup.backoffs.pop(leader.node_id, None)
-        return error_of(entries)
+        return error_of(entries, requested)
 
     def _handle_error(
         self,

@@ -34,7 +34,7 @@ from tandem_kafka.types import (
     epoch_of,
 )
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
-from tandem_kafka.wire.topic_partitions import by_topic, requested_entries
+from tandem_kafka.wire.topic_partitions import by_topic, missing_error, requested_entries
 
 log = client_logger(__name__)
 
@@ -174,12 +174,15 @@ class ValidationManager(RequestManager):
 
     def _handle_response(self, requested: Requested, response: ClientResponse) -> None:
         truncated: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        errors = []
-        for tp, entry in requested_entries(response.message.topics, requested).items():
-            state, position = requested[tp]
+        errors: list[Exception] = []
+        entries = requested_entries(response.message.topics, requested)
+        for tp, (state, position) in requested.items():
             if not self._is_pending(state, position):
                 continue
-            if entry.error_code:
+            entry = entries.get(tp)
+            if entry is None:
+                errors.append(missing_error([tp]))
+            elif entry.error_code:
                 errors.append(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
             else:
                 self._validated(state, position, entry, truncated)

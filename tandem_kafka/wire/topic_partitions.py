@@ -15,7 +15,7 @@ from tandem_kafka.errors import (
     TopicsDeniedError,
     for_code,
 )
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import TopicPartition, names_of
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -36,7 +36,7 @@ def requested_entries(
     asked: Collection[TopicPartition],
     names: Mapping[UUID, str] | None = None,
 ) -> dict[TopicPartition, Any]:
-    """Return the entry of each requested partition.
+    """Return the entry of each requested partition that the response has; see `missing_error`.
 
     Args:
         topics: The topics of the response.
@@ -45,7 +45,6 @@ def requested_entries(
 
     Raises:
         UnknownTopicIdError: The response has a topic id that was not in the request.
-        IncompleteResponseError: A requested partition is missing.
     """
     entries = {}
     for topic in topics:
@@ -55,13 +54,14 @@ def requested_entries(
             tp = TopicPartition(name, entry.partition if number is None else number)
             if tp in asked:
                 entries[tp] = entry
-    missing = [tp for tp in asked if tp not in entries]
-    if missing:
-        raise IncompleteResponseError(
-            "the response lacks the requested partitions "
-            + ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:10])
-        )
     return entries
+
+
+def missing_error(missing: Iterable[TopicPartition]) -> IncompleteResponseError:
+    """Return the error of requested partitions without an entry; the others have their results."""
+    return IncompleteResponseError(
+        f"the response lacks the requested partitions {names_of(sorted(missing)[:10])}"
+    )
 
 
 def _name(topic: Any, names: Mapping[UUID, str] | None) -> str:
@@ -73,17 +73,26 @@ def _name(topic: Any, names: Mapping[UUID, str] | None) -> str:
     return names[topic.topic_id]
 
 
-def raise_error_of(entries: Mapping[TopicPartition, Any]) -> None:
+def raise_error_of(
+    entries: Mapping[TopicPartition, Any], asked: Iterable[TopicPartition] = ()
+) -> None:
     """Raise the error of `error_of`, if any."""
-    error = error_of(entries)
+    error = error_of(entries, asked)
     if error is not None:
         raise error
 
 
-def error_of(entries: Mapping[TopicPartition, Any]) -> KafkaError | None:
-    """Return an error for all unauthorized topics together, else the first error, if any."""
+def error_of(
+    entries: Mapping[TopicPartition, Any], asked: Iterable[TopicPartition] = ()
+) -> KafkaError | None:
+    """Return an error for all unauthorized topics together, else the first error, if any.
+
+    If there is none, it is that of the requested partitions without an entry.
+    """
     errors = {tp: for_code(entry.error_code) for tp, entry in entries.items() if entry.error_code}
     unauthorized = {tp.topic for tp, e in errors.items() if e is TopicAuthorizationFailedError}
     if unauthorized:
         return TopicsDeniedError(unauthorized)
-    return next((error(f"{tp.topic}-{tp.partition}") for tp, error in errors.items()), None)
+    found = next((error(f"{tp.topic}-{tp.partition}") for tp, error in errors.items()), None)
+    missing = [tp for tp in asked if tp not in entries]
+    return missing_error(missing) if missing and found is None else found
