@@ -11,6 +11,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.link import Link
+from tandem_kafka.network.outages import Outage
 from tandem_kafka.network.pool import ConnectionPool
 from tandem_kafka.network.request import Purpose, UnsentRequest
 from tandem_kafka.runtime import Random
@@ -62,6 +63,8 @@ class AnyNodeRequests:
         self._known: Sequence[Node] = ()
         # Not repeated until a request could be sent.
         self._rebootstrapped = False
+        #: The outage of all brokers: the bootstrap servers may name the same ones again and again.
+        self._outage = Outage()
 
     def __bool__(self) -> bool:
         return bool(self.queue or self._in_flight)
@@ -87,6 +90,8 @@ class AnyNodeRequests:
                     return True
                 break
             self._rebootstrapped = False
+            if link.key[0] >= 0:
+                self._outage.succeeded(now_ms)
             request = self.queue.popleft()
             self._pool.send(link, request, now_ms)
             resend_ms = now_ms + _RESEND_AFTER_MS
@@ -162,7 +167,7 @@ class AnyNodeRequests:
             connecting[0].for_any = True
             return False
         if not self._main_links() and self._all_failed():
-            self._start_rebootstrap()
+            self._start_rebootstrap(now_ms)
             return True
         taken = {link.key[0] for link in links}
         candidates = [
@@ -186,8 +191,9 @@ class AnyNodeRequests:
             node.node_id >= 0 and self._pool.state(node).failures > 0 for node in self._known
         )
 
-    def _start_rebootstrap(self) -> None:
-        log.info(
+    def _start_rebootstrap(self, now_ms: int) -> None:
+        write = log.info if self._outage.failed(now_ms) else log.debug
+        write(
             "none of the %d known brokers can be reached; rebootstrapping from bootstrap_servers",
             len(self._known),
         )

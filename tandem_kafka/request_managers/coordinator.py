@@ -22,6 +22,8 @@ log = client_logger(__name__)
 GROUP_KEY = 0
 #: The coordinator of a group moves within this time when its broker restarts.
 PATIENCE_MS = 3_000
+#: One that is lost sooner, and found again, is no news: that may go on all the time.
+BRIEF_MS = 10_000
 
 
 class CoordinatorManager(RequestManager):
@@ -38,6 +40,9 @@ class CoordinatorManager(RequestManager):
         self._lookup_needed = False
         self._closing = False
         self._outage = Outage(PATIENCE_MS)
+        self._found_ms = -BRIEF_MS
+        #: The coordinator that the log names, None if it says that there is none.
+        self._logged: Node | None = None
         self._on_fatal: list[Callable[[Exception], None]] = []
 
     def destination(self) -> ToNode | None:
@@ -68,7 +73,10 @@ class CoordinatorManager(RequestManager):
     def mark_unknown(self, why: object) -> None:
         """Forget the coordinator, because it has moved or cannot be reached."""
         if self._node is not None:
-            log.info(
+            brief = self._context.clock.now_ms() - self._found_ms < BRIEF_MS
+            self._logged = self._logged if brief else None
+            write = log.debug if brief else log.info
+            write(
                 "group %s: coordinator %s is no longer available and is looked up again: %s",
                 self._group_id,
                 self._node,
@@ -141,7 +149,8 @@ class CoordinatorManager(RequestManager):
         self._node = self._context.group.coordinator = node
         self._context.group.coordinator_missing = False
         self._lookup_needed = False
-        if self._outage.succeeded(self._context.clock.now_ms()):
+        self._found_ms, known, self._logged = self._context.clock.now_ms(), self._logged, node
+        if self._outage.succeeded(self._found_ms):
             log.warning(
                 "group %s: a coordinator is found after %d s and %d failed lookups: %s",
                 self._group_id,
@@ -151,7 +160,8 @@ class CoordinatorManager(RequestManager):
                 fields={"node_id": node.node_id},
             )
         else:
-            log.info(
+            write = log.debug if node == known else log.info
+            write(
                 "group %s: the coordinator is %s",
                 self._group_id,
                 node,

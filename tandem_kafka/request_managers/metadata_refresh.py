@@ -444,13 +444,16 @@ class MetadataRefresher(RequestManager):
         self._error = error, () if self._of_others.intersection(topics) else topics
 
     def _is_incomplete(self, answer: ClusterSnapshot) -> bool:
-        """Tell whether a relevant topic or leader is missing, so that a retry may find it."""
+        """Tell whether a relevant topic or leader is missing, so that a retry may find it.
+
+        Any error of an own topic may end, for example once the right to describe it is granted.
+        """
         own = self._context.subscription.topics_of_interest()
         wanted = own | self._extra_topics
         waiting = {
             name
             for name, error in answer.topic_errors.items()
-            if name in wanted and getattr(error, "retriable", False)
+            if name in own or (name in wanted and getattr(error, "retriable", False))
         }
         leaderless = any(
             info.leader_id < 0

@@ -2,7 +2,6 @@
 
 table.py      the answers: from the message classes, and from the tables of `reactions.py`
 consumers.py  the kinds of consumers that ask, and the cluster that answers
-known.py      the cases that fall short, and why
 check.py      one answer for two minutes: what is bounded, what is told, what `health()` says
 
 `python -m tests.answers` tries every answer, tests/simulation/test_answers.py some of each kind.

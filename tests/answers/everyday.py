@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 
 from tests.answers.check import Case, cases
-from tests.answers.known import known
 
 __all__ = ["everyday"]
 
@@ -30,7 +29,7 @@ _LONG: Final = frozenset(
 
 def everyday(of: str) -> list[Any]:
     """Return the cases of requests of `groups`, of `shares`, or of the `others`."""
-    return [_with_reason(case) for case in cases(every=False) if _subject(case) == of]
+    return [_parameter(case) for case in cases(every=False) if _subject(case) == of]
 
 
 def _subject(case: Case) -> str:
@@ -38,9 +37,7 @@ def _subject(case: Case) -> str:
     return "groups" if name in _GROUPS else "shares" if name.startswith("Share") else "others"
 
 
-def _with_reason(case: Case) -> object:
-    reason = known(case)
-    marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-    if (case.row.name, case.answer.name) in _LONG:
-        marks.append(pytest.mark.full("takes long"))
+def _parameter(case: Case) -> object:
+    long = (case.row.name, case.answer.name) in _LONG
+    marks = [pytest.mark.full("takes long")] if long else []
     return pytest.param(case, id=case.id, marks=marks)

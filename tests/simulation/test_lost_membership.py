@@ -13,6 +13,7 @@ from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import JoinGroupRequest
 from tests.simulation.ledger import produce, topic
 from tests.simulation.readers import OPTIONS, Listener, Readers, filled
+from tests.simulation.sharing import counted
 from tests.tier import seeds
 
 CONSUMER = {"group_protocol": "consumer"}
@@ -172,3 +173,35 @@ def test_a_member_id_that_comes_late_does_not_block_the_group(seed: int) -> None
             consumer.poll(100)
             other.poll(100)
         assert simulation.clock.now_ms() - begin_ms < 8_000
+
+
+@pytest.mark.parametrize("delay_ms", [1, 50, 600, 5_000])
+def test_a_consumer_that_closes_while_it_joins_does_not_block_the_group(delay_ms: int) -> None:
+    """The coordinator had waited for the member id that it gave until the session was over."""
+
+    def late(call: Call) -> Any:
+        call.delay_ms = delay_ms
+        return call.default()
+
+    with Simulation(f"closes while it joins {delay_ms}") as simulation:
+        topic(simulation, "orders", 2)
+        options = {**OPTIONS, "session_timeout_ms": 20_000}
+        other = simulation.consumer("orders", **options)
+        while len(other.assignment()) < 2:
+            other.poll(100)
+        before = counted(simulation, JoinGroupRequest)
+        simulation.cluster.script(JoinGroupRequest, late)
+        consumer = simulation.consumer("orders", **options)
+        while counted(simulation, JoinGroupRequest) == before:
+            consumer.poll(1)
+        begin_ms = simulation.clock.now_ms()
+        consumer.close()
+        closed_ms = simulation.clock.now_ms()
+        assert closed_ms - begin_ms < min(delay_ms, 1_000) + 100
+        if delay_ms > 1_000:  # it does not wait for a coordinator that does not respond
+            return
+        consumer = simulation.consumer("orders", **options)
+        while len(consumer.assignment()) != 1 or len(other.assignment()) != 1:
+            consumer.poll(100)
+            other.poll(100)
+        assert simulation.clock.now_ms() - closed_ms < 5_000

@@ -21,7 +21,6 @@ class HeartbeatSchedule:
     Attributes:
         request: Whether one is in flight, and the backoff after a failure.
         interval_ms: The time between two.
-        fails_again: Whether the last two have failed.
     """
 
     def __init__(self, context: ManagerContext, interval_ms: int = 0) -> None:
@@ -31,7 +30,6 @@ class HeartbeatSchedule:
         self._next_ms = 0
         #: Whether one was sent without a backoff since the last success.
         self._expedited = False
-        self.fails_again = self._failed = False
 
     def due(self, in_ms: int = 0) -> None:
         """Let the next one be due after a time."""
@@ -49,14 +47,13 @@ class HeartbeatSchedule:
 
     def answered(self, interval_ms: int) -> None:
         """Note that the coordinator accepted one, and named an interval."""
-        self._expedited = self.fails_again = self._failed = False
+        self._expedited = False
         # Invariant: what a broker names has a lower bound, or a wrong one would make this spin.
         self.interval_ms = max(MIN_PAUSE_MS, interval_ms)
         self.due(self.interval_ms)
 
     def failed(self, error: Exception, reaction: Reaction, coordinator: CoordinatorManager) -> None:
         """Note that one failed: the next is due, and the first one comes without a backoff."""
-        self.fails_again, self._failed = self._failed, True
         if reaction is Reaction.REDISCOVER:
             coordinator.mark_unknown(error)
         if reaction in (Reaction.REDISCOVER, Reaction.LOST) and not self._expedited:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,8 +11,10 @@ from tandem_kafka.errors import KafkaError, RecordLockLostError
 from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.metrics import ConsumerMetrics
+from tandem_kafka.network.outages import Outage
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.request_managers.share.session import Acknowledged
+from tandem_kafka.runtime import Clock
 from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
@@ -44,8 +47,11 @@ class Outcomes:
         number: The number of commits so far. An acknowledgement belongs to the next one.
     """
 
-    def __init__(self, metrics: ConsumerMetrics) -> None:
+    def __init__(self, metrics: ConsumerMetrics, clock: Clock) -> None:
         self._metrics = metrics
+        self._clock = clock
+        # One for all partitions: those of a broker fail together.
+        self._refused, self._not_renewed = Outage(), Outage()
         self.number = 0
         #: The number before which all acknowledgements must be answered, and the future.
         self._commits: list[tuple[int, Completion[ByPartition]]] = []
@@ -153,30 +159,45 @@ class Outcomes:
         """Note the outcome of renewals; that of automatic ones is not for commit()."""
         tp = renewed.tp
         if error is None:
+            self._not_renewed.succeeded(self._clock.now_ms())
             count = sum(each.size for each in renewed.asked)
             count += count_of(renewed.whole.values())
             count += sum(each.ahead for each in renewed.kept)
             self._metrics.record("locks-renewed", count)
         elif renewed.asked or renewed.whole:  # what waits is released in time
-            log.warning(
-                "locks of %s-%d were not renewed, so their records may be delivered again: %s",
+            log.log(
+                self._level_of(self._not_renewed),
+                "locks of %s-%d were not renewed, so their records may be delivered again: %s "
+                "(failures in %d s: %d)",
                 tp.topic,
                 tp.partition,
                 error,
+                self._not_renewed.lasted_s,
+                self._not_renewed.failures,
             )
         if renewed.asked:
             self._keep(tp, error)
 
     def _note(self, tp: TopicPartition, error: KafkaError | None) -> None:
         """Note the outcome of acknowledgements."""
-        if error is not None:
-            log.warning(
-                "acknowledgements of %s-%d failed, so the records are delivered again: %s",
+        if error is None:
+            self._refused.succeeded(self._clock.now_ms())
+        else:
+            log.log(
+                self._level_of(self._refused),
+                "acknowledgements of %s-%d failed, so the records are delivered again: %s "
+                "(failures in %d s: %d)",
                 tp.topic,
                 tp.partition,
                 error,
+                self._refused.lasted_s,
+                self._refused.failures,
             )
         self._keep(tp, error)
+
+    def _level_of(self, outage: Outage) -> int:
+        """Note a failure; return the level of its line, so that a lasting one has few warnings."""
+        return logging.WARNING if outage.failed(self._clock.now_ms()) else logging.DEBUG
 
     def _keep(self, tp: TopicPartition, error: KafkaError | None) -> None:
         """Keep an outcome for the next commit()."""

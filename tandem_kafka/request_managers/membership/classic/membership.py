@@ -42,6 +42,7 @@ from tandem_kafka.request_managers.membership.classic.join_and_sync import (
 )
 from tandem_kafka.request_managers.membership.classic.leadership import Leadership
 from tandem_kafka.request_managers.membership.classic.states import TRANSITIONS, State
+from tandem_kafka.request_managers.membership.removals import Removals
 from tandem_kafka.request_managers.membership.timers import PollTimer, RebalanceTimer
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reaction_to
@@ -55,6 +56,8 @@ log = client_logger(__name__)
 #: most. Each return to the group is a rebalance for all members.
 ASSIGNOR_PAUSE_MS = 1_000
 LONGEST_ASSIGNOR_PAUSE_MS = 30_000
+#: How long a leaving member waits for its member id, which the coordinator gives at once (KIP-394).
+ID_WAIT_MS = 1_000
 
 
 class ClassicMembership(RequestManager):
@@ -78,6 +81,7 @@ class ClassicMembership(RequestManager):
         self._timer = PollTimer(context)
         self._heartbeats = Heartbeats(context, self._timer, self._heartbeat_failed)
         self._rebalance = RebalanceTimer(context)
+        self._removals = Removals(context)
         #: JoinGroup and SyncGroup. Invariant: only a complete rebalance resets its backoff, so that
         #: an error that recurs in every rebalance does not make the member spin.
         self._request = context.request_state()
@@ -92,6 +96,8 @@ class ClassicMembership(RequestManager):
         self._rejoin_reason: str | None = None
         self._join_reason = ""
         self._joined_topics: frozenset[str] = frozenset()
+        #: Waits for the member id that JoinGroup brings, and until when, while the member leaves.
+        self._leaving: tuple[Completion[Any], int] | None = None
         #: A JoinGroup response for which SyncGroup has not been sent yet.
         self._pending_sync: Any = None
         coordinator.on_fatal(self._coordinator_failed)
@@ -148,6 +154,8 @@ class ClassicMembership(RequestManager):
         self._forget_failures()
 
     def _leave(self, future: Completion[Any], operation: LeaveOperation, reason: str) -> None:
+        member = self._group.metadata
+        joins = self._request.in_flight and not (member.member_id or member.group_instance_id)
         self.prepare_to_leave()
         # After the commits on the same connection: the coordinator rejects them once we have left.
         known = self._coordinator.known
@@ -158,7 +166,11 @@ class ClassicMembership(RequestManager):
             or not self._must_notify(operation)
         ):
             self._end_membership()
-            future.complete(None)
+            self._left().complete(None)
+            if joins and self._coordinator.known:
+                self._leaving = future, self._context.clock.now_ms() + ID_WAIT_MS
+            else:
+                future.complete(None)
             return
         log.info("group %s: leaving: %s", self._context.config.group_id, reason)
         member_id = self._group.metadata.member_id
@@ -177,6 +189,16 @@ class ClassicMembership(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Return the requests that the state requires."""
+        unsent, wait_ms = self._poll(now_ms)
+        if self._leaving is not None:
+            left_ms = self._leaving[1] - now_ms
+            if left_ms <= 0:
+                self._left().complete(None)
+            else:
+                wait_ms = min(wait_ms, left_ms)
+        return PollResult(unsent, wait_ms)
+
+    def _poll(self, now_ms: int) -> PollResult:
         if self._unsent:
             return self.close(now_ms)
         if self._group.fatal is not None or not self._start():
@@ -264,12 +286,12 @@ class ClassicMembership(RequestManager):
 
     def _lose_membership(self, why: object) -> None:
         """End the membership and lose all partitions, which others may own already."""
-        log.warning(
-            "group %s: membership and partitions lost, joining again: %s",
-            self._context.config.group_id,
-            why,
-        )
+        pause_ms = self._removals.removed(why)
         self._lose_partitions(why)
+        if pause_ms:
+            self._request.hold(self._context.clock.now_ms() + pause_ms)
+        else:
+            self._expedite()
 
     def _lose_partitions(self, why: object) -> None:
         member_id = self._group.metadata.member_id
@@ -287,7 +309,7 @@ class ClassicMembership(RequestManager):
     def _stop_polling(self, now_ms: int) -> None:
         self._timer.log_expiry(now_ms)
         self.leave(Completion(), LeaveOperation.DEFAULT, "max_poll_interval_ms exceeded")
-        self._lose_membership("poll() was not called in time")
+        self._lose_partitions("poll() was not called in time")
 
     def _end_membership(self) -> None:
         self._machine.move(State.UNJOINED)
@@ -381,15 +403,20 @@ class ClassicMembership(RequestManager):
         The coordinator would wait for that member until its session ends, and nobody in the group
         would get partitions. It does so for an id that has not joined yet, too (KIP-394).
         """
-        message, member = response.message, self._group.metadata
+        message, member, left = response.message, self._group.metadata, self._left()
         given = message.error_code in (0, MemberIdRequiredError.errno)
-        if not given or message.member_id in ("", member.member_id):
-            return
+        known = message.member_id in ("", member.member_id)
         destination = self._coordinator.offsets_destination() if self._coordinator.known else None
-        if destination is not None and member.group_instance_id is None:
-            reason = "the consumer did not wait for JoinGroup"
-            leave = self._requests.leave(destination, reason, Completion(), message.member_id)
-            self._unsent.append(leave)
+        if not given or known or destination is None or member.group_instance_id is not None:
+            left.complete(None)
+            return
+        reason = "the consumer did not wait for JoinGroup"
+        self._unsent.append(self._requests.leave(destination, reason, left, message.member_id))
+
+    def _left(self) -> Completion[Any]:
+        """Return what waits for a member id, which is here or late."""
+        leaving, self._leaving = self._leaving, None
+        return Completion() if leaving is None else leaving[0]
 
     # --- SyncGroup -----------------------------------------------------------------------------
 
@@ -519,7 +546,6 @@ class ClassicMembership(RequestManager):
             return
         if reaction is Reaction.LOST:
             self._lose_membership(error)
-            self._expedite()
         elif reaction is Reaction.FAIL:
             self._fail(error)
         else:

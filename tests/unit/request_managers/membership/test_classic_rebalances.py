@@ -16,6 +16,7 @@ from tandem_kafka.events.application import CommitSync
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.membership.classic.states import State
+from tandem_kafka.request_managers.membership.removals import APART_MS
 from tandem_kafka.types import LeaveOperation, OffsetAndMetadata, TopicPartition
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,
@@ -531,7 +532,7 @@ def test_an_error_that_stays_is_retried_once_without_a_backoff(
     member.respond(member.send(), synced_response())
     member.apply()
     member.callback_done()
-    member.respond(member.send(after_ms=3_000), heartbeat_response(error))
+    member.respond(member.send(after_ms=APART_MS), heartbeat_response(error))
     if error in (errors.UnknownMemberIdError, errors.IllegalGenerationError):
         assert member.take_numbered_event() is not None
         member.callback_done()
