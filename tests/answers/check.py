@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafka.errors import UnknownMemberIdError
+
 from tandem_kafka.errors import KafkaError, for_code
-from tandem_kafka.request_managers.reactions import Reaction, reaction_to
+from tandem_kafka.request_managers.reactions import COMMIT, Reaction, reaction_to
 from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.framing import decode_message, encode_message
 from tests.answers.consumers import GROUP, Asking
@@ -105,8 +107,8 @@ class _Fault:
         row, answer = self._case.row, self._case.answer
         if row.name == "ShareFetch" and answer.name.startswith("responses.partitions.error_code"):
             return answer.change(self._nothing_locked(call))
+        self._forget_member(call, answer)
         if answer.whole and row.changes:
-            self._forget_member(call, answer)
             return answer.change(row.response())
         deliver = call.deliver
         call.deliver = lambda late, response: deliver(late, self._changed(call, response))
@@ -135,7 +137,9 @@ class _Fault:
     def _forget_member(self, call: Call, answer: Answer) -> None:
         """A coordinator that says that it does not know a member has none."""
         member_id = getattr(call.request, "member_id", "")
-        if member_id and reaction_to(self._case.row.table, for_code(answer.code)) is Reaction.LOST:
+        table, error = self._case.row.table, for_code(answer.code)
+        unknown = table is COMMIT and error is UnknownMemberIdError
+        if member_id and (unknown or reaction_to(table, error) is Reaction.LOST):
             self._cluster.expel(GROUP, member_id)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka.errors import UnknownMemberIdError
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tandem_kafka.errors import CommitFailedError
+from tandem_kafka.errors import CommitFailedError, KafkaError
 from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.wire.messages import JoinGroupRequest
+from tandem_kafka.wire.messages import JoinGroupRequest, OffsetCommitRequest
 from tests.simulation.ledger import produce, topic
 from tests.simulation.readers import OPTIONS, Listener, Readers, filled
 from tests.simulation.sharing import counted
@@ -205,3 +206,37 @@ def test_a_consumer_that_closes_while_it_joins_does_not_block_the_group(delay_ms
             consumer.poll(100)
             other.poll(100)
         assert simulation.clock.now_ms() - closed_ms < 5_000
+
+
+@BOTH
+def test_a_member_that_is_removed_by_each_commit_joins_after_a_pause(
+    protocol: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It had joined again at once each time, and had logged each removal."""
+
+    removed = []
+
+    def refuse(call: Call) -> Any:
+        removed.append(call.request.member_id)
+        simulation.cluster.expel("readers", call.request.member_id)
+        response = call.default()
+        for each in response.topics:
+            for part in each.partitions:
+                part.error_code = UnknownMemberIdError.errno
+        return response
+
+    with Simulation(f"removed by each commit {protocol}") as simulation:
+        (tp,) = topic(simulation, "orders", 1)
+        simulation.cluster.script(OffsetCommitRequest, *[refuse] * 10_000)
+        consumer = simulation.consumer("orders", group_id="readers", **protocol)
+        while simulation.clock.now_ms() < 60_000:
+            try:
+                consumer.poll(10)
+                if consumer.assignment():
+                    consumer.commit({tp: OffsetAndMetadata(0)})
+            except KafkaError:
+                simulation.sleep(1)
+        assert all(removed)
+        assert 30 <= len(removed) <= 150
+        warnings = [line for line in caplog.messages if "removed this member" in line]
+        assert 1 <= len(warnings) <= 4
