@@ -89,8 +89,8 @@ def _group(core: Core, health: Health) -> Iterator[str]:
 def _activity(health: Health) -> Iterator[str]:
     yield (
         f"last poll {_ago(health.poll_ms)} (after {health.handler_ms / 1000:.1f} s outside of it), "
-        f"heartbeat {_ago(health.heartbeat_ms)}, "
-        f"fetch {_ago(health.fetch_ms)}, commit {_ago(health.commit_ms)}"
+        f"accepted heartbeat {_ago(health.heartbeat_ms)}, "
+        f"accepted fetch {_ago(health.fetch_ms)}, stored commit {_ago(health.commit_ms)}"
     )
     yield (
         f"buffer {health.buffer_bytes:,} of {health.buffer_limit_bytes:,} bytes; requests: "

@@ -69,7 +69,10 @@ class PartitionHealth:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A snapshot of a consumer. Ages are in milliseconds, None before the first event.
+    """A snapshot of a consumer.
+
+    Ages are in milliseconds, None before the first event. Those of heartbeats, fetches and commits
+    count successes: they grow while brokers refuse all requests, or do not respond.
 
     Attributes:
         not_alive: Why the consumer cannot recover by itself; empty if it is alive.
@@ -82,9 +85,9 @@ class Health:
         rebalance_ms: How long a rebalance has been in progress, None without one.
         poll_ms: Since the application was inside ``poll()`` or iteration.
         handler_ms: How long the application was outside of ``poll()`` before it called it last.
-        heartbeat_ms: Since the last heartbeat was sent.
-        fetch_ms: Since the last successful fetch response.
-        commit_ms: Since the last successful commit.
+        heartbeat_ms: Since the coordinator last accepted a heartbeat.
+        fetch_ms: Since a broker last accepted a fetch, for one of its partitions at least.
+        commit_ms: Since a commit was last stored; of a share group, acknowledgements.
         partitions: The assigned partitions.
         buffer_bytes: Bytes in the fetch buffer.
         buffer_limit_bytes: The limit, ``fetch_buffer_max_bytes``.
@@ -92,9 +95,8 @@ class Health:
         requests_in_flight: Requests without a response yet.
         troubles: Each broker that cannot be used or is slow, why, and since when; requests that
             fail although records are read; each topic that cannot be read; a handler that uses
-            most of ``max_poll_interval_ms``; a member of a group without partitions, or
-            whose assignor fails; a share
-            consumer that calls poll() too seldom.
+            most of ``max_poll_interval_ms``; a member of a group without partitions, or whose
+            assignor fails; a share consumer that calls poll() too seldom.
     """
 
     not_alive: tuple[str, ...]
@@ -158,7 +160,7 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
         rebalance_ms=None if since_ms is None else now_ms - since_ms,
         poll_ms=poll_ms,
         handler_ms=engine.polls.handler_ms,
-        heartbeat_ms=metrics.since_ms("last-heartbeat-seconds-ago"),
+        heartbeat_ms=metrics.since_ms("last-heartbeat-accepted-seconds-ago"),
         fetch_ms=metrics.since_ms("last-fetch-seconds-ago"),
         commit_ms=metrics.since_ms("last-commit-seconds-ago"),
         partitions={

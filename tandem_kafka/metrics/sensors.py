@@ -318,8 +318,13 @@ AGES: Final[Mapping[str, AgeDefinition]] = {
         COORDINATOR,
         "seconds since the last heartbeat was sent",
     ),
+    "last-heartbeat-accepted-seconds-ago": AgeDefinition(
+        "network",
+        COORDINATOR,
+        "seconds since the coordinator accepted a heartbeat",
+    ),
     "last-fetch-seconds-ago": AgeDefinition(
-        "network", FETCH, "seconds since the last successful fetch"
+        "network", FETCH, "seconds since a broker accepted a fetch"
     ),
     "last-commit-seconds-ago": AgeDefinition(
         "network", COORDINATOR, "seconds since the last commit"
@@ -336,6 +341,7 @@ SHARE_AGES: Final = {
     name: AGES[name]
     for name in (
         "last-heartbeat-seconds-ago",
+        "last-heartbeat-accepted-seconds-ago",
         "last-fetch-seconds-ago",
         "last-rebalance-seconds-ago",
     )

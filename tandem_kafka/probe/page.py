@@ -107,9 +107,9 @@ def _facts(health: Health, history: History) -> Iterator[str]:
     yield _fact("lag", f"{lag:,} {_sparkline(history.total())}")
     yield _fact("last poll()", _ago(health.poll_ms))
     yield _fact("last handler took", _age(health.handler_ms))
-    yield _fact("last fetch", _ago(health.fetch_ms))
-    yield _fact("last heartbeat", _ago(health.heartbeat_ms))
-    yield _fact("last commit", _ago(health.commit_ms))
+    yield _fact("last accepted fetch", _ago(health.fetch_ms))
+    yield _fact("last accepted heartbeat", _ago(health.heartbeat_ms))
+    yield _fact("last stored commit", _ago(health.commit_ms))
     yield _fact("buffer", f"{health.buffer_bytes / max(1, health.buffer_limit_bytes):.0%}")
     yield _fact(
         "requests", f"{health.requests_in_flight} in flight, {health.requests_queued} queued"

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from kafka.errors import CoordinatorLoadInProgressError, KafkaStorageError
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.errors import FencedInstanceIdError
+from tandem_kafka.errors import FencedInstanceIdError, KafkaError
 from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    FetchResponse,
+    HeartbeatRequest,
+    OffsetFetchRequest,
+    ShareFetchResponse,
+    ShareGroupHeartbeatRequest,
+)
 from tests.simulation.ledger import produce, topic
+from tests.simulation.sharing import sharing, take
 
 TP = TopicPartition("orders", 0)
 PROTOCOLS = pytest.mark.parametrize(
@@ -237,3 +248,154 @@ def test_topics_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(troubles), "of", of)
         assert consumer.health().alive
         assert len(calls) == 1
+
+
+def refuse(simulation: Simulation, api: Any, code: int) -> None:
+    """Let the brokers answer all further requests of a kind with an error, each as a whole."""
+
+    def refused(call: Any) -> Any:
+        answer = call.default()
+        if answer is not None:
+            answer.error_code = code
+        return answer
+
+    simulation.cluster.script(api, *[refused] * 10_000)
+
+
+def refuse_fetches(simulation: Simulation, response: Any, code: int, *, whole: bool) -> None:
+    """Let a broker refuse all further fetches, or partition 0 in them."""
+    shares = response is ShareFetchResponse
+    entry = response.ShareFetchableTopicResponse if shares else response.FetchableTopicResponse
+    refused = entry.PartitionData(
+        partition_index=0,
+        error_code=code,
+        current_leader=entry.PartitionData.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1),
+    )
+    topic_id = simulation.cluster.topics["orders"].topic_id
+    name = {} if shares else {"topic": "orders"}
+    topics = [] if whole else [entry(topic_id=topic_id, partitions=[refused], **name)]
+    answer = response(error_code=code if whole else 0, responses=topics)
+    simulation.cluster.script(response, *[answer] * 10_000)
+
+
+def polled_for_a_minute(simulation: Simulation, consumer: Any) -> int:
+    """Poll, also after errors, and return the time that it took in ms."""
+    begin_ms = simulation.clock.now_ms()
+    while simulation.clock.now_ms() < begin_ms + 60_000:
+        with suppress(KafkaError):
+            consumer.poll(500)
+    return simulation.clock.now_ms() - begin_ms
+
+
+@PROTOCOLS
+def test_only_heartbeats_that_are_accepted_count(options: dict[str, Any]) -> None:
+    with Simulation("heartbeats") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", group_id="readers", **options)
+        polled_for_a_minute(simulation, consumer)
+        assert (consumer.health().heartbeat_ms or 0) < 6_000
+        for api in (ConsumerGroupHeartbeatRequest, HeartbeatRequest):
+            refuse(simulation, api, CoordinatorLoadInProgressError.errno)
+        took_ms = polled_for_a_minute(simulation, consumer)
+        health = consumer.health()
+        assert took_ms <= (health.heartbeat_ms or 0) < took_ms + 6_000
+        assert not health.ready
+        values = consumer.metrics()["consumer-coordinator-metrics"]
+        assert values["last-heartbeat-accepted-seconds-ago"] * 1_000 == health.heartbeat_ms
+        assert values["last-heartbeat-seconds-ago"] < 3
+
+
+def test_only_heartbeats_of_a_share_group_that_are_accepted_count() -> None:
+    with sharing("heartbeats") as (simulation, start):
+        consumer = start()
+        take(consumer, 3)
+        consumer.commit()
+        refuse(simulation, ShareGroupHeartbeatRequest, CoordinatorLoadInProgressError.errno)
+        took_ms = polled_for_a_minute(simulation, consumer)
+        health = consumer.health()
+        assert took_ms <= (health.heartbeat_ms or 0) < took_ms + 6_000
+        assert not health.ready
+        simulation.cluster._scripts._handlers.clear()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_only_fetches_that_are_accepted_count(*, whole: bool) -> None:
+    with Simulation("fetches") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, TP, 3)
+        consumer = simulation.consumer("orders", auto_offset_reset="earliest")
+        assert consumer.poll(5_000)
+        refuse_fetches(simulation, FetchResponse, KafkaStorageError.errno, whole=whole)
+        took_ms = polled_for_a_minute(simulation, consumer)
+        assert took_ms - 1_000 <= (consumer.health().fetch_ms or 0) < took_ms + 1_000
+        assert not consumer.health().ready
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_only_fetches_of_a_share_group_that_are_accepted_count(*, whole: bool) -> None:
+    with sharing("fetches", brokers=1) as (simulation, start):
+        consumer = start()
+        refuse_fetches(simulation, ShareFetchResponse, KafkaStorageError.errno, whole=whole)
+        polled_for_a_minute(simulation, consumer)
+        assert consumer.health().fetch_ms is None
+        assert not consumer.health().ready
+        simulation.cluster._scripts._handlers.clear()
+
+
+def test_a_fetch_counts_if_one_partition_of_several_is_refused() -> None:
+    with Simulation("some partitions", brokers=1) as simulation:
+        topic(simulation, "orders", 2)
+        consumer = simulation.consumer("orders", auto_offset_reset="earliest")
+        consumer.poll(5_000)
+        refuse_fetches(simulation, FetchResponse, KafkaStorageError.errno, whole=False)
+        polled_for_a_minute(simulation, consumer)
+        assert (consumer.health().fetch_ms or 0) < 3_000
+
+
+def test_a_member_that_others_wait_for_in_a_rebalance_is_ready() -> None:
+    """The coordinator keeps a member that it asks to join again (as Java's `Heartbeat` knows)."""
+    seen: list[Any] = []
+    with Simulation("slow listener") as simulation:
+        topic(simulation, "orders", 2)
+
+        class Listener:
+            def on_partitions_assigned(self, _assigned: set[TopicPartition]) -> None: ...
+
+            def on_partitions_revoked(self, _revoked: set[TopicPartition]) -> None:
+                simulation.sleep(25_000)
+                seen.append(first.health())
+
+        first = simulation.consumer(group_id="readers")
+        first.subscribe(["orders"], listener=Listener())
+        while not first.assignment():
+            first.poll(500)
+        second = simulation.consumer("orders", group_id="readers")
+        second.poll(100)
+        while not seen:
+            first.poll(500)
+        assert seen[0].not_ready == ()
+        assert seen[0].heartbeat_ms < 6_000
+        assert seen[0].rebalance_ms >= 25_000
+
+
+@PROTOCOLS
+def test_a_partition_with_a_leader_whose_position_is_looked_up_has_a_leader(
+    options: dict[str, Any],
+) -> None:
+    with Simulation("unstable") as simulation:
+        topic(simulation, "orders", 1)
+
+        def unstable(call: Any) -> Any:
+            answer = call.default()
+            for group in answer.groups or [answer]:
+                for each in (partition for entry in group.topics for partition in entry.partitions):
+                    each.error_code = 88  # UNSTABLE_OFFSET_COMMIT
+            return answer
+
+        simulation.cluster.script(OffsetFetchRequest, *[unstable] * 1_000)
+        consumer = simulation.consumer("orders", group_id="readers", **options)
+        while not consumer.assignment():
+            consumer.poll(500)
+        consumer.poll(5_000)
+        assert consumer.health().partitions[TP].stuck == "its committed offset is being looked up"
+        assert consumer.health().not_ready == ()

@@ -51,7 +51,7 @@ def books_of(consumer: ShareConsumer[Any, Any]) -> dict[int, frozenset[Place]]:
     managers = consumer._core.engine.loop._managers
     [locks] = (each for each in managers if isinstance(each, LockManager))
     return {
-        node_id: session._partitions
+        node_id: session.partitions
         for node_id, session in locks._sessions.items()
         if session.is_open
     }

@@ -417,7 +417,6 @@ class FetchManager(RequestManager):
     def _measure(self, reply: ClientResponse) -> None:
         metrics, response = self._context.metrics, reply.message
         metrics.record("fetch-latency", reply.latency_ms)
-        metrics.happened("last-fetch-seconds-ago")
         metrics.record("fetch-throttle-time", response.throttle_time_ms)
         if response.partitions:  # a session omits partitions without new data
             sizes = sum(len(fetched.records) for fetched in response.partitions if fetched.records)

@@ -77,7 +77,7 @@ class FetchResponseHandler:
         Returns:
             Whether there were records, and the partitions with records or errors.
         """
-        got_records, affected = False, []
+        got_records, affected, refused = False, [], 0
         sizes: Counter[str] = Counter()
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
@@ -87,6 +87,7 @@ class FetchResponseHandler:
             if fetched.error_code:
                 self._handle_partition_error(requested, fetched, response.node_endpoints)
                 affected.append(requested.state)
+                refused += 1
             elif self._handle_records(requested, fetched):
                 got_bytes = len(fetched.records) if fetched.records is not None else 0
                 sizes[requested.state.tp.topic] += got_bytes
@@ -95,6 +96,8 @@ class FetchResponseHandler:
                 got_records = True
         for topic, size in sizes.items():
             self._context.metrics.record_topic("fetch-size", topic, size)
+        if refused < len(requested_partitions):
+            self._context.metrics.happened("last-fetch-seconds-ago")
         return got_records, affected
 
     def _partition_of(

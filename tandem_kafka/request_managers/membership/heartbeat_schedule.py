@@ -45,8 +45,13 @@ class HeartbeatSchedule:
         self._context.metrics.happened("last-heartbeat-seconds-ago")
         self._next_ms = now_ms + self.interval_ms
 
+    def accepted(self) -> None:
+        """Note that the coordinator accepted one, and keeps this member in the group."""
+        self._context.metrics.happened("last-heartbeat-accepted-seconds-ago")
+
     def answered(self, interval_ms: int) -> None:
         """Note that the coordinator accepted one, and named an interval."""
+        self.accepted()
         self._expedited = False
         # Invariant: what a broker names has a lower bound, or a wrong one would make this spin.
         self.interval_ms = max(MIN_PAUSE_MS, interval_ms)

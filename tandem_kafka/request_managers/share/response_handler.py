@@ -84,7 +84,7 @@ class ResponseHandler:
             self._limits.retried = max(counts) > 1
         # Invariant: before the locks of this response: what is acknowledged is not handed out.
         self._keeper.take_acknowledgements()
-        self._measure(response)
+        self._measure(session, response)
         for topic_id, each in _partitions(message):
             place = topic_id, each.partition_index
             self._handle_outcome(
@@ -134,9 +134,11 @@ class ResponseHandler:
             self._records.lock_ms = message.acquisition_lock_timeout_ms
         return session.take_sent()
 
-    def _measure(self, response: ClientResponse) -> None:
+    def _measure(self, session: ShareSession, response: ClientResponse) -> None:
         metrics, message = self._context.metrics, response.message
-        metrics.happened("last-fetch-seconds-ago")
+        refused = sum(1 for _, each in _partitions(message) if each.error_code)
+        if refused < len(session.partitions):
+            metrics.happened("last-fetch-seconds-ago")
         if not metrics.enabled:
             return
         metrics.record("fetch-latency", response.latency_ms)

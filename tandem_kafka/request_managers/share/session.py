@@ -148,6 +148,7 @@ class ShareSession:
         waiting: Acknowledgements for the next request.
         renewals: Locks to renew with a request of its own.
         sent: Acknowledgements in flight.
+        partitions: What the broker's session has. Each fetch tells what is to be changed.
         refused: Partitions that the broker refuses: how often in a row, and when to ask again.
         acknowledged_ms: When the last request with nothing but acknowledgements was made.
         empty: The number of responses without records since the last with some.
@@ -163,8 +164,7 @@ class ShareSession:
         self.sent = Batch()
         self.refused: dict[Place, tuple[int, int]] = {}
         self.empty = self.empty_until_ms = self.acknowledged_ms = 0
-        #: What the broker's session has. Each fetch tells what is to be changed.
-        self._partitions: frozenset[Place] = frozenset()
+        self.partitions: frozenset[Place] = frozenset()
         #: Whether the last request was a fetch.
         self._fetches = False
 
@@ -267,7 +267,7 @@ class ShareSession:
         found = [
             place
             for place, (_, retry_ms) in self.refused.items()
-            if place in self._partitions and retry_ms <= now_ms
+            if place in self.partitions and retry_ms <= now_ms
         ]
         for place in found:
             del self.refused[place]
@@ -283,11 +283,11 @@ class ShareSession:
         batch = self._take_waiting().by_partition
         # Invariant: an acknowledgement adds its partition to the session, which would then bring
         # records of a partition that this member does not have.
-        forgotten = (self._partitions | batch.keys()) - wanted
-        named = dict.fromkeys(sorted(wanted - self._partitions), ()) | {
+        forgotten = (self.partitions | batch.keys()) - wanted
+        named = dict.fromkeys(sorted(wanted - self.partitions), ()) | {
             place: each.ranges for place, each in batch.items()
         }
-        self._partitions = frozenset(wanted)
+        self.partitions = frozenset(wanted)
         self._fetches = True
         entry = ShareFetchRequest.FetchTopic
         gone: dict[UUID, list[int]] = {}
@@ -370,7 +370,7 @@ class ShareSession:
         for each in self.locked:
             each.lost = True
         self.locked = []
-        self._partitions = frozenset()
+        self.partitions = frozenset()
         self.refused.clear()
         self.epoch = OPENING_EPOCH
         batches = self.waiting, self.renewals

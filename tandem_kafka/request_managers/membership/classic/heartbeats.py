@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from kafka.errors import RebalanceInProgressError
+
 from tandem_kafka.network.request import ClientResponse, KeepAlive, ToNode
 from tandem_kafka.request_managers.base import IDLE, PollResult
 from tandem_kafka.request_managers.context import ManagerContext
@@ -80,19 +82,23 @@ class Heartbeats:
             self._message(),
             period_ms=self._context.config.heartbeat_interval_ms,
             until_ms=now_ms + self._timer.left_ms(now_ms),
-            on_response=lambda message: self._raise_error(generation, message.error_code),
+            on_response=lambda message: self._check(generation, message.error_code),
             on_error=partial(self._handle_error, generation),
         )
 
     def _handle_response(self, generation: int, response: ClientResponse) -> None:
         if self._context.group.metadata.generation_id == generation:
             self._context.metrics.record("heartbeat-latency", response.latency_ms)
-        self._raise_error(generation, response.message.error_code)
+        self._check(generation, response.message.error_code)
 
-    def _raise_error(self, generation: int, code: int) -> None:
-        group = self._context.group.metadata
-        if code and group.generation_id == generation:  # otherwise of an earlier generation
+    def _check(self, generation: int, code: int) -> None:
+        if self._context.group.metadata.generation_id != generation:
+            return  # of an earlier generation
+        if code not in (0, RebalanceInProgressError.errno):
             raise group_error(code, self._context)
+        self._schedule.accepted()
+        if code:  # The coordinator keeps this member, and waits for it to join again.
+            self._on_error(group_error(code, self._context))
 
     def _handle_error(self, generation: int, error: Exception) -> None:
         if self._context.group.metadata.generation_id == generation:

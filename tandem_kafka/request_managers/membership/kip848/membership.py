@@ -278,6 +278,7 @@ class Kip848Membership(RequestManager):
             return  # of an earlier membership
         if message.error_code:
             raise error_of(message)
+        self._heartbeats.accepted()
         self._apply_response(message)
 
     def _handle_keep_alive_error(self, error: Exception) -> None:

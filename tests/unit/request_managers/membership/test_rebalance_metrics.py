@@ -75,7 +75,8 @@ def test_the_names_are_those_of_other_clients() -> None:
     sensors = (each for each in SENSORS.values() if each.group == COORDINATOR)
     named = {name for each in sensors for name in each.statistics}
     named |= {name for name, age in AGES.items() if age.group == COORDINATOR}
-    assert named == EVERYWHERE | {"last-commit-seconds-ago"}
+    own = {"last-commit-seconds-ago", "last-heartbeat-accepted-seconds-ago"}
+    assert named == EVERYWHERE | own
 
 
 @pytest.mark.parametrize("world", [Member().world, ConsumerMember().world])
