@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
+from weakref import ref
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -42,15 +43,22 @@ class _Measured(Protocol):
 class ConsumerCollector(Collector):
     """Reads ``metrics()`` of consumers when Prometheus asks; any thread may do that.
 
-    Register it once: ``prometheus_client.REGISTRY.register(ConsumerCollector(consumer))``. The
-    names are those of the metrics with underscores, after ``kafka_consumer_``,
+    Register it: ``prometheus_client.REGISTRY.register(ConsumerCollector(consumer))``. It keeps no
+    consumer alive, and exports none that has been closed. One that replaces it may have the same
+    ``client_id``, in a collector of its own. Several collectors in one registry repeat the lines
+    ``HELP`` and ``TYPE`` of a name. Prometheus accepts that; the Pushgateway and ``promtool`` do
+    not, so give them one collector of all consumers. A registry keeps one of several collectors of
+    the same consumers.
+
+    The names are those of the metrics with underscores, after ``kafka_consumer_``,
     ``kafka_consumer_topic_``, ``kafka_consumer_partition_`` or ``kafka_consumer_node_``. Totals are
     counters, the others are gauges. The labels are ``client_id``, and ``topic``, ``partition`` or
     ``node``. Those of share consumers begin with ``kafka_consumer_share_``. A maximum without
     measurements is left out.
 
     Args:
-        *consumers: The consumers, each with its own ``client_id`` and with metrics enabled.
+        *consumers: The consumers, with metrics enabled. Each needs its own ``client_id``: of samples
+            with the same labels, only that of the last consumer is exported.
 
     Raises:
         InvalidArgumentError: There is no consumer, or one has ``metrics_enabled=False``.
@@ -62,16 +70,33 @@ class ConsumerCollector(Collector):
                 "ConsumerCollector() needs at least one consumer, and each needs "
                 "metrics_enabled=True"
             )
-        self._consumers = consumers
+        self._consumers = tuple(map(ref, consumers))
+        # Made at once: the reference to an object that is gone has no hash.
+        self._key = frozenset(self._consumers)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other one has the same consumers, which a registry exports once."""
+        return isinstance(other, ConsumerCollector) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def describe(self) -> Sequence[Metric]:
+        """Return nothing, so that a registry takes several collectors with the same names."""
+        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Return a family for each metric."""
+        measured: dict[Any, Any] = {}
+        for each in self._consumers:
+            consumer = each()
+            if consumer is not None:
+                measured |= consumer.metrics(raw=True)  # a closed one has none
         families: dict[str, Any] = {}
-        for consumer in self._consumers:
-            for metric, measured in consumer.metrics(raw=True).items():
-                value = measured.value()
-                if math.isfinite(value):
-                    _add(families, metric, value)
+        for metric, of in measured.items():
+            value = of.value()
+            if math.isfinite(value):
+                _add(families, metric, value)
         yield from families.values()
 
 

@@ -123,7 +123,7 @@ def _stacks() -> Iterator[str]:
 def diagnose_on_signal(
     number: int = getattr(signal, "SIGUSR1", 0), file: TextIO | None = None
 ) -> None:
-    """Print the diagnosis of every consumer of this process when it receives a signal.
+    """Print the diagnosis of every open consumer of this process when it receives a signal.
 
     A thread waits for the signal. It thus also prints while the main thread is stuck in a handler
     or in C code. Call this in the main thread, before other threads are started: threads that
@@ -149,6 +149,6 @@ def diagnose_on_signal(
 
 
 def _print_all(file: TextIO | None) -> None:
-    cores = tuple(_cores)
-    texts = [diagnose(core) for core in cores] or ["no consumer exists in this process"]
+    texts = [diagnose(core) for core in tuple(_cores) if not core.closed]
+    texts = texts or ["no open consumer exists in this process"]
     print("\n\n".join(texts), file=file or sys.stderr, flush=True)

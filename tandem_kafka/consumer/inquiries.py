@@ -56,6 +56,8 @@ class Inquiries(WithCore):
     def metrics(self, raw: bool = False) -> Any:
         """Return the consumer's metrics, or None if ``metrics_enabled`` is False.
 
+        After ``close()`` there are none, as in kafka-python.
+
         Args:
             raw: If True, return kafka-python's metric objects by ``MetricName``. Otherwise return
                 values by group and name; each topic and each partition has its own group.

@@ -106,6 +106,7 @@ class Parts:
             self.reporters = Reporters(config)
             self.hooks.append(self.reporters)
             engine = assemble(for_network_thread(config), runtime, transport, kind.build)
+            self.hooks.append(engine.metrics)  # after their reporters
             self.reporters.follow(engine.metrics, engine.polls.request_attention)
             self.core = Core(config, runtime, callers, engine)
             self.core.start_network_thread()

@@ -395,7 +395,7 @@ class ConsumerMetrics:
         return now_ms
 
     def close(self) -> None:
-        """Close the registry."""
+        """Remove all metrics, as kafka-python does; those of a closed consumer would mislead."""
         if self._registry is not None:
             self._registry.close()
 

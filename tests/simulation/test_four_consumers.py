@@ -132,7 +132,10 @@ def test_a_diagnosis_says_what_a_share_consumer_does(capsys: pytest.CaptureFixtu
         assert "assigned partitions: 1" in text
         assert "ready: yes" in text
         diagnosis._print_all(None)
-        assert consumer.config["client_id"] in capsys.readouterr().err
+        assert f"consumer {consumer.config['client_id']!r}" in capsys.readouterr().err
+        consumer.close()
+        diagnosis._print_all(None)
+        assert f"consumer {consumer.config['client_id']!r}" not in capsys.readouterr().err
 
 
 def test_an_error_that_poll_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -141,3 +144,25 @@ def test_an_error_that_poll_raises_is_logged(caplog: pytest.LogCaptureFixture) -
         with pytest.raises(RecordDeserializationError):
             take(consumer, 1)
     assert any("poll() raises an error" in line for line in caplog.messages)
+
+
+def test_a_closed_consumer_has_no_metrics() -> None:
+    """As in kafka-python; frozen values would be exported as if it lived."""
+
+    async def used(consumer: Any) -> None:
+        async with consumer:
+            assert consumer.metrics()
+            await consumer.poll(1_000)
+        assert consumer.metrics() == consumer.metrics(raw=True) == {}
+
+    with sharing("closed") as (simulation, start):
+        simulation.run(used(simulation.async_consumer("orders", group_id="readers")))
+        consumers = [start(), simulation.consumer("orders", group_id="readers")]
+        for consumer in consumers:
+            consumer.poll(1_000)
+            assert consumer.metrics()
+            consumer.close()
+            assert consumer.metrics() == consumer.metrics(raw=True) == {}
+        without = simulation.consumer(metrics_enabled=False)
+        without.close()
+        assert without.metrics() is None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections import Counter
+
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.testing import Simulation, simulated_consumer
 from tests.simulation.ledger import produce, topic
+from tests.simulation.sharing import sharing
 
 pytest.importorskip("prometheus_client")
 
@@ -49,3 +54,78 @@ def test_disabled_metrics_cannot_be_exported() -> None:
     with pytest.raises(InvalidArgumentError, match="at least one consumer"):
         ConsumerCollector()
     consumer.close()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    """Return a registry that rejects names of its own, as the global one."""
+    return CollectorRegistry(auto_describe=True)
+
+
+def exported(registry: CollectorRegistry) -> set[str]:
+    """Return the client ids of all samples, none of which comes twice."""
+    samples = [each for family in registry.collect() for each in family.samples]
+    counts = Counter((each.name, *sorted(each.labels.items())) for each in samples)
+    assert set(counts.values()) <= {1}
+    return {each.labels["client_id"] for each in samples}
+
+
+def test_each_consumer_may_have_a_collector(registry: CollectorRegistry) -> None:
+    first, second = (simulated_consumer(client_id=name) for name in ("first", "second"))
+    registry.register(ConsumerCollector(first))
+    registry.register(ConsumerCollector(second))
+    assert exported(registry) == {"first", "second"}
+    registry.register(ConsumerCollector(second))
+    assert exported(registry) == {"first", "second"}
+    first.close()
+    assert exported(registry) == {"second"}
+    second.close()
+
+
+def test_a_consumer_that_is_made_again_is_exported_again(registry: CollectorRegistry) -> None:
+    for _ in range(3):
+        consumer = simulated_consumer(client_id="one")
+        registry.register(ConsumerCollector(consumer))
+        assert exported(registry) == {"one"}
+        consumer.close()
+        assert exported(registry) == set()
+
+
+def test_of_samples_with_one_client_id_that_of_the_last_consumer_is_exported(
+    registry: CollectorRegistry,
+) -> None:
+    with Simulation("one name") as simulation:
+        topic(simulation, "orders", 1)
+        first, second = (simulation.consumer(client_id="one") for _ in range(2))
+        first.subscribe(["orders"])
+        first.poll(2_000)
+        registry.register(ConsumerCollector(first, second))
+        assert exported(registry) == {"one"}
+        requests = registry.get_sample_value("kafka_consumer_request_total", {"client_id": "one"})
+        assert requests == second.metrics()["consumer-metrics"]["request-total"]
+        second.close()
+        assert exported(registry) == {"one"}
+
+
+def test_a_share_consumer_with_the_client_id_of_another_consumer_is_exported(
+    registry: CollectorRegistry,
+) -> None:
+    with sharing("kinds") as (simulation, start):
+        share, other = start(client_id="one"), simulation.consumer(client_id="one")
+        registry.register(ConsumerCollector(share, other))
+        exported(registry)
+        for kind in ("", "share_"):
+            name = f"kafka_consumer_{kind}request_total"
+            assert registry.get_sample_value(name, {"client_id": "one"}) is not None
+
+
+def test_no_collector_keeps_a_consumer_alive(registry: CollectorRegistry) -> None:
+    consumer = simulated_consumer()
+    gone = weakref.ref(consumer)
+    registry.register(ConsumerCollector(consumer))
+    exported(registry)
+    consumer.close()
+    del consumer
+    gc.collect()
+    assert gone() is None
+    assert exported(registry) == set()
