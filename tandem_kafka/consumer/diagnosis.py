@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TextIO
 
 from tandem_kafka.consumer.core import Core
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.callers import thread_names
 from tandem_kafka.runtime.native import implementation
@@ -19,6 +20,11 @@ from tandem_kafka.version import __version__
 
 if TYPE_CHECKING:
     from tandem_kafka.consumer.health import Health, PartitionHealth
+
+log = client_logger(__name__)
+
+#: The default of `tandem_kafka.confluent`, as in librdkafka: nobody chose it.
+_UNNAMED: Final = "rdkafka"
 
 #: The consumers of this process that have not been collected, and what tells their health.
 _cores: Final[weakref.WeakKeyDictionary[Core, Callable[[Core], Health]]] = (
@@ -34,6 +40,34 @@ def remember(core: Core, health: Callable[[Core], Health]) -> None:
 def health_of(core: Core) -> Health:
     """Return the health of a consumer; any thread may call this, and it waits for nothing."""
     return _cores[core](core)
+
+
+def warn_of_namesake(core: Core) -> None:
+    """Warn if one other open consumer of this process has the same `client_id`."""
+    named = [
+        each
+        for each in tuple(_cores)
+        if each.config.client_id == core.config.client_id
+        and each.in_own_process
+        and not each.closing
+    ]
+    if len(named) == 2 and core.config.client_id != _UNNAMED:  # once, not for all that follow
+        [other] = (each for each in named if each is not core)
+        log.warning(
+            "client_id=%r is also that of another consumer of this process, so metrics, quotas and "
+            "the logs of brokers mix them up: give each its own, or none; this one: %s; the other: "
+            "%s",
+            core.config.client_id,
+            _purpose(core),
+            _purpose(other),
+            client=core.client,
+        )
+
+
+def _purpose(core: Core) -> str:
+    group_id = core.config.group_id
+    group = "no group" if group_id is None else f"group {group_id!r}"
+    return f"{group}, {_subscription(core)}"
 
 
 def diagnose(core: Core) -> str:
@@ -150,5 +184,5 @@ def diagnose_on_signal(
 
 def _print_all(file: TextIO | None) -> None:
     texts = [diagnose(core) for core in tuple(_cores) if not core.closed]
-    texts = texts or ["no open consumer exists in this process"]
+    texts = texts or ["no consumer exists in this process"]
     print("\n\n".join(texts), file=file or sys.stderr, flush=True)

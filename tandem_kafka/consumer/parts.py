@@ -15,7 +15,7 @@ from tandem_kafka.consumer.collector import Collector
 from tandem_kafka.consumer.commits import Commits
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.consumer.deserializers import Deserializers
-from tandem_kafka.consumer.diagnosis import remember
+from tandem_kafka.consumer.diagnosis import remember, warn_of_namesake
 from tandem_kafka.consumer.interceptors import Interceptors
 from tandem_kafka.consumer.listener import ListenerCalls
 from tandem_kafka.consumer.network_thread_options import for_network_thread
@@ -137,6 +137,7 @@ class Parts:
             if subscribe is not None:
                 await subscribe()
             self.reporters.report()
+            warn_of_namesake(self.core)
         except BaseException:
             await self.core.callers.shield(close())
             raise

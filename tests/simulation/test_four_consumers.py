@@ -166,3 +166,27 @@ def test_a_closed_consumer_has_no_metrics() -> None:
         without = simulation.consumer(metrics_enabled=False)
         without.close()
         assert without.metrics() is None
+
+
+def test_a_client_id_that_two_consumers_have_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def lines() -> list[str]:
+        return [line for line in caplog.messages if "client_id=" in line]
+
+    with sharing("one name") as (simulation, start):
+        first = start(client_id="one")
+        first.close()
+        second = start(client_id="one")
+        start(client_id="two")
+        assert lines() == []
+        third = simulation.consumer("orders", "bills", client_id="one", group_id="readers")
+        [line] = lines()
+        assert line.startswith("[one] client_id='one' is also that of another consumer")
+        assert line.endswith(
+            "this one: group 'readers', bills, orders; the other: group 'g', orders"
+        )
+        start(client_id="one")
+        assert len(lines()) == 1
+        third.close()
+        second.close()
