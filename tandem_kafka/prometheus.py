@@ -57,8 +57,8 @@ class ConsumerCollector(Collector):
     measurements is left out.
 
     Args:
-        *consumers: The consumers, with metrics enabled. Each needs its own ``client_id``: of samples
-            with the same labels, only that of the last consumer is exported.
+        *consumers: The consumers, with metrics enabled. Each needs its own ``client_id``: of
+            samples with the same labels, only that of the last consumer is exported.
 
     Raises:
         InvalidArgumentError: There is no consumer, or one has ``metrics_enabled=False``.

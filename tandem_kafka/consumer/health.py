@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.shared.failures import LASTING_MS
+from tandem_kafka.shared.failures import LASTING_MS, Failing
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tandem_kafka.shared.topic_troubles import TopicTrouble
@@ -201,7 +201,7 @@ def _not_ready(
     troubles: tuple[str, ...],
     broken: Mapping[int, str],
     topics: _Topics,
-    failing: Sequence[_Failing],
+    failing: Sequence[Failing],
     *,
     assigned: bool,
 ) -> Iterator[str]:
@@ -223,28 +223,20 @@ def _not_ready(
         yield from _outside(core, broken)
 
 
-def _failing(core: Core, fetched: Iterable[TopicPartition]) -> list[_Failing]:
+def _failing(core: Core, fetched: Iterable[TopicPartition]) -> list[Failing]:
     """Return the requests that fail all the time, to brokers that are needed, and why."""
     coordinator = core.engine.group.coordinator
     needed = {-1} | {_leader_id(core, tp) for tp in fetched}
     if coordinator is not None:
         needed.add(coordinator.node_id)
     found = core.engine.failures.lasting(core.clock.now_ms())
-    return [each for each in map(_Failing._make, found) if each.node_id in needed]
+    return [each for each in found if each.node_id in needed]
 
 
 def _unreadable_topics(topics: _Topics) -> Iterator[str]:
     """Name the topics that this client may not read, and missing ones if no other is left."""
     found = topics.troubles
     return (each.text for each in found.values() if topics.only_troubles or not each.missing)
-
-
-class _Failing(NamedTuple):
-    """Requests to a broker (-1 for any) that fail, and a text."""
-
-    api: str
-    node_id: int
-    text: str
 
 
 class _Topics(NamedTuple):
@@ -333,7 +325,7 @@ def _partition(
     state: AssignedPartition,
     poll_ms: int | None,
     broken: Mapping[int, str],
-    failing: Sequence[_Failing],
+    failing: Sequence[Failing],
 ) -> PartitionHealth:
     position, high_watermark = state.position, state.high_watermark
     lag = None
@@ -352,7 +344,7 @@ def _stuck(
     state: AssignedPartition,
     poll_ms: int | None,
     broken: Mapping[int, str],
-    failing: Sequence[_Failing],
+    failing: Sequence[Failing],
 ) -> Iterator[str]:
     """Say why no record is returned, the most telling reason first."""
     leader_id = _leader_id(core, state.tp)

@@ -155,17 +155,23 @@ class ListOffsets(Retried[dict[TopicPartition, OffsetAndTimestamp | None]]):
 
 
 @_event
-class UpdatePositions(Retried[None]):
-    """Find a valid position for every assigned partition; done when `partition` has one."""
+class UpdatePositions(Event[None]):
+    """Find a valid position for every assigned partition; done when `partition` has one.
+
+    Attributes:
+        lookups: The last errors of the lookups, which all such events share, once there are any.
+            Writer: the network thread.
+    """
 
     operation: ClassVar[str] = "position()"
     needs_metadata: ClassVar[bool] = True
     partition: TopicPartition
+    lookups: list[Mapping[TopicPartition, Exception]] = field(default_factory=list, repr=False)
 
     def obstacles(self) -> Mapping[TopicPartition, Exception]:
         """Return the last error of the partition; those of the others do not prevent it."""
-        # No super(): the decorator makes another class.
-        return {tp: error for tp, error in self.last_errors.items() if tp == self.partition}
+        every = (item for errors in self.lookups for item in errors.items())
+        return {tp: error for tp, error in every if tp == self.partition}
 
 
 @_event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
-from tandem_kafka.network.backoff import Backoff
+from tandem_kafka.network.backoff import FOREVER_MS, Backoff
 from tandem_kafka.network.request import (
     ClientResponse,
     Destination,
@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 
 
 MIN_PAUSE_MS = 50
+
+
+def due_for_retry(
+    states: Sequence[AssignedPartition], now_ms: int
+) -> tuple[list[AssignedPartition], int]:
+    """Return the partitions whose pauses are over, and when the next one is (see `retry_later`)."""
+    due = [state for state in states if state.retry_at_ms <= now_ms]
+    pauses = (state.retry_at_ms - now_ms for state in states)
+    return due, min((pause_ms for pause_ms in pauses if pause_ms > 0), default=FOREVER_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tandem_kafka.events.completable import Completion
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.request_managers.base import PollResult, RequestManager
-from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.context import ManagerContext, due_for_retry
 from tandem_kafka.request_managers.list_offsets import EARLIEST, LATEST, ListOffsetsManager
 from tandem_kafka.shared.partition import (
     AssignedPartition,
@@ -69,7 +69,7 @@ class PositionsManager(RequestManager):
 
     def wait_for(self, event: UpdatePositions) -> None:
         """Complete the event once its partition has a position."""
-        event.last_errors = self._errors  # type: ignore[misc]  # shared, as the lookups are
+        event.lookups.append(self._errors)
         self._waiting.append(event)
         self._lookup_needed = True
 
@@ -123,11 +123,9 @@ class PositionsManager(RequestManager):
             self._lookup_needed = bool(states)
             if not states:
                 self._errors.clear()
-            due = [state for state in states if state.retry_at_ms <= now_ms]
+            due, wait_ms = due_for_retry(states, now_ms)
             self._look_up_committed(due)
             self._look_up_resets(due)
-            pauses = (state.retry_at_ms - now_ms for state in states)
-            wait_ms = min((pause_ms for pause_ms in pauses if pause_ms > 0), default=FOREVER_MS)
         if self._waiting:
             self._waiting = [event for event in self._waiting if not self._is_settled(event)]
         return PollResult(wait_ms=wait_ms)

@@ -19,7 +19,7 @@ from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
 from tandem_kafka.request_managers.base import IDLE, PollResult, RequestManager, RequestState
-from tandem_kafka.request_managers.context import ManagerContext
+from tandem_kafka.request_managers.context import ManagerContext, due_for_retry
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import LIST_OFFSETS, Reaction, reaction_to
@@ -83,9 +83,7 @@ class ValidationManager(RequestManager):
             and state not in self._reported
             and not self._recreated.doubts(state)
         ]
-        due = [state for state in in_doubt if state.retry_at_ms <= now_ms]
-        pauses = (state.retry_at_ms - now_ms for state in in_doubt)
-        wait_ms = min((pause_ms for pause_ms in pauses if pause_ms > 0), default=FOREVER_MS)
+        due, wait_ms = due_for_retry(in_doubt, now_ms)
         if not due:
             return PollResult(wait_ms=wait_ms)
         if self._unsupported:

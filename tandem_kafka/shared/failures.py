@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Shorter failures are usual: elections, restarts and new topics take seconds.
 LASTING_MS: Final = 10_000
@@ -12,8 +12,22 @@ LASTING_MS: Final = 10_000
 FORGOTTEN_MS: Final = 60_000
 
 
+class Failing(NamedTuple):
+    """Requests that fail for long.
+
+    Attributes:
+        api: The name of the request.
+        node_id: The broker, -1 for any.
+        text: Since when, and why.
+    """
+
+    api: str
+    node_id: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
-class _Failing:
+class _Failure:
     since_ms: int
     last_ms: int
     error: str
@@ -23,7 +37,7 @@ class Failures:
     """The requests that fail, by their API and broker. Writer: the network thread."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int], _Failing] = {}
+        self._found: dict[tuple[str, int], _Failure] = {}
 
     def failed(self, api: str, node_id: int, error: BaseException, now_ms: int) -> bool:
         """Note that a request failed, or a part of it; return whether the last one did, too."""
@@ -31,7 +45,7 @@ class Failures:
         again = before is not None and now_ms - before.last_ms <= FORGOTTEN_MS
         since_ms = before.since_ms if before is not None and again else now_ms
         text = f"{type(error).__name__}: {error}"
-        self._found[api, node_id] = _Failing(since_ms, now_ms, text)
+        self._found[api, node_id] = _Failure(since_ms, now_ms, text)
         return again
 
     def succeeded(self, api: str, node_id: int) -> None:
@@ -39,12 +53,13 @@ class Failures:
         if self._found:
             self._found.pop((api, node_id), None)
 
-    def lasting(self, now_ms: int) -> Iterator[tuple[str, int, str]]:
-        """Return the API, the broker (-1 for any) and a text for each that does not end."""
+    def lasting(self, now_ms: int) -> Iterator[Failing]:
+        """Return the requests whose failures do not end."""
         found = tuple(self._found.items())  # the other thread adds to them
         for (api, node_id), each in sorted(found, key=lambda item: item[0]):
             if each.last_ms - each.since_ms < LASTING_MS or now_ms - each.last_ms > FORGOTTEN_MS:
                 continue
             asked = "the brokers" if node_id < 0 else f"broker {node_id}"
             lasted_s = (now_ms - each.since_ms) / 1000
-            yield api, node_id, f"{asked}: {api} has failed for {lasted_s:.1f} s: {each.error}"
+            text = f"{asked}: {api} has failed for {lasted_s:.1f} s: {each.error}"
+            yield Failing(api, node_id, text)

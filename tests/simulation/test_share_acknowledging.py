@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tandem_kafka import ShareConsumer
 from tandem_kafka.errors import (
     IllegalStateError,
     KafkaTimeoutError,
@@ -58,24 +59,28 @@ def test_a_commit_after_one_that_timed_out_tells_the_outcome() -> None:
         assert consumer.commit() == {TP: None}
 
 
+def commit_interrupted(consumer: ShareConsumer[Any, Any]) -> None:
+    """Commit, and raise an interrupt once the outcome has come."""
+    core, wait = consumer._core, consumer._core.wait
+
+    async def interrupted(*args: Any, **options: Any) -> None:
+        core.wait = wait  # type: ignore[method-assign]
+        await wait(*args, **options)
+        raise KeyboardInterrupt
+
+    core.wait = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        consumer.commit()
+
+
 def test_a_commit_after_one_that_was_interrupted_tells_the_outcome() -> None:
     """It said nothing of records that are delivered again."""
     with sharing("interrupted commit") as (simulation, start):
         consumer = start()
-        core = consumer._core
-        wait = core.wait
-
-        async def interrupted(*args: Any, **options: Any) -> None:
-            core.wait = wait  # type: ignore[method-assign]
-            await wait(*args, **options)
-            raise KeyboardInterrupt
-
         for damaged in (True, False):
             take(consumer, 1)[0].accept()
             simulation.network.alter_response = (lambda frame: frame[:10]) if damaged else None
-            core.wait = interrupted  # type: ignore[method-assign]
-            with pytest.raises(KeyboardInterrupt):
-                consumer.commit()
+            commit_interrupted(consumer)
             simulation.network.alter_response = None
             found = consumer.commit()
             assert list(found) == [TP]
@@ -142,21 +147,11 @@ def test_cancelled_commits_leave_one_outcome_to_tell() -> None:
     """They were all kept until one succeeded."""
     with sharing("cancelled commits", count=20) as (simulation, start):
         consumer = start()
-        core = consumer._core
-        wait = core.wait
-
-        async def interrupted(*args: Any, **options: Any) -> None:
-            core.wait = wait  # type: ignore[method-assign]
-            await wait(*args, **options)
-            raise KeyboardInterrupt
-
         for number in range(20):
             take(consumer, 1)[0].accept()
             # One of them is damaged, so it fails.
             simulation.network.alter_response = (lambda frame: frame[:10]) if number == 5 else None
-            core.wait = interrupted  # type: ignore[method-assign]
-            with pytest.raises(KeyboardInterrupt):
-                consumer.commit()
+            commit_interrupted(consumer)
             simulation.network.alter_response = None
             assert len(consumer._parts.commits._untold) == 1
         found = consumer.commit()

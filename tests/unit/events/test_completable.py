@@ -86,7 +86,7 @@ def test_a_timeout_names_the_last_error_of_each_partition() -> None:
 
 def test_a_timeout_of_position_names_the_error_of_its_partition_alone() -> None:
     event = UpdatePositions(deadline_ms=100, partition=A0)
-    event.last_errors.update({A0: LeaderNotAvailableError(), B0: UnknownTopicIdError()})
+    event.lookups.append({A0: LeaderNotAvailableError(), B0: UnknownTopicIdError()})
     assert reason_of(event, "node 1 is down") == "node 1 is down; A-0: LEADER_NOT_AVAILABLE"
 
 

@@ -223,14 +223,20 @@ def test_a_batch_has_records_of_one_key(begin: Begin) -> None:
     assert max(map(len, batches)) == 10
 
 
-def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None:
-    gate, started = threading.Event(), threading.Event()
+def waiting_from(offset: int) -> tuple[Callable[[Any], None], threading.Event, threading.Event]:
+    """Return a handler that waits from an offset on, whether it does, and a gate to open."""
+    started, gate = threading.Event(), threading.Event()
 
     def handle(record: Any) -> None:
-        if record.offset >= 50:
+        if record.offset >= offset:
             started.set()
             gate.wait(20)
 
+    return handle, started, gate
+
+
+def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None:
+    handle, started, gate = waiting_from(50)
     workload, crew = begin(handle, 1)
     admit(workload, crew, range(200), 200)
     assert started.wait(20)
@@ -246,12 +252,7 @@ def test_a_drained_partition_loses_what_threads_have_taken(begin: Begin) -> None
 
 
 def test_a_drain_is_told_of_the_last_call(begin: Begin) -> None:
-    gate, started, waiter = threading.Event(), threading.Event(), threading.Lock()
-
-    def handle(_: Any) -> None:
-        started.set()
-        gate.wait(20)
-
+    (handle, started, gate), waiter = waiting_from(0), threading.Lock()
     workload, crew = begin(handle, 1)
     admit(workload, crew, range(1), 1)
     assert started.wait(20)
