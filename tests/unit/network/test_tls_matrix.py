@@ -18,7 +18,7 @@ from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import ConnectionClosed, ConnectionOpened, ServerAddress
 from tandem_kafka.runtime import MonotonicClock
 from tests.unit.network import tls_cases
-from tests.unit.network.certificate_chains import Case, Made, Verdict
+from tests.unit.network.certificate_chains import Case, Made, Verdict, authority, broker
 from tests.unit.network.peers import PATIENCE_S, AnyTransport, events_of, needs_extension
 from tests.unit.network.random_chains import ChainMaker
 from tests.unit.network.scripted import Settings
@@ -37,6 +37,10 @@ class Broker:
         chain.write_bytes(b"".join(made.pem for made in case.sent))
         key.write_bytes(case.sent[0].key_pem)
         self.context.load_cert_chain(chain, key)
+        #: Whether it closes each connection, with the tickets for another session on their way.
+        self.hangs_up = False
+        #: For each connection, whether it resumed the session of another one.
+        self.reused: list[bool | None] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -47,7 +51,9 @@ class Broker:
                 client, _ = self.listener.accept()
                 client.settimeout(PATIENCE_S)
                 with contextlib.suppress(OSError), self.context.wrap_socket(client, True) as sock:
-                    sock.recv(1)
+                    self.reused.append(sock.session_reused)
+                    if not self.hangs_up:
+                        sock.recv(1)
 
     def stop(self) -> None:
         with contextlib.suppress(OSError):
@@ -68,15 +74,18 @@ def options(case: Case, directory: Path) -> Settings:
 
 
 def outcome(transport: AnyTransport, case: Case, port: int) -> Exception | None:
-    """Connect; return the error, or None."""
-    ip = "127.0.0.1"
-    number = transport.connect(ServerAddress(case.host, ip, port))
-    (event,) = events_of(transport)
+    """Connect twice, with the same outcome; return the error, or None."""
+    errors: list[Exception | None] = []
+    for _ in range(2):
+        number = transport.connect(ServerAddress(case.host, "127.0.0.1", port))
+        (event,) = events_of(transport)
+        errors.append(event.error if isinstance(event, ConnectionClosed) else None)
+        if errors[-1] is None:
+            assert event == ConnectionOpened(number)
+            transport.disconnect(number)  # the broker has one connection at a time
     transport.close()
-    if isinstance(event, ConnectionClosed):
-        return event.error
-    assert event == ConnectionOpened(number)
-    return None
+    assert type(errors[0]) is type(errors[1]), f"{case.name}: {errors}"
+    return errors[0]
 
 
 def judged(case: Case, directory: Path) -> Verdict:
@@ -118,6 +127,32 @@ def test_whatever_is_stricter_has_a_reason() -> None:
     stricter = {case.name for case in cases if case.verdict is Verdict.STRICTER}
     assert stricter == set(tls_cases.REASONS_TO_BE_STRICTER)
     assert len(cases) == len({case.name for case in cases}) > 100
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("native", [False, True])
+def test_each_connection_is_verified_for_itself(
+    version: ssl.TLSVersion, tmp_path: Path, *, native: bool
+) -> None:
+    root = authority()
+    case = Case("good", Verdict.ACCEPTED, [broker(root)], [root])
+    server = Broker(case, tmp_path)
+    server.context.maximum_version = version
+    server.hangs_up = True
+    given = options(case, tmp_path)
+    transport = NativeTransport(given) if native else SelectorTransport(given, MonotonicClock())
+    address = ServerAddress(case.host, "127.0.0.1", server.listener.getsockname()[1])
+    try:
+        for _ in range(3):
+            number = transport.connect(address)
+            events = events_of(transport)
+            while not isinstance(events[-1], ConnectionClosed):
+                events += events_of(transport)
+            assert events[0] == ConnectionOpened(number)
+    finally:
+        transport.close()
+        server.stop()
+    assert server.reused == [False, False, False]
 
 
 def test_it_is_not_weaker_with_random_chains(tmp_path: Path) -> None:

@@ -109,6 +109,14 @@ def hosts() -> Iterator[Case]:
     yield at("kafka.example.com", REFUSED, ".example.com")
     yield at("127.0.0.1", REFUSED, "127.0.0.1")
     yield at("127.0.0.1", REFUSED, "*.0.0.1")
+    # OpenSSL matches no underscore with a wildcard.
+    yield at("a_b.example.com", REFUSED, "*.example.com")
+    yield at("_a.example.com", REFUSED, "*.example.com")
+    yield at("a.ex_ample.com", REFUSED, "*.ex_ample.com")
+    yield at("a_b.example.com", REFUSED, "*.example.com", "x_b.example.com")
+    yield at("a_b.example.com", ACCEPTED, "A_b.example.com")
+    yield at("a_b.example.com", ACCEPTED, "*.example.com", "a_b.example.com")
+    yield at("a--b.example.com", ACCEPTED, "*.example.com")
     for host, known, verdict in [
         ("127.0.0.1", "127.0.0.1", ACCEPTED),
         ("127.0.0.1", "127.0.0.2", REFUSED),
@@ -130,6 +138,8 @@ def common_names() -> Iterator[Case]:
     yield with_common_name("elsewhere", "localhost", REFUSED)
     yield with_common_name("*.example.com", "kafka.example.com", ACCEPTED)
     yield with_common_name("*.example", "kafka.example", REFUSED)
+    yield with_common_name("*.example.com", "a_b.example.com", REFUSED)
+    yield with_common_name("a_b.example.com", "a_b.example.com", ACCEPTED)
     yield with_common_name("*.example.com", "a.kafka.example.com", REFUSED)
     yield with_common_name("127.0.0.1", "127.0.0.1", REFUSED)
     made = broker(root, "localhost", names=dns("elsewhere.example"))

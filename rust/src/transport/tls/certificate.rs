@@ -163,6 +163,13 @@ impl Details {
         alternatives && !emails
     }
 
+    /// Whether an alternative name is a host's, without wildcards.
+    pub fn lists(&self, host: &str) -> bool {
+        self.names.iter().flatten().any(|name| {
+            matches!(name, GeneralName::DnsName(listed) if listed.as_str().eq_ignore_ascii_case(host))
+        })
+    }
+
     /// Checks the common name of a certificate without alternative names, like OpenSSL and Java.
     pub fn is_named(&self, server: &ServerName<'_>) -> bool {
         let common_name = self.content.subject().common_name().ok().flatten();
@@ -175,10 +182,15 @@ impl Details {
         match pattern.strip_prefix("*.") {
             None => pattern == name,
             Some(domain) => name.split_once('.').is_some_and(|(host, rest)| {
-                !host.is_empty() && rest == domain && domain.contains('.')
+                !host.is_empty() && rest == domain && domain.contains('.') && fits_wildcards(&name)
             }),
         }
     }
+}
+
+/// OpenSSL compares a host with underscores only with names without wildcards.
+pub fn fits_wildcards(host: &str) -> bool {
+    !host.contains('_')
 }
 
 fn extension<T: for<'a> Decode<'a, Error = der::Error> + AssociatedOid>(

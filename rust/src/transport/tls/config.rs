@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -65,12 +66,15 @@ impl TlsConfig {
                 .map_err(|error| error.to_string())?
                 .dangerous()
                 .with_custom_certificate_verifier(verifier);
-            match identity? {
-                None => Ok(builder.with_no_client_auth()),
+            let mut config = match identity? {
+                None => builder.with_no_client_auth(),
                 Some((chain, key)) => builder
                     .with_client_auth_cert(chain, key)
-                    .map_err(|error| format!("ssl_certfile: {error}")),
-            }
+                    .map_err(|error| format!("ssl_certfile: {error}"))?,
+            };
+            // Invariant: each connection is verified; a resumed session would not be.
+            config.resumption = Resumption::disabled();
+            Ok(config)
         };
         build().map(|config| TlsConfig(Arc::new(config))).map_err(PyValueError::new_err)
     }

@@ -16,7 +16,7 @@ use webpki::{
     VerifiedPath,
 };
 
-use super::certificate::Details;
+use super::certificate::{Details, fits_wildcards};
 use super::path;
 use super::trust::Trusted;
 
@@ -128,7 +128,14 @@ impl Verifier {
             return Ok(());
         }
         match end_entity.verify_is_valid_for_subject_name(server_name) {
-            Ok(()) => Ok(()),
+            Ok(()) => match server_name {
+                ServerName::DnsName(host)
+                    if !fits_wildcards(host.as_ref()) && !details.lists(host.as_ref()) =>
+                {
+                    Err(CertificateError::NotValidForName.into())
+                }
+                _ => Ok(()),
+            },
             Err(_) if details.is_named(server_name) => Ok(()),
             Err(webpki::Error::CertNotValidForName(names)) => {
                 let (expected, presented) = (names.expected, names.presented);
