@@ -8,6 +8,7 @@ and all waiting connections share its result. Steps of other mechanisms run a fe
 
 from __future__ import annotations
 
+import base64
 import enum
 from collections.abc import Callable
 from functools import partial
@@ -33,6 +34,12 @@ _AUTHENTICATION_FAILED: Final = 58
 
 #: Mechanisms that never block. All others may block, including those of users.
 _COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+#: The range of Kafka's ScramMechanism. Java's client accepts no fewer, as a proof from few
+#: iterations, or without a salt, lets a server find the password by trying. Brokers store no more;
+#: a million takes a second.
+_FEWEST_ITERATIONS: Final = 4_096
+_INLINE_ITERATIONS: Final = 16_384
 
 _PROVIDER: Final = "sasl_oauth_token_provider"
 _USER: Final = "sasl_plain_username"
@@ -105,6 +112,8 @@ class SaslExchange:
         self._blocking_calls = blocking_calls
         self._needs_token = get_sasl_mechanism(name) is SaslMechanismOAuth
         self._inline = self._needs_token or name in _COMPUTE_ONLY
+        #: Whether the next message of the broker says how to hash the password.
+        self._expects_salt = name.startswith("SCRAM-")
         self._step = _Step.HANDSHAKE
         self._mechanism: Any = None
         self._token = b""
@@ -152,6 +161,9 @@ class SaslExchange:
             self._check_token(answer)
             self.session_lifetime_ms = max(0, answer.session_lifetime_ms)
             self._received = bytes(answer.auth_bytes or b"")
+            if self._expects_salt:
+                self._expects_salt = False
+                self._check_salt()
             self._compute(self._next_token)
         if self._error is not None:
             raise self._error
@@ -178,6 +190,30 @@ class SaslExchange:
             raise SaslAuthenticationFailedError(f"SASL {self._name}: {self._rejection(answer)}")
         if answer.error_code:
             raise for_code(answer.error_code)(f"SASL {self._name}: {answer.error_message}")
+
+    def _check_salt(self) -> None:
+        """Check the salt and the iterations of SCRAM's server-first-message (RFC 5802)."""
+        try:
+            # As kafka-python reads it: of two fields with a name, the last counts.
+            parts = self._received.decode().split(",")
+            fields = dict(part.split("=", 1) for part in parts)
+            salt, digits = base64.b64decode(fields["s"], validate=True), fields["i"]
+        except (ValueError, KeyError):
+            salt, digits = b"", ""
+        if not salt or not (digits.isascii() and digits.isdecimal()):
+            raise SaslAuthenticationFailedError(
+                f"SASL {self._name}: the broker has sent no salt and number of iterations, so no "
+                "proof of the password was sent; check that bootstrap_servers name your brokers"
+            )
+        iterations = int(digits[:10])
+        if iterations < _FEWEST_ITERATIONS:
+            raise SaslAuthenticationFailedError(
+                f"SASL {self._name}: the broker asks for {iterations} iterations, and at least "
+                f"{_FEWEST_ITERATIONS} are safe, so no proof of the password was sent; check that "
+                "bootstrap_servers name your brokers, and store the user's credentials again with "
+                f"iterations={_FEWEST_ITERATIONS}"
+            )
+        self._inline = iterations <= _INLINE_ITERATIONS
 
     def _rejection(self, answer: Any) -> str:
         reason = str(answer.error_message or "the broker gave no reason")

@@ -121,18 +121,23 @@ def test_a_broker_without_sasl_authenticate_is_an_error() -> None:
     assert isinstance(error_of(unsent), UnsupportedVersionError)
 
 
-def scram_server(mechanism: str, password: bytes, first: bytes) -> tuple[bytes, Any]:
+def scram_server(
+    mechanism: str,
+    password: bytes,
+    first: bytes,
+    salt: bytes = b"salt",
+    iterations: bytes = b"4096",
+) -> tuple[bytes, Any]:
     """The server's first message, and a function that checks the proof and signs."""
     algorithm = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
     bare = first.removeprefix(b"n,,")
     nonce = dict(part.split(b"=", 1) for part in bare.split(b","))[b"r"] + b"server"
-    salt = b"salt"
-    response = b"r=" + nonce + b",s=" + base64.b64encode(salt) + b",i=4096"
+    response = b"r=" + nonce + b",s=" + base64.b64encode(salt) + b",i=" + iterations
 
     def finish(final: bytes) -> bytes:
         without_proof, _, proof = final.rpartition(b",p=")
         message = bare + b"," + response + b"," + without_proof
-        salted = hashlib.pbkdf2_hmac(algorithm, password, salt, 4096)
+        salted = hashlib.pbkdf2_hmac(algorithm, password, salt, int(iterations))
 
         def sign(key: bytes, data: bytes) -> bytes:
             return hmac.new(key, data, algorithm).digest()
@@ -160,6 +165,50 @@ def test_scram(mechanism: str) -> None:
     network.iterate()
     (sent,) = network.transport.take_sent()
     assert sent.api_key == 3
+
+
+@pytest.mark.parametrize(
+    ("challenge", "told"),
+    [
+        ({"iterations": b"4095"}, "asks for 4095 iterations, and at least 4096"),
+        ({"iterations": b"1"}, "asks for 1 iterations"),
+        ({"iterations": b"4096,i=1"}, "asks for 1 iterations"),
+        ({"iterations": b"+4096"}, "no salt and number of iterations"),
+        ({"iterations": b"-1"}, "no salt and number of iterations"),
+        ({"salt": b""}, "no salt and number of iterations"),
+        ({"iterations": b"4096,s=!!!!"}, "no salt and number of iterations"),
+        ({"iterations": b"9" * 5_000}, "too large"),
+    ],
+)
+def test_scram_sends_no_proof_that_tells_the_password(challenge: dict[str, Any], told: str) -> None:
+    network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
+    unsent = network.request()
+    network.respond(begin(network), handshake_response("SCRAM-SHA-256"))
+    (first,) = network.transport.take_sent()
+    response, _ = scram_server("SCRAM-SHA-256", b"wonderland", token_of(first), **challenge)
+    network.respond(first, token_response(response))
+    while network.driver.tasks:
+        network.driver.run()
+        network.iterate()
+    assert network.transport.take_sent() == []
+    assert isinstance(error_of(unsent), SaslAuthenticationFailedError)
+    assert told in str(error_of(unsent))
+
+
+def test_scram_with_many_iterations_is_computed_on_another_thread() -> None:
+    network = Network(**{**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"})
+    network.request()
+    network.respond(begin(network), handshake_response("SCRAM-SHA-256"))
+    (first,) = network.transport.take_sent()
+    response, finish = scram_server(
+        "SCRAM-SHA-256", b"wonderland", token_of(first), iterations=b"16385"
+    )
+    network.respond(first, token_response(response))
+    assert network.transport.take_sent() == []
+    network.driver.run()
+    network.iterate()
+    (final,) = network.transport.take_sent()
+    assert finish(token_of(final))
 
 
 def test_scram_detects_a_server_that_does_not_know_the_password() -> None:
