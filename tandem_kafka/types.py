@@ -232,6 +232,11 @@ class ClusterSnapshot:
         topic = self.topics.get(tp.topic)
         return topic.partitions.get(tp.partition) if topic is not None else None
 
+    def described(self, topic: str, numbers: frozenset[int]) -> frozenset[int]:
+        """Return those partitions of a topic, by number, that the metadata have."""
+        info = self.topics.get(topic)
+        return frozenset() if info is None else numbers.intersection(info.partitions)
+
     def leader(self, tp: TopicPartition) -> Node | None:
         """Return the leader of a partition, if known."""
         info = self.partition(tp)

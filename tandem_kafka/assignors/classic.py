@@ -137,13 +137,12 @@ def decode_assignment(encoded: bytes) -> Any:
     return ConsumerProtocolAssignment.decode(encoded)
 
 
-def partitions_of(assignment: Any) -> frozenset[TopicPartition]:
-    """Return the partitions of a decoded assignment."""
-    return frozenset(
-        TopicPartition(topic, number)
-        for topic, numbers in assignment.assigned_partitions
-        for number in numbers
-    )
+def numbers_of(assignment: Any) -> dict[str, frozenset[int]]:
+    """Return the partitions of a decoded assignment, by topic."""
+    found: dict[str, set[int]] = {}
+    for topic, numbers in assignment.assigned_partitions:
+        found.setdefault(topic, set()).update(numbers)
+    return {topic: frozenset(numbers) for topic, numbers in found.items()}
 
 
 def topics_of(members: Iterable[Any]) -> frozenset[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -60,6 +63,8 @@ UNKNOWN_TOPIC = for_code(3)
 FIRST_VERSION_OF_IDS = 10
 #: From this version on, topics can be requested by id alone (KIP-516).
 FIRST_VERSION_WITH_IDS = 12
+#: So many topics are requested by id at once.
+_MOST_IDS = 1_000
 #: How long the metadata of a topic is refreshed after a lookup needed it.
 NEEDED_MS = 60_000
 #: The maximum age of metadata while the leader of an assigned partition does not respond.
@@ -154,7 +159,13 @@ class MetadataRefresher(RequestManager):
         self._error: tuple[Exception, Collection[str]] | None = None
         self._waiting: list[Completion[None]] = []
         self._ids_state = context.request_state()
-        self._unresolved_ids: frozenset[UUID] = frozenset()
+        #: Topic ids without a name, those that were requested longest ago first; and the version
+        #: of the metadata that lack them.
+        self._unresolved_ids: deque[UUID] = deque()
+        self._unresolved_in = -1
+        #: Topics of which the metadata lack assigned partitions, and when they are refreshed.
+        self._short_topics: frozenset[str] = frozenset()
+        self._short_state = context.request_state()
         #: Whether the last response had the ids of the topics that were requested by name.
         self._names_have_ids = True
         self._on_ids_unsupported: Callable[[UnsupportedVersionError], None] = lambda _: None
@@ -194,7 +205,13 @@ class MetadataRefresher(RequestManager):
 
     def need_ids(self, topic_ids: frozenset[UUID]) -> None:
         """Look up the names of these topics, for which the coordinator only sent the ids."""
-        self._unresolved_ids = topic_ids
+        self._unresolved_ids, self._unresolved_in = deque(topic_ids), -1
+
+    def need_partitions(self, topics: frozenset[str]) -> None:
+        """Refresh these topics, which lack assigned partitions, after pauses that grow."""
+        self._short_topics = topics
+        if not topics:
+            self._short_state.succeeded()
 
     def on_ids_unsupported(self, callback: Callable[[UnsupportedVersionError], None]) -> None:
         """Call `callback` if the names of topic ids cannot be found out on this cluster."""
@@ -226,44 +243,56 @@ class MetadataRefresher(RequestManager):
 
     def poll(self, now_ms: int) -> PollResult:
         """Send a request if metadata are missing or too old."""
+        wait_ms = FOREVER_MS
+        if self._short_topics:
+            if self._short_state.can_send(now_ms):
+                self.refresh(self._short_topics)
+                self._short_state.failed(now_ms)
+            wait_ms = self._short_state.wait_ms(now_ms)
         by_name = self._poll_names(now_ms)
+        wait_ms = min(wait_ms, by_name.wait_ms)
         if not self._unresolved_ids:
-            return by_name
+            return PollResult(by_name.unsent, wait_ms)
         by_id = self._poll_ids(now_ms)
-        return PollResult((*by_name.unsent, *by_id.unsent), min(by_name.wait_ms, by_id.wait_ms))
+        return PollResult((*by_name.unsent, *by_id.unsent), min(wait_ms, by_id.wait_ms))
 
     def _poll_ids(self, now_ms: int) -> PollResult:
         """Request topics by id, which cannot be combined with names in one request."""
-        self._unresolved_ids -= self._context.metadata.snapshot.topic_names.keys()
+        snapshot = self._context.metadata.snapshot
+        if self._unresolved_in != snapshot.version:
+            self._unresolved_in, known = snapshot.version, snapshot.topic_names
+            self._unresolved_ids = deque(each for each in self._unresolved_ids if each not in known)
         if not self._unresolved_ids:
             return IDLE
         if not self._ids_state.can_send(now_ms):
             return PollResult(wait_ms=self._ids_state.wait_ms(now_ms))
+        asked = sorted(islice(self._unresolved_ids, _MOST_IDS))
+        self._unresolved_ids.rotate(-len(asked))
         entry = MetadataRequest.MetadataRequestTopic
         message = MetadataRequest(
-            topics=[
-                entry(topic_id=topic_id, name=None) for topic_id in sorted(self._unresolved_ids)
-            ],
+            topics=[entry(topic_id=topic_id, name=None) for topic_id in asked],
             allow_auto_topic_creation=False,
             min_version=FIRST_VERSION_WITH_IDS,
         )
         request = self._context.request(
             message,
             ANY_NODE,
-            on_response=self._handle_ids_response,
+            on_response=partial(self._handle_ids_response, asked),
             on_error=self._handle_ids_error,
             state=self._ids_state,
         )
         return PollResult((request,))
 
-    def _handle_ids_response(self, response: ClientResponse) -> Exception | None:
-        if response.message.brokers:
-            answer = snapshot_of(response.message)
+    def _handle_ids_response(
+        self, asked: Sequence[UUID], response: ClientResponse
+    ) -> Exception | None:
+        answer = snapshot_of(response.message)
+        if answer.nodes and answer.topics:
             now_ms = self._context.clock.now_ms()
             self._context.metadata.update(answer, partial=True, now_ms=now_ms)
             # A topic that was just created has no leaders yet.
             self._requested = self._requested or self._is_incomplete(answer)
-        if not self._unresolved_ids <= self._context.metadata.snapshot.topic_names.keys():
+        if not self._context.metadata.snapshot.topic_names.keys() >= set(asked):
             # Increase the backoff until all names are known.
             self._ids_state.failed(self._context.clock.now_ms())
         codes = (topic.error_code for topic in response.message.topics)

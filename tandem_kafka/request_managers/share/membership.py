@@ -101,6 +101,9 @@ class ShareMembership(RequestManager):
         self._partitions_wait_ms = _FIRST_WAIT_MS
         self._sent_topics: frozenset[str] | None = None
         self._assignment: TopicIdPartitions = NO_PARTITIONS
+        #: What `assigned` has returned last, and of which assignment and metadata.
+        self._assigned: Mapping[TopicPartition, UUID] = {}
+        self._assigned_with: tuple[TopicIdPartitions, int] = NO_PARTITIONS, -1
         self._leaving: list[Completion[Any]] = []
         coordinator.on_fatal(self._coordinator_failed)
         metadata.on_ids_unsupported(self._fail)
@@ -110,16 +113,27 @@ class ShareMembership(RequestManager):
         """The state of the member."""
         return self._machine.state
 
-    def assigned(self) -> dict[TopicPartition, UUID]:
-        """Return the partitions to fetch, with the ids of their topics."""
-        names = self._context.metadata.snapshot.topic_names
-        self._metadata.need_ids(frozenset(self._assignment.keys() - names.keys()))
-        return {
-            TopicPartition(names[topic_id], number): topic_id
-            for topic_id, numbers in self._assignment.items()
-            if topic_id in names
-            for number in sorted(numbers)
-        }
+    def assigned(self) -> Mapping[TopicPartition, UUID]:
+        """Return the partitions to fetch, with the ids of their topics.
+
+        Those that the metadata lack wait for a refresh.
+        """
+        assignment, snapshot = self._assignment, self._context.metadata.snapshot
+        of, version = self._assigned_with
+        if of is not assignment or version != snapshot.version:
+            self._assigned_with, names = (assignment, snapshot.version), snapshot.topic_names
+            known = {
+                i: snapshot.described(names[i], assignment[i]) for i in assignment if i in names
+            }
+            short = {names[i] for i, numbers in known.items() if len(numbers) < len(assignment[i])}
+            self._metadata.need_ids(frozenset(assignment.keys() - names.keys()))
+            self._metadata.need_partitions(frozenset(short))
+            self._assigned = {
+                TopicPartition(names[topic_id], number): topic_id
+                for topic_id, numbers in known.items()
+                for number in sorted(numbers)
+            }
+        return self._assigned
 
     # --- calls ---------------------------------------------------------------------------------
 

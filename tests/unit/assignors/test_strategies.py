@@ -26,7 +26,7 @@ from tandem_kafka.assignors.classic import (
     ClassicAssignors,
     ClusterView,
     decode_assignment,
-    partitions_of,
+    numbers_of,
 )
 from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
 from tests.unit.assignors.groups import as_text, partitions
@@ -76,7 +76,8 @@ def takes(assignors, name, data, generation):
     """The partitions of a member's assignment, after notifying its assignor."""
     assignment = decode_assignment(data)
     assignors.on_assignment(name, assignment, generation)
-    return partitions_of(assignment)
+    topics = numbers_of(assignment)
+    return frozenset(TopicPartition(topic, each) for topic in topics for each in topics[topic])
 
 
 def assigned(assignors, name, cluster, members):

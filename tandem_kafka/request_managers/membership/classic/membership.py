@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka.errors import FencedInstanceIdError, IllegalGenerationError, MemberIdRequiredError
 
-from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, partitions_of
+from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, numbers_of
 from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError, reason_of
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
@@ -90,6 +90,11 @@ class ClassicMembership(RequestManager):
         self._assignor_pauses = Backoff(
             ASSIGNOR_PAUSE_MS, LONGEST_ASSIGNOR_PAUSE_MS, context.random
         )
+        self._metadata = metadata
+        #: The partitions of an assignment that has some which the metadata lack, and the version
+        #: of these metadata.
+        self._incomplete: Mapping[str, frozenset[int]] = {}
+        self._incomplete_in = -1
         #: Requests to send in the next iteration.
         self._unsent: list[UnsentRequest] = []
         self._join_wanted = False
@@ -208,6 +213,7 @@ class ClassicMembership(RequestManager):
             self._stop_polling(now_ms)
             return self.close(now_ms)
         self._check_rejoin()
+        self._assign_known()
         result = self._send_for_state(now_ms)
         wait_ms = min(result.wait_ms, left_ms) if left_ms > 0 else result.wait_ms
         return PollResult(result.unsent, wait_ms)
@@ -257,6 +263,7 @@ class ClassicMembership(RequestManager):
         """Start a rebalance: release partitions as required, then join."""
         log.info("group %s: joining, because %s", self._context.config.group_id, reason)
         self._rejoin_reason, self._join_reason = None, reason
+        self._wait_for({}, frozenset())
         self._calls.forget()
         self._machine.move(State.PREPARING_REBALANCE)
         self._group.set_state(REBALANCING)
@@ -317,6 +324,7 @@ class ClassicMembership(RequestManager):
         self._rebalance.fail()
         self._group.fatal = None
         self._pending_sync = None
+        self._wait_for({}, frozenset())
         self._calls.cancel()
         self._leadership.end()
         self._joined_topics = frozenset()
@@ -456,8 +464,8 @@ class ClassicMembership(RequestManager):
         self._context.metrics.record("sync-latency", response.latency_ms)
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)
-        assigned = partitions_of(assignment)
-        unexpected = sorted({tp.topic for tp in assigned} - self._joined_topics)
+        assigned = numbers_of(assignment)
+        unexpected = sorted(assigned.keys() - self._joined_topics)
         if unexpected:
             raise UnexpectedResponseError(
                 f"the group leader assigned partitions of topics to which this member is not "
@@ -470,13 +478,41 @@ class ClassicMembership(RequestManager):
             protocol_name, assignment, generation, lambda: self._installed(assigned)
         )
 
-    def _installed(self, assigned: frozenset[TopicPartition]) -> None:
+    def _installed(self, sent: Mapping[str, frozenset[int]]) -> None:
         """Apply the assignment after the assignor has been notified of it."""
         self._forget_failures()
+        assigned = self._known(sent)
         revoked = frozenset(self._subscription.assigned) - assigned
         if revoked:  # cooperative: the next round assigns them to other members
             self._rejoin_reason = "partitions were revoked"
         self._revoke(revoked, lambda: self._apply_assignment(assigned))
+
+    def _known(self, sent: Mapping[str, frozenset[int]]) -> frozenset[TopicPartition]:
+        """Return the partitions of an assignment that are owned, or that the metadata have.
+
+        Invariant: there is no object for each of the others, which wait for a refresh. Their number
+        is anybody's.
+        """
+        snapshot, owned = self._context.metadata.snapshot, self._subscription.assigned
+        described = {topic: snapshot.described(topic, numbers) for topic, numbers in sent.items()}
+        short = {topic for topic, found in described.items() if len(found) < len(sent[topic])}
+        found = {TopicPartition(topic, each) for topic in sent for each in described[topic]}
+        found |= {tp for tp in owned if tp.topic in short and tp.partition in sent[tp.topic]}
+        self._wait_for(sent if short else {}, frozenset(short))
+        return frozenset(found)
+
+    def _wait_for(self, sent: Mapping[str, frozenset[int]], topics: frozenset[str]) -> None:
+        self._incomplete, self._incomplete_in = sent, self._context.metadata.snapshot.version
+        self._metadata.need_partitions(topics)
+
+    def _assign_known(self) -> None:
+        """Assign what newer metadata have of the assignment."""
+        if self.state is not State.STABLE or self._user_code_running or not self._incomplete:
+            return
+        if self._incomplete_in != self._context.metadata.snapshot.version:
+            assigned = self._known(self._incomplete)
+            if assigned != frozenset(self._subscription.assigned):
+                self._apply_assignment(assigned)
 
     def _apply_assignment(self, assigned: frozenset[TopicPartition]) -> None:
         added = assigned - frozenset(self._subscription.assigned)

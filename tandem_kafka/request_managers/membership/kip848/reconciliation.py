@@ -1,7 +1,8 @@
 """Applies the target assignment of a KIP-848 coordinator, step by step.
 
     1. resolve   topic ids to names by the metadata, else by the names of owned partitions, because
-                 a stale broker may not know an owned topic; unresolved topics wait
+                 a stale broker may not know an owned topic; unresolved topics wait, and so do
+                 partitions that the metadata lack and that are not owned
     2. revoke    stop fetching and returning the revoked partitions, then commit, then listener
     3. assign    the application thread applies the assignment inside poll(), then listener
     4. acknowledge   the next heartbeat has the owned partitions
@@ -72,6 +73,8 @@ class Reconciliation:
         self._names: Mapping[UUID, str] = {}
         #: Assigned topics without a subscription, for the log.
         self._foreign: frozenset[str] = frozenset()
+        #: The target, metadata and subscription with which nothing could be done but wait.
+        self._waited_with: tuple[object, ...] = ()
         #: The data for an assignor, of the target and of the assignment that is being applied.
         self._metadata_for_assignor: AssignorMetadata | None = None
         self._pending_metadata: AssignorMetadata | None = None
@@ -88,6 +91,9 @@ class Reconciliation:
         self._names, self._misnamed = {}, False
         self._pending = NO_PARTITIONS
         self._notifying_assignor = False
+        self._waited_with = ()
+        self._metadata.need_ids(frozenset())
+        self._metadata.need_partitions(frozenset())
         self._membership_number += 1
 
     def take_target(self, sent: Any) -> None:
@@ -137,21 +143,32 @@ class Reconciliation:
         """Start to apply the target, unless a callback is running."""
         if self._callbacks.busy or self._notifying_assignor or self.settled:
             return
-        target = self.target
-        known = self._context.metadata.snapshot.topic_names
-        may_assign = self._subscription.may_assign
-        resolved = Resolved.of(target.partitions, known, self._names, may_assign)
-        if resolved.unknown:
-            self._metadata.need_ids(resolved.unknown)
+        target, snapshot = self.target, self._context.metadata.snapshot
+        subscription = self._subscription
+        present = target.local_epoch, snapshot.version, subscription.kind, subscription.topics
+        # Invariant: once for each of them. It takes long if a target has many partitions, and this
+        # method is called in each iteration.
+        if present == self._waited_with:
+            return
+        resolved = Resolved.of(
+            target.partitions,
+            snapshot,
+            self._names,
+            self.owned.partitions,
+            subscription.may_assign,
+        )
+        self._metadata.need_ids(resolved.unknown)
+        self._metadata.need_partitions(resolved.short)
         if resolved.foreign != self._foreign:
             self._foreign = resolved.foreign
             if resolved.foreign:
                 names = ", ".join(sorted(resolved.foreign))
                 group = self._context.config.group_id
                 log.info("group %s: assigned without a subscription, so not read: %s", group, names)
-        waiting = bool(resolved.unknown or resolved.foreign)
+        waiting = bool(resolved.unknown or resolved.short or resolved.foreign)
         partial = TargetAssignment(target.local_epoch, resolved.by_id)
         if waiting and partial == self.owned:
+            self._waited_with = present
             return  # what is resolved has been acknowledged; the rest waits for metadata
         if waiting and resolved.partitions == frozenset(self._subscription.assigned):
             # No callback is needed yet, but the coordinator must see progress.

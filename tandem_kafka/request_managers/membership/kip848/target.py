@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import ClusterSnapshot, TopicPartition
 
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
 
@@ -45,13 +45,16 @@ class AssignorMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The part of a target with known names of subscribed topics.
+    """The part of a target that the metadata have, of subscribed topics.
+
+    Invariant: there is no object for each of the other partitions. Their number is anybody's.
 
     Attributes:
         partitions: The partitions.
         by_id: The same by topic id.
         names: The names of their topics.
         unknown: Topic ids without a name yet.
+        short: Topics of which the metadata lack partitions.
         foreign: Topics without a subscription: the coordinator does not know its change yet.
     """
 
@@ -59,17 +62,20 @@ class Resolved:
     by_id: TopicIdPartitions
     names: Mapping[UUID, str]
     unknown: frozenset[UUID]
+    short: frozenset[str]
     foreign: frozenset[str]
 
     @classmethod
     def of(
         cls,
         target: TopicIdPartitions,
-        known_names: Mapping[UUID, str],
+        snapshot: ClusterSnapshot,
         owned: Mapping[UUID, str],
+        owned_partitions: TopicIdPartitions,
         may_assign: Callable[[str], bool],
     ) -> Resolved:
         """Resolve topic ids by the metadata, else by the names of owned partitions."""
+        known_names = snapshot.topic_names
         names = {
             topic_id: known_names.get(topic_id) or owned[topic_id]
             for topic_id in target
@@ -78,7 +84,12 @@ class Resolved:
         unknown = target.keys() - names.keys()
         foreign = frozenset(name for name in names.values() if not may_assign(name))
         names = {topic_id: name for topic_id, name in names.items() if name not in foreign}
-        known = {topic_id: target[topic_id] for topic_id in names}
+        known = {
+            topic_id: snapshot.described(name, target[topic_id])
+            | target[topic_id].intersection(owned_partitions.get(topic_id, ()))
+            for topic_id, name in names.items()
+        }
+        short = {names[i] for i, numbers in known.items() if len(numbers) < len(target[i])}
         return cls(
             frozenset(
                 TopicPartition(names[topic_id], number)
@@ -88,17 +99,18 @@ class Resolved:
             known,
             names,
             frozenset(unknown),
+            frozenset(short),
             foreign,
         )
 
 
 def by_topic_id(entries: Any) -> TopicIdPartitions:
     """Read the assignment of a heartbeat response, in which a topic may have several entries."""
-    found: dict[UUID, frozenset[int]] = {}
+    found: dict[UUID, set[int]] = {}
     for entry in entries:
         if entry.partitions:
-            found[entry.topic_id] = found.get(entry.topic_id, frozenset()).union(entry.partitions)
-    return found
+            found.setdefault(entry.topic_id, set()).update(entry.partitions)
+    return {topic_id: frozenset(numbers) for topic_id, numbers in found.items()}
 
 
 def assignor_metadata(assignment: Any) -> AssignorMetadata | None:

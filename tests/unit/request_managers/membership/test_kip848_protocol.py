@@ -63,6 +63,7 @@ def test_only_moving_partitions_are_released() -> None:
 def test_kept_partitions_keep_their_order() -> None:
     """The order of a set differs between runs of Python."""
     member = ConsumerMember()
+    member.world.lead(*(1,) * 12)
     member.settle(tuple(range(12)))
     member.beat(beat_response(1, tuple(range(10))))
     member.iterate()
@@ -105,7 +106,7 @@ def test_unresolved_partitions_wait_and_the_rest_is_assigned() -> None:
     assert member.state is State.RECONCILING
     member.respond(partial, beat_response(1))
     wanted = member.world.managers.metadata
-    assert wanted._unresolved_ids == {OTHER_ID}
+    assert set(wanted._unresolved_ids) == {OTHER_ID}
     member.iterate()
     assert member.take_event() is None
     rename(member, "more")

@@ -31,9 +31,14 @@ def test_owned_partitions_keep_their_name_while_metadata_lack_it() -> None:
     member.settle((0, 1))
     forget_the_topic(member)
     member.beat(beat_response(2, (0, 1, 2)))
+    acknowledgement = member.send()
+    assert member.take_event() is None, "what is owned stays, and another partition waits"
+    assert not member.world.managers.metadata._unresolved_ids
+    member.respond(acknowledgement, beat_response(2))
+    member.world.lead(1, 1, 2)
     member.iterate()
     assert member.apply_assignment() == PartitionsAssigned(HELD | {TP2}, frozenset({TP2}))
-    assert not member.world.managers.metadata._unresolved_ids
+    forget_the_topic(member)
     member.respond(member.send(), beat_response(2))
     member.beat(beat_response(3, (0,)))
     member.iterate()
