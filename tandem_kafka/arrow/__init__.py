@@ -252,7 +252,8 @@ class Avro(_Registered):
         errors: As for `Json`. A schema that the registry does not have is such an error; it is
             asked for again after ten seconds.
         flatten: The fields become columns of the batch, in place of the column of structs.
-        timeout_ms: How long to ask a registry again that is down or slow, in milliseconds.
+        timeout_ms: How long to ask a registry for the schemas of a call, and for those that they
+            refer to (at most 1,000 each), in milliseconds; also again if it is down.
             ``poll_arrow()`` raises `SchemaRegistryError` then, and positions stay. A call of the
             client itself is not cut short: it has timeouts of its own.
 

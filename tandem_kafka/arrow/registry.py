@@ -24,6 +24,9 @@ _MAX_CHARS: Final = 300
 _LOGIN: Final = re.compile(r"//[^/@\s]*@")
 #: References from schema to schema are followed so far.
 _MAX_DEPTH: Final = 64
+#: So many schemas are asked for because one refers to them. Without it, two references in each of
+#: 60 levels are more requests than a registry answers in a lifetime.
+_MAX_REFERENCES: Final = 1_000
 
 #: Codes of the registry: it has no such subject (40401), version (40402) or schema (40403).
 _ABSENT: Final = range(40400, 40500)
@@ -92,12 +95,14 @@ class Schemas:
             SchemaRegistryError: The registry did not answer, or refused the request.
             InvalidArgumentError: The client is asynchronous.
         """
-        now_ms = _CLOCK.now_ms()
+        now_ms, is_first = _CLOCK.now_ms(), True
+        deadline_ms = now_ms + self._timeout_ms
         self._absent = {each: at for each, at in self._absent.items() if now_ms - at < _ABSENT_MS}
         for schema_id in ids:
             if schema_id in self.known or schema_id in self._absent:
                 continue
-            ask = _Asking(named(schema_id), self._timeout_ms, now_ms + self._timeout_ms)
+            ask = _Asking(named(schema_id), self._timeout_ms, deadline_ms, is_first=is_first)
+            is_first = False
             schema = ask(partial(self._get, named(schema_id)))
             found: dict[tuple[str, int], str] = {}
             if not self._is_usable(schema) or not self._follow(schema, ask, found):
@@ -123,15 +128,17 @@ class Schemas:
         """Add the schemas that a schema refers to, in the order of their definition.
 
         Returns:
-            False if one of them does not exist.
+            False if one of them does not exist, or they are too many.
         """
         # A descriptor has the names of its messages, and those are all that is read.
         for reference in (self._kind == "AVRO" and schema.references) or ():
             place = (reference.subject, reference.version)
             if place in found:
                 continue
+            if depth == _MAX_DEPTH or ask.count > _MAX_REFERENCES:
+                return False
             registered = ask(partial(self._registry.get_version, *place))
-            if registered is None or depth == _MAX_DEPTH:
+            if registered is None:
                 return False
             if not self._follow(registered.schema, ask, found, depth + 1):
                 return False
@@ -145,16 +152,28 @@ def named(schema_id: SchemaId) -> int | str:
 
 
 class _Asking:
-    """Asks the registry for what belongs to a schema, again and again until a deadline."""
+    """Asks the registry for what belongs to a schema, again and again until a deadline.
 
-    def __init__(self, schema_id: int | str, timeout_ms: float, deadline_ms: float) -> None:
+    Attributes:
+        count: How many answers there were.
+    """
+
+    def __init__(
+        self, schema_id: int | str, timeout_ms: float, deadline_ms: float, *, is_first: bool
+    ) -> None:
+        self._is_first = is_first
         self._schema_id = schema_id
         self._timeout_ms = timeout_ms
         self._deadline_ms = deadline_ms
+        self.count = 0
 
     def __call__(self, call: Callable[[], Any]) -> Any:
         """Return the answer; None if the registry does not have it."""
         pause_ms = _FIRST_PAUSE_MS
+        # Invariant: the deadline is one for all answers: each may come just in time.
+        if (self.count or not self._is_first) and self._deadline_ms <= _CLOCK.now_ms():
+            late = TimeoutError(f"there were {self.count} answers in that time")
+            raise self._error(late, None) from None
         while True:
             try:
                 answer = call()
@@ -172,6 +191,7 @@ class _Asking:
             answer.close()
             msg = "registry must be a client whose methods block, such as SchemaRegistryClient"
             raise InvalidArgumentError(msg)
+        self.count += 1
         return answer
 
     def _error(self, error: Exception, status: int | None) -> SchemaRegistryError:

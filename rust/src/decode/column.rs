@@ -105,8 +105,9 @@ pub fn check(data_type: &DataType, place: &str) -> Result<(), String> {
             check(item.data_type(), &format!("{place}[]"))
         }
         DataType::Struct(fields) => {
-            for (number, field) in fields.iter().enumerate() {
-                if fields[..number].iter().any(|other| other.name() == field.name()) {
+            let mut names = HashSet::new();
+            for field in fields {
+                if !names.insert(field.name()) {
                     return Err(format!(
                         "the field {place}.{} is twice in the schema",
                         field.name()

@@ -35,6 +35,32 @@ const BYTES_PER_THREAD: usize = 1 << 20;
 /// A message quotes content of any length.
 const MESSAGE_CHARS: usize = 300;
 
+/// A long name of a field counts as several: each column has it again.
+const CHARS_PER_NAME: usize = 256;
+
+/// The bytes that full names may have in a schema of so many: each repeats the names around it.
+fn names_limit(bytes: usize) -> usize {
+    10 * bytes + (1 << 16)
+}
+
+/// The place of a part of a value, cut off where a message ends.
+fn below(place: &str, part: &str) -> String {
+    cut(format!("{place}{part}"))
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MESSAGE_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// The error for a schema that cannot be used.
+fn unusable(reason: String) -> PyErr {
+    PyValueError::new_err(cut(reason))
+}
+
 /// Decodes byte strings one after another.
 trait Decode {
     /// Append the decoded value. After an error, a part of it may be there.
@@ -68,7 +94,7 @@ impl ColumnDecoder {
     #[staticmethod]
     fn json(schema: &Bound<'_, PyAny>) -> PyResult<Self> {
         let data_type = data_type_of(schema)?;
-        column::check(&data_type, "").map_err(PyValueError::new_err)?;
+        schema.py().detach(|| column::check(&data_type, "")).map_err(unusable)?;
         Ok(ColumnDecoder(Box::new(json::Json::new(data_type))))
     }
 
@@ -77,7 +103,7 @@ impl ColumnDecoder {
     fn infer_json(column: &Bound<'_, PyAny>, samples: usize) -> PyResult<Self> {
         let input = Input::imported(column)?;
         let found = column.py().detach(|| infer::data_type(&input, samples));
-        let data_type = found.map_err(PyValueError::new_err)?;
+        let data_type = found.map_err(unusable)?;
         Ok(ColumnDecoder(Box::new(json::Json::new(data_type))))
     }
 
@@ -85,11 +111,12 @@ impl ColumnDecoder {
     /// `writers`, values begin with the id of the schema they were written with.
     #[staticmethod]
     fn avro(
+        py: Python<'_>,
         reader: avro::Texts,
         writers: Option<HashMap<SchemaId, avro::Texts>>,
     ) -> PyResult<Self> {
-        let made = avro::Avro::new(&reader, writers).map_err(PyValueError::new_err)?;
-        Ok(ColumnDecoder(Box::new(made)))
+        let made = py.detach(|| avro::Avro::new(&reader, writers));
+        Ok(ColumnDecoder(Box::new(made.map_err(unusable)?)))
     }
 
     /// The ids of schemas that values begin with, or that their headers have instead, in the order
@@ -110,6 +137,7 @@ impl ColumnDecoder {
     /// `Protobuf` in Python for `as_spark`.
     #[staticmethod]
     fn protobuf(
+        py: Python<'_>,
         descriptors: &[u8],
         message: &str,
         framed: bool,
@@ -117,10 +145,12 @@ impl ColumnDecoder {
         nanoseconds: bool,
         as_spark: bool,
     ) -> PyResult<Self> {
-        let framing = protobuf::Framing::new(framed, files);
         let style = protobuf::Style::new(nanoseconds, as_spark);
-        let made = protobuf::Protobuf::new(descriptors, message, framing, style);
-        Ok(ColumnDecoder(Box::new(made.map_err(PyValueError::new_err)?)))
+        let made = py.detach(|| {
+            let framing = protobuf::Framing::new(framed, files);
+            protobuf::Protobuf::new(descriptors, message, framing, style)
+        });
+        Ok(ColumnDecoder(Box::new(made.map_err(unusable)?)))
     }
 
     /// UTF-8.
@@ -202,13 +232,9 @@ fn decode_rows(
         let header = headers.and_then(|headers| headers.get(row));
         match input.get(row).map(|bytes| decoder.read(header, bytes, &mut column)) {
             Some(Ok(())) => {}
-            Some(Err(mut reason)) => {
+            Some(Err(reason)) => {
                 column.truncate(length);
-                if let Some((end, _)) = reason.char_indices().nth(MESSAGE_CHARS) {
-                    reason.truncate(end);
-                    reason.push('…');
-                }
-                failures.push((row, reason));
+                failures.push((row, cut(reason)));
                 column.push_null();
             }
             None => column.push_null(),

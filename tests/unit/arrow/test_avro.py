@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import sys
+import threading
+import time
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.runtime.native import native
 from tests.implementations import require_implementation
 
 pa = pytest.importorskip("pyarrow")
@@ -225,6 +229,75 @@ def test_a_short_schema_may_mean_many_columns() -> None:
     listed = [record(("a", f"R{n - 1}"), name=f"R{n}") for n in range(1, 100)]
     with pytest.raises(InvalidArgumentError, match="deeper than 64 levels"):
         Avro([first, *listed])
+
+
+def test_names_and_defaults_that_a_short_schema_repeats_are_bounded() -> None:
+    space = "s" * 10_000
+    types = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(1_000)]
+    fields = [(f"f{number}", each) for number, each in enumerate(types)]
+    for schema in (
+        record(*fields, namespace=space),
+        {**FIXED, "namespace": space, "aliases": [f"A{number}" for number in range(1_000)]},
+    ):
+        with pytest.raises(InvalidArgumentError, match="the names with their namespaces are too"):
+            Avro(schema)
+    long = record(("n" * 20_000, "int"), name="Long")
+    repeated = [(f"f{number}", "Long") for number in range(1_000)]
+    with pytest.raises(InvalidArgumentError, match="too many or too wide fields"):
+        Avro(record(("a", long), *repeated))
+    text = record(("t", "string", "x" * 20_000), name="Text")
+    empty = [(f"f{number}", "Text", {}) for number in range(1_000)]
+    reader = record(("a", text, {}), *empty)
+    writer = record(("b", "int"))
+    decoder = Avro(reader, registry=Registry(s1=writer))
+    assert decoded(decoder, framed(1, writer, {"b": 1}))[1] == [
+        (0, "schema 1: the schemas are too large")
+    ]
+
+
+def test_the_parts_of_a_schema_are_counted_while_it_is_parsed() -> None:
+    for part in ("symbols", "aliases"):
+        schema = {"type": "enum", "name": "E", "symbols": ["A"]}
+        schema[part] = [f"S{number}" for number in range(100_000)]
+        with pytest.raises(InvalidArgumentError, match="has more than 100000 types, symbols and"):
+            Avro(schema)
+    with pytest.raises(InvalidArgumentError, match="has more than 100000 types, symbols and"):
+        Avro(["int"] * 100_001)
+
+
+def test_an_error_of_a_schema_is_short() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Avro("X" * 100_000 + "{")
+    assert len(str(caught.value)) < 400
+    with pytest.raises(InvalidArgumentError) as caught:
+        Avro({"type": "record", "name": "R", "fields": [{"name": "a", "type": "X" * 100_000}]})
+    assert len(str(caught.value)) < 400
+
+
+def test_other_threads_run_while_a_schema_is_parsed() -> None:
+    fixed = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(4_000)]
+    assert native is not None
+    text, counted, stop = json.dumps(record(("a", ["null", *fixed]))), [0], threading.Event()
+
+    def count() -> None:
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0)  # it gives back the GIL
+
+    interval, other = sys.getswitchinterval(), threading.Thread(target=count, daemon=True)
+    # From here on, a thread has the GIL until it releases it itself.
+    sys.setswitchinterval(3_600)
+    try:
+        other.start()
+        found = False
+        for _ in range(20):
+            before = counted[0]
+            native.ColumnDecoder.avro([text], None)
+            found = found or counted[0] > before
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+    assert found
 
 
 WIDE = record(*((f"f{number}", "long") for number in range(2_000)), name="Wide")

@@ -66,7 +66,10 @@ def test_an_id_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Avro("string", registry=registry)
     rows, [(row, reason)] = decoded(decoder, framed(1, "string", "x"), framed(7, "string", "y"))
     assert (rows, row) == (["x", None], 1)
-    assert reason == "the registry has no Avro schema 7, or lacks one that it refers to"
+    assert reason == (
+        "the registry has no Avro schema 7, or lacks one that it refers to, or it refers to more "
+        "than 1000"
+    )
     registry.schemas["s7"] = "string"
     decoded(decoder, framed(7, "string", "y"))
     assert registry.asked == ["s1", "s7"], "not at each poll"
@@ -94,6 +97,49 @@ def test_a_registry_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.schemas["s2"] = "string"
     assert decoded(decoder, *values) == (["x", "y"], [])
     assert registry.asked.count("s1") == 1
+
+
+class Endless(Registry):
+    """Each schema of 60 levels refers to two new ones."""
+
+    def _found(self, name: str) -> Any:
+        level, count = name.count("-"), 2 * len(self.asked)
+        subjects = [f"{'-' * (level + 1)}{count + each} v" for each in range(2)]
+        self.references = {name: [(subject, 1) for subject in subjects if level < 60]}
+        self.schemas = {name: "string"}
+        return super()._found(name)
+
+
+def test_the_deadline_is_one_for_a_schema_and_what_it_refers_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = Endless()
+    monkeypatch.setattr(MonotonicClock, "now_ms", lambda _: 100 * len(registry.asked))
+    late = r"did not return schema 7 within 1000 ms \(TimeoutError: there were 10 answers in that"
+    with pytest.raises(SchemaRegistryError, match=late) as caught:
+        decoded(Avro(registry=registry, timeout_ms=1_000), framed(7, "string", "x"))
+    assert (caught.value.schema_id, caught.value.retriable) == (7, True)
+    assert len(registry.asked) == 10
+
+
+def test_the_deadline_is_one_for_all_schemas_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(**{f"s{number}": "string" for number in range(20)})
+    monkeypatch.setattr(MonotonicClock, "now_ms", lambda _: 100 * len(registry.asked))
+    decoder = Avro(registry=registry, timeout_ms=1_000)
+    values = [framed(number, "string", "x") for number in range(20)]
+    with pytest.raises(SchemaRegistryError, match="did not return schema 10 within 1000 ms"):
+        decoded(decoder, *values)
+    assert len(registry.asked) == 10
+    assert decoded(decoder, *values) == (["x"] * 20, []), "the next call goes on behind them"
+    assert len(registry.asked) == 20
+
+
+def test_a_schema_that_refers_to_too_many_others() -> None:
+    registry = Endless()
+    rows, [(row, reason)] = decoded(Avro(registry=registry), framed(7, "string", "x"))
+    assert (rows, row) == ([None], 0)
+    assert reason.endswith("or it refers to more than 1000")
+    assert len(registry.asked) == 1_001
 
 
 def test_a_registry_that_recovers() -> None:

@@ -105,7 +105,10 @@ impl<'a> Values<'a> {
             return Ok((writer, bytes));
         }
         let writer = writers.get(&id).ok_or_else(|| {
-            format!("the registry has no Avro schema {id}, or lacks one that it refers to")
+            format!(
+                "the registry has no Avro schema {id}, or lacks one that it refers to, or it \
+                 refers to more than 1000"
+            )
         })?;
         let writer = writer.as_ref().map_err(String::clone)?;
         self.last = Some((id, writer));

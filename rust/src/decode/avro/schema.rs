@@ -1,16 +1,21 @@
 //! Avro schemas: parsed from JSON, and their types in Arrow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, Fields, IntervalUnit, TimeUnit};
 use serde_json::{Map, Value};
 
+use crate::decode::{CHARS_PER_NAME, names_limit};
+
 /// Named types can be in each other to any depth.
 const MAX_DEPTH: usize = 64;
 /// Names can be used twice at each level: a short schema may mean any number of columns.
 const MAX_COLUMNS: usize = 10_000;
+/// Types, symbols and aliases of a schema, with those that it refers to. A writer's schema may have
+/// more types than the reader has columns.
+const MAX_PARTS: usize = 100_000;
 /// A null of type fixed takes its bytes: a wide one counts as several columns.
 const BYTES_PER_COLUMN: usize = 64;
 /// Decimal256 has no more digits.
@@ -21,6 +26,10 @@ pub struct Schema {
     pub nodes: Vec<Node>,
     pub root: usize,
     names: HashMap<String, usize>,
+    /// How many parts may still come.
+    parts_left: usize,
+    /// A namespace is part of each name in it: how many bytes of full names may still come.
+    names_left: usize,
 }
 
 pub struct Node {
@@ -58,7 +67,7 @@ pub struct Field {
     pub default: Option<Value>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Logical {
     Decimal(u8, i8),
     Date,
@@ -93,7 +102,13 @@ impl fmt::Display for Logical {
 impl Schema {
     /// Parses a schema; those that it refers to come before it.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
-        let mut schema = Schema { nodes: Vec::new(), root: 0, names: HashMap::new() };
+        let mut schema = Schema {
+            nodes: Vec::new(),
+            root: 0,
+            names: HashMap::new(),
+            parts_left: MAX_PARTS,
+            names_left: names_limit(texts.iter().map(String::len).sum()),
+        };
         for text in texts {
             // A name alone, such as string, needs no quotation marks.
             let is_name = !text.is_empty() && text.bytes().all(|each| each.is_ascii_lowercase());
@@ -136,9 +151,25 @@ impl Schema {
             )
     }
 
-    fn push(&mut self, kind: Kind) -> usize {
+    fn push(&mut self, kind: Kind) -> Result<usize, String> {
+        self.count(1)?;
         self.nodes.push(Node { kind, logical: None });
-        self.nodes.len() - 1
+        Ok(self.nodes.len() - 1)
+    }
+
+    fn count(&mut self, parts: usize) -> Result<(), String> {
+        let left = self.parts_left.checked_sub(parts);
+        self.parts_left = left.ok_or_else(|| {
+            format!("the schema has more than {MAX_PARTS} types, symbols and aliases")
+        })?;
+        Ok(())
+    }
+
+    fn full(&mut self, name: &str, space: &str) -> Result<String, String> {
+        let name = full(name, space);
+        let left = self.names_left.checked_sub(name.len());
+        self.names_left = left.ok_or("the names with their namespaces are too long")?;
+        Ok(name)
     }
 
     fn add(&mut self, value: &Value, space: &str) -> Result<usize, String> {
@@ -150,7 +181,7 @@ impl Schema {
                 if branches.iter().any(|each| matches!(self.nodes[*each].kind, Kind::Union(_))) {
                     return Err("a union is directly in a union".to_owned());
                 }
-                Ok(self.push(Kind::Union(branches)))
+                self.push(Kind::Union(branches))
             }
             Value::Object(object) => self.object(object, space),
             other => Err(format!("{other} is no type")),
@@ -172,7 +203,7 @@ impl Schema {
                 return found.copied().ok_or_else(|| format!("the type {name:?} is not defined"));
             }
         };
-        Ok(self.push(kind))
+        self.push(kind)
     }
 
     fn object(&mut self, object: &Map<String, Value>, space: &str) -> Result<usize, String> {
@@ -184,20 +215,22 @@ impl Schema {
         match kind {
             "array" => {
                 let items = self.add(part("items")?, space)?;
-                Ok(self.push(Kind::Array(items)))
+                self.push(Kind::Array(items))
             }
             "map" => {
                 let values = self.add(part("values")?, space)?;
-                Ok(self.push(Kind::Map(values)))
+                self.push(Kind::Map(values))
             }
             "record" | "error" | "enum" | "fixed" => {
                 let short = part("name")?.as_str().ok_or("the name of a type is no string")?;
                 let space = object.get("namespace").and_then(Value::as_str).unwrap_or(space);
-                let name = full(short, space);
+                let name = self.full(short, space)?;
                 let space = name.rsplit_once('.').map_or("", |(space, _)| space).to_owned();
                 let aliases = strings(object.get("aliases"));
-                let aliases = aliases.iter().map(|alias| full(alias, &space)).collect();
-                let index = self.push(Kind::Null);
+                self.count(aliases.len())?;
+                let aliases = aliases.iter().map(|alias| self.full(alias, &space));
+                let aliases = aliases.collect::<Result<_, _>>()?;
+                let index = self.push(Kind::Null)?;
                 if self.names.insert(name.clone(), index).is_some() {
                     return Err(format!("the type {name:?} is defined twice"));
                 }
@@ -206,6 +239,7 @@ impl Schema {
                     "enum" => {
                         let default = object.get("default").and_then(Value::as_str);
                         let symbols = strings(Some(part("symbols")?));
+                        self.count(symbols.len())?;
                         Kind::Enum(name, symbols, default.map(str::to_owned))
                     }
                     "fixed" => {
@@ -228,16 +262,18 @@ impl Schema {
     }
 
     fn fields(&mut self, value: &Value, space: &str) -> Result<Vec<Field>, String> {
-        let mut fields: Vec<Field> = Vec::new();
+        let (mut fields, mut names) = (Vec::new(), HashSet::new());
         for each in value.as_array().ok_or("the fields of a record are no array")? {
             let name = each.get("name").and_then(Value::as_str).ok_or("a field has no name")?;
-            if fields.iter().any(|other| other.name == name) {
+            if !names.insert(name) {
                 return Err(format!("the field {name:?} is in a record twice"));
             }
             let kind = each.get("type").ok_or_else(|| format!("the field {name:?} has no type"))?;
+            let aliases = strings(each.get("aliases"));
+            self.count(aliases.len())?;
             fields.push(Field {
                 name: name.to_owned(),
-                aliases: strings(each.get("aliases")),
+                aliases,
                 schema: self.add(kind, space)?,
                 default: each.get("default").cloned(),
             });
@@ -254,6 +290,7 @@ impl Schema {
     ) -> Result<ArrowField, String> {
         let node = &self.nodes[index];
         let width = if let Kind::Fixed(_, size) = node.kind { size / BYTES_PER_COLUMN } else { 0 };
+        let width = width + name.len() / CHARS_PER_NAME;
         *budget =
             budget.checked_sub(1 + width).ok_or("the schema has too many or too wide fields")?;
         if above.contains(&index) {

@@ -1,17 +1,19 @@
 //! Messages as a FileDescriptorSet tells them: their fields, and their types in Arrow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::str;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 use crate::decode::protobuf::wire::{Bytes, FIXED32, FIXED64, GROUP, Read, SIZED, VARINT};
+use crate::decode::{CHARS_PER_NAME, below, names_limit};
 
 /// Messages can be in each other to any depth.
 const MAX_DEPTH: usize = 64;
 /// Types can be used twice at each level: a short descriptor may mean any number of columns.
 const MAX_COLUMNS: usize = 10_000;
+const TOO_MANY: &str = "the message has too many fields";
 /// A default is written for each message without the field: a long one counts as several columns.
 const BYTES_PER_COLUMN: usize = 8;
 /// The default of a scalar that has none: as a number, as 4 or 8 bytes, and as a length.
@@ -34,8 +36,8 @@ pub struct Part {
     pub wire: u32,
     pub repeated: bool,
     pub absent: Absent,
-    /// The other fields of a oneof.
-    pub others: Vec<usize>,
+    /// All fields of its oneof.
+    pub oneof: Arc<[usize]>,
 }
 
 /// What stands for a field that does not come.
@@ -265,10 +267,21 @@ fn each<'a>(bytes: &'a [u8], mut seen: impl FnMut(u32, Value<'a>) -> Read<()>) -
 }
 
 /// Types by their full names, which begin with a dot.
-#[derive(Default)]
 struct Types<'a> {
     messages: HashMap<String, Told<'a>>,
     enums: HashMap<String, Arc<Symbols>>,
+    names: Names,
+}
+
+/// How many bytes of full names may still come.
+struct Names(usize);
+
+impl Names {
+    fn full(&mut self, space: &str, name: &str) -> Read<String> {
+        let length = space.len() + 1 + name.len();
+        self.0 = self.0.checked_sub(length).ok_or("the names with their packages are too long")?;
+        Ok(format!("{space}.{name}"))
+    }
 }
 
 struct Told<'a> {
@@ -340,7 +353,7 @@ impl<'a> Types<'a> {
             is_entry |= number == 7 && value.number() != 0;
             Ok(())
         })?;
-        let name = format!("{space}.{name}");
+        let name = self.names.full(space, name)?;
         let features = above.with(option(options, 12)?)?;
         for each in enums {
             self.symbols(each, &name, features)?;
@@ -378,7 +391,8 @@ impl<'a> Types<'a> {
         symbols.sort_by_key(|(number, _)| *number);
         symbols.dedup_by_key(|(number, _)| *number);
         let closed = above.with(option(options, 7)?)?.closed;
-        self.enums.insert(format!("{space}.{name}"), Arc::new(Symbols { symbols, closed }));
+        let name = self.names.full(space, name)?;
+        self.enums.insert(name, Arc::new(Symbols { symbols, closed }));
         Ok(())
     }
 }
@@ -452,7 +466,7 @@ pub fn messages(file: &[u8]) -> Read<HashMap<Vec<i64>, String>> {
         }
         Ok(())
     })?;
-    nested(inner, package, &[], &mut found)?;
+    nested(inner, package, &[], &mut found, &mut Names(names_limit(file.len())))?;
     Ok(found)
 }
 
@@ -461,6 +475,7 @@ fn nested(
     space: &str,
     above: &[i64],
     found: &mut HashMap<Vec<i64>, String>,
+    names: &mut Names,
 ) -> Read<()> {
     if above.len() == MAX_DEPTH {
         return Err(format!("the messages are deeper than {MAX_DEPTH} levels"));
@@ -475,9 +490,9 @@ fn nested(
             }
             Ok(())
         })?;
-        let name = if space.is_empty() { name.to_owned() } else { format!("{space}.{name}") };
+        let name = if space.is_empty() { name.to_owned() } else { names.full(space, name)? };
         let indexes = [above, &[index]].concat();
-        nested(inner, &name, &indexes, found)?;
+        nested(inner, &name, &indexes, found, names)?;
         found.insert(indexes, name);
     }
     Ok(())
@@ -510,7 +525,8 @@ impl Style {
 }
 
 pub fn plan(descriptors: &[u8], name: &str, style: Style) -> Read<Plan> {
-    let mut types = Types::default();
+    let names = Names(names_limit(descriptors.len()));
+    let mut types = Types { messages: HashMap::new(), enums: HashMap::new(), names };
     each(descriptors, |number, value| if number == 1 { types.file(value.bytes()) } else { Ok(()) })
         .map_err(|reason| format!("the descriptors are no FileDescriptorSet: {reason}"))?;
     let name = format!(".{}", name.trim_start_matches('.'));
@@ -556,21 +572,29 @@ impl Planner<'_> {
                 name.trim_start_matches('.')
             )
         })?;
+        if told.fields.len() > self.left {
+            return Err(TOO_MANY.to_owned());
+        }
         let (fields, features, is_entry) = (told.fields.clone(), told.features, told.is_entry);
         self.above.push(name.to_owned());
         let (mut parts, mut types, mut width) = (Vec::new(), Vec::new(), 1);
+        let (mut names, mut oneofs) = (HashSet::new(), HashMap::<_, Vec<usize>>::new());
+        for (told, index) in fields.iter().zip(0..) {
+            if let Some(oneof) = told.oneof {
+                oneofs.entry(oneof).or_default().push(index);
+            }
+        }
+        let oneofs: HashMap<_, Arc<[usize]>> =
+            oneofs.into_iter().map(|(oneof, fields)| (oneof, fields.into())).collect();
         for told in &fields {
-            let place = format!("{place}.{}", told.name);
-            if fields.iter().filter(|each| each.name == told.name).count() > 1 {
+            let place = below(place, &format!(".{}", told.name));
+            if !names.insert(told.name) {
                 return Err(format!("{place}: two fields have this name"));
             }
             let features = features.with(told.features)?;
             let (mut part, data_type) = self.part(told, features, is_entry, &place)?;
-            if told.oneof.is_some() {
-                let other = |(index, each): (usize, &ToldField<'_>)| {
-                    (each.oneof == told.oneof && each.name != told.name).then_some(index)
-                };
-                part.others = fields.iter().enumerate().filter_map(other).collect();
+            if let Some(oneof) = told.oneof {
+                part.oneof = Arc::clone(&oneofs[&oneof]);
             }
             let extra = match (&part.absent, &part.kind) {
                 (Absent::Default(default), _) => (default.len() - 1) / BYTES_PER_COLUMN,
@@ -578,10 +602,9 @@ impl Planner<'_> {
                 _ => 0,
             };
             width += 1 + extra;
-            self.left = self
-                .left
-                .checked_sub(1 + if matches!(part.kind, Kind::Message(_)) { 0 } else { extra })
-                .ok_or("the message has too many fields")?;
+            let extra = if matches!(part.kind, Kind::Message(_)) { 0 } else { extra };
+            let columns = 1 + extra + told.name.len() / CHARS_PER_NAME;
+            self.left = self.left.checked_sub(columns).ok_or(TOO_MANY)?;
             let nullable = !part.repeated && matches!(part.absent, Absent::Null);
             types.push(Field::new(told.name, data_type, nullable));
             parts.push(part);
@@ -621,7 +644,7 @@ impl Planner<'_> {
                     return Err(format!("{place}: the entry of a map has a key and a value"));
                 };
                 let key = self.scalar(&key, place)?;
-                let (value, value_type) = self.kind(&value, &format!("{place}.*"))?;
+                let (value, value_type) = self.kind(&value, &below(place, ".*"))?;
                 let pair = Fields::from(vec![
                     Field::new("key", key.data_type(), false),
                     Field::new("value", value_type, false),
@@ -654,7 +677,7 @@ impl Planner<'_> {
             Kind::Scalar(_) if !is_explicit => Absent::Default(ZERO.to_vec()),
             _ => Absent::Null,
         };
-        Ok((Part { kind, wire, repeated, absent, others: Vec::new() }, data_type))
+        Ok((Part { kind, wire, repeated, absent, oneof: Arc::default() }, data_type))
     }
 
     fn next(&mut self) -> usize {

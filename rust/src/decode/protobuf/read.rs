@@ -101,8 +101,8 @@ impl<'a> Reader<'a, '_> {
                     bytes.skip(number, wire)?;
                     continue;
                 }
-                for other in &part.others {
-                    if fields.fields[*other].len() > row {
+                for other in part.oneof.iter() {
+                    if *other != index && fields.fields[*other].len() > row {
                         fields.fields[*other].truncate(row);
                     }
                 }
