@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem_kafka.consumer.core import Core
-from tandem_kafka.shared.failures import LASTING_MS, Failing
+from tandem_kafka.shared.failures import LASTING_MS, FailingRequest
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tandem_kafka.shared.topic_troubles import TopicTrouble
-from tandem_kafka.types import TopicPartition
+from tandem_kafka.types import TopicPartition, names_of
 
 #: The network thread sleeps for at most five seconds. After this time without an iteration, it is
 #: blocked.
@@ -26,7 +26,7 @@ LATE_SHARE = 0.75
 #: Nothing is read, or soon nothing, while these fail.
 _READING = frozenset(
     {
-        *("ConsumerGroupHeartbeat", "Fetch", "FindCoordinator", "Heartbeat", "JoinGroup"),
+        *("ConsumerGroupHeartbeat", "FindCoordinator", "Heartbeat", "JoinGroup"),
         *("ListOffsets", "OffsetFetch", "OffsetForLeaderEpoch", "ShareFetch"),
         *("ShareGroupHeartbeat", "SyncGroup"),
     }
@@ -201,7 +201,7 @@ def _not_ready(
     troubles: tuple[str, ...],
     broken: Mapping[int, str],
     topics: _Topics,
-    failing: Sequence[Failing],
+    failing: Sequence[FailingRequest],
     *,
     assigned: bool,
 ) -> Iterator[str]:
@@ -223,14 +223,15 @@ def _not_ready(
         yield from _outside(core, broken)
 
 
-def _failing(core: Core, fetched: Iterable[TopicPartition]) -> list[Failing]:
+def _failing(core: Core, fetched: Iterable[TopicPartition]) -> list[FailingRequest]:
     """Return the requests that fail all the time, to brokers that are needed, and why."""
     coordinator = core.engine.group.coordinator
     needed = {-1} | {_leader_id(core, tp) for tp in fetched}
     if coordinator is not None:
         needed.add(coordinator.node_id)
     found = core.engine.failures.lasting(core.clock.now_ms())
-    return [each for each in found if each.node_id in needed]
+    # Fetches fail by partition: see `_unread`.
+    return [each for each in found if each.node_id in needed and each.api != "Fetch"]
 
 
 def _unreadable_topics(topics: _Topics) -> Iterator[str]:
@@ -308,11 +309,23 @@ def _unreadable(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
     lost = sum(not s.has_valid_position and s.failures >= _LOOKUPS for s in assigned)
     if lost:
         yield f"assigned partitions without a position, whose lookup fails: {lost}"
+    unread = [(state.tp, text) for state in assigned if (text := _unread(core, state))]
+    if unread:
+        tp, text = unread[0]
+        yield f"assigned partitions that cannot be read: {len(unread)}; {names_of([tp])}: {text}"
     for node_id, count in sorted(leaders.items()):
         if node_id < 0:
             yield f"assigned partitions without a leader: {count}"
         elif node_id in broken:
             yield f"assigned partitions that cannot be read: {count}; {broken[node_id]}"
+
+
+def _unread(core: Core, state: AssignedPartition) -> str | None:
+    """Return for how long fetches of a partition have failed, and why; None if they do not."""
+    failing, now_ms = state.failing, core.clock.now_ms()
+    if failing is None or not failing.lasts(now_ms):
+        return None
+    return f"Fetch has failed {failing.text(now_ms)}"
 
 
 def _leader_id(core: Core, tp: TopicPartition) -> int:
@@ -325,7 +338,7 @@ def _partition(
     state: AssignedPartition,
     poll_ms: int | None,
     broken: Mapping[int, str],
-    failing: Sequence[Failing],
+    failing: Sequence[FailingRequest],
 ) -> PartitionHealth:
     position, high_watermark = state.position, state.high_watermark
     lag = None
@@ -344,7 +357,7 @@ def _stuck(
     state: AssignedPartition,
     poll_ms: int | None,
     broken: Mapping[int, str],
-    failing: Sequence[Failing],
+    failing: Sequence[FailingRequest],
 ) -> Iterator[str]:
     """Say why no record is returned, the most telling reason first."""
     leader_id = _leader_id(core, state.tp)
@@ -360,6 +373,7 @@ def _stuck(
         (state.unconfirmed, "another member may own it, until the coordinator responds"),
         (leader_id < 0, "it has no leader"),
         (unreachable, f"its leader, broker {leader_id}, cannot be used"),
+        (bool(unread := _unread(core, state)), unread or ""),
         (bool(texts), "; ".join(texts)),
         (state.state in _WITHOUT_POSITION, _WITHOUT_POSITION.get(state.state, "")),
         (waiting, "its records wait for poll()"),

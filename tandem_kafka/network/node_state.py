@@ -21,6 +21,8 @@ _JITTER: Final = 0.2
 #: Longer than the five seconds for which a broker may hold a commit (`offsets.commit.timeout.ms`).
 SILENCE_LIMIT_MS: Final = 6_000
 
+#: If an attempt to connect has been allowed for so long, no request waits for a new connection.
+UNUSED_MS: Final = 2_000
 #: A response is late if it comes this long after it was due.
 LATE_MS: Final = 1_000
 #: A broker is slow if its responses are late for this time.
@@ -115,6 +117,10 @@ class NodeState:
         """Record a response to a request that the broker may have parked for `held_ms`."""
         waited_ms = latency_ms - (held_ms or 0)
         self.silent = False
+        if self.last_error is not None and now_ms - self.retry_at_ms > UNUSED_MS:
+            # Invariant: one that was lost, or refused, and that nobody needs, says nothing of the
+            # broker. The others are usable.
+            self.last_error, self.failures = None, 0
         self._note_lateness(0 if held_ms is None else waited_ms, now_ms)
         if self._outage.succeeded(now_ms):
             log.warning(

@@ -6,13 +6,11 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from tandem_kafka.network.link import Link
-from tandem_kafka.network.node_state import LATE_MS, NodeState
+from tandem_kafka.network.node_state import LATE_MS, UNUSED_MS, NodeState
 
 #: A response that is overdue for longer, or a connection that takes longer, is a trouble. Short
 #: enough for people and probes, and much shorter than the time after which the consumer reacts.
 OVERDUE_MS = 2_000
-#: If an attempt to connect has been allowed for so long, no request waits for the broker.
-UNUSED_MS = 2_000
 
 
 class Trouble(NamedTuple):
@@ -84,9 +82,11 @@ def _of_states(
     states: Iterable[NodeState], links: Iterable[Link], now_ms: int
 ) -> Iterator[Trouble]:
     in_use = {link.key[0] for link in links}
+    connecting = {link.key[0] for link in links if not link.ready}
     for state in states:
         node_id = state.node.node_id
-        used = node_id in in_use or now_ms - state.retry_at_ms <= UNUSED_MS
+        silent = state.silent and node_id in in_use
+        used = silent or node_id in connecting or now_ms - state.retry_at_ms <= UNUSED_MS
         text = state.trouble(now_ms) if used else None
         if text is not None:
             yield Trouble(node_id, text, usable=False)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
 from tandem_kafka.runtime.native import native
+from tandem_kafka.shared.failures import Failing
 from tandem_kafka.shared.state_machine import check_transition
 from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
@@ -195,6 +196,7 @@ class AssignedPartition(FetchProgress):
         "end_offset_asked",
         "errors_put",
         "errors_taken",
+        "failing",
         "failures",
         "fetch_bytes",
         "leader_epoch",
@@ -236,6 +238,8 @@ class AssignedPartition(FetchProgress):
         self.wait_for_drain = False
         #: When it is asked for again, and after how many failures in a row.
         self.retry_at_ms = self.failures = 0
+        #: Its fetches that fail; None once one has succeeded.
+        self.failing: Failing | None = None
         #: A position that the leader has once reported as out of range.
         self.out_of_range_at: Position | None = None
         #: Whether a lookup of the end is in progress.

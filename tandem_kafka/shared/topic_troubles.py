@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 from tandem_kafka.errors import TopicsDeniedError, acl_command
 from tandem_kafka.logs import client_logger
+from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
 
+#: How often the same line is logged at most: brokers may disagree about a topic.
+INTERVAL_MS = 60_000
+#: A denied partition that is not fetched any more is forgotten after this time.
+FORGOTTEN_MS = 60_000
 #: A topic that was just created, or that the consumer creates itself, appears within this time.
 PATIENCE_MS = 1_000
 
@@ -25,16 +30,21 @@ class TopicTrouble:
 class TopicTroubles:
     """What the last metadata response and the last fetches said. Writer: the network thread.
 
-    Each trouble is logged once, because nothing else tells of a mistyped name.
+    Each trouble is logged once, because nothing else tells of a mistyped name, and one that comes
+    and goes once a minute.
     """
 
-    __slots__ = ("_absent_since_ms", "_described", "_unreadable")
+    __slots__ = ("_absent_since_ms", "_denied_ms", "_described", "_logged_ms", "_unreadable")
 
     def __init__(self) -> None:
         # Both are replaced as a whole, because the application thread reads them.
         self._described: Mapping[str, TopicTrouble] = {}
         self._unreadable: Mapping[str, TopicTrouble] = {}
         self._absent_since_ms: dict[str, int] = {}
+        #: The partitions whose last fetch was denied, and when.
+        self._denied_ms: dict[TopicPartition, int] = {}
+        #: When lines about topics were logged.
+        self._logged_ms: dict[tuple[str, str], int] = {}
 
     def of(self, topics: Iterable[str], fetched: Container[str]) -> dict[str, TopicTrouble]:
         """Return the troubles of topics, by name; any thread may call this.
@@ -78,24 +88,48 @@ class TopicTroubles:
         """
         since_ms = {name: self._absent_since_ms.get(name, now_ms) for name in absent}
         if created:
-            _log_creation(sorted(since_ms.keys() - self._absent_since_ms))
+            new = since_ms.keys() - self._absent_since_ms
+            _log_creation(self._to_log("creation", new, now_ms))
         self._absent_since_ms = since_ms
         missing = {n for n, at_ms in since_ms.items() if now_ms - at_ms >= PATIENCE_MS}
-        _log_missing(sorted(missing - self._described.keys()))
-        _log_end(sorted(_missing(self._described) - since_ms.keys()))
+        _log_missing(self._to_log("missing", missing - self._described.keys(), now_ms))
+        _log_end(self._to_log("end", _missing(self._described) - since_ms.keys(), now_ms))
+        undescribed = {name: _denied(name, "Describe") for name in denied}
+        new = {n for n, trouble in undescribed.items() if self._described.get(n) != trouble}
+        _log_denied("Describe", self._to_log("Describe", new, now_ms))
         self._described = {
             **{name: TopicTrouble(_MISSING.format(name), missing=True) for name in missing},
             **{name: TopicTrouble(_INVALID.format(name)) for name in invalid},
-            **{name: _denied(name, "Describe", self._described) for name in denied},
+            **undescribed,
         }
 
-    def note_fetch(self, topic: str, *, denied: bool) -> None:
-        """Note whether fetches of a topic are rejected because this client may not read it."""
+    def note_fetch(self, tp: TopicPartition, now_ms: int, *, denied: bool) -> None:
+        """Note whether the last fetch of a partition was denied: this client may not read it.
+
+        Invariant: one partition says nothing of the others. Their leaders may know other ACLs.
+        """
         if denied:
-            trouble = _denied(topic, "Read", self._unreadable)
-            self._unreadable = {**self._unreadable, topic: trouble}
-        elif topic in self._unreadable:
-            self._unreadable = {n: each for n, each in self._unreadable.items() if n != topic}
+            self._denied_ms[tp] = now_ms
+            if tp.topic not in self._unreadable:
+                _log_denied("Read", self._to_log("Read", {tp.topic}, now_ms))
+        elif self._denied_ms.pop(tp, None) is None:
+            return
+        self._denied_ms = {
+            each: at_ms for each, at_ms in self._denied_ms.items() if now_ms - at_ms < FORGOTTEN_MS
+        }
+        topics = {each.topic for each in self._denied_ms}
+        if topics != self._unreadable.keys():
+            self._unreadable = {name: _denied(name, "Read") for name in topics}
+
+    def _to_log(self, line: str, topics: Iterable[str], now_ms: int) -> list[str]:
+        """Return the topics for which a line is due; it was not logged for a minute."""
+        if not topics:
+            return []
+        known = self._logged_ms.items()
+        self._logged_ms = {key: at_ms for key, at_ms in known if now_ms - at_ms < INTERVAL_MS}
+        due = sorted(name for name in topics if (line, name) not in self._logged_ms)
+        self._logged_ms.update(((line, name), now_ms) for name in due)
+        return due
 
 
 _MISSING = "the topic {!r} does not exist, or this client may not see it; check the name"
@@ -106,20 +140,21 @@ def _missing(troubles: Mapping[str, TopicTrouble]) -> set[str]:
     return {name for name, trouble in troubles.items() if trouble.missing}
 
 
-def _denied(topic: str, operation: str, known: Mapping[str, TopicTrouble]) -> TopicTrouble:
+def _denied(topic: str, operation: str) -> TopicTrouble:
     """Return the trouble of a topic that this client may not describe or read."""
-    cure = acl_command(operation, "topic", topic)
-    verb = operation.lower()
-    trouble = TopicTrouble(f"this client may not {verb} the topic {topic!r}; grant it: {cure}")
-    if known.get(topic) != trouble:
+    cure, verb = acl_command(operation, "topic", topic), operation.lower()
+    return TopicTrouble(f"this client may not {verb} the topic {topic!r}; grant it: {cure}")
+
+
+def _log_denied(operation: str, names: Iterable[str]) -> None:
+    for name in names:
         log.warning(
             "this client may not %s the topic %r; grant it: %s",
-            verb,
-            topic,
-            cure,
-            fields={"topic": topic},
+            operation.lower(),
+            name,
+            acl_command(operation, "topic", name),
+            fields={"topic": name},
         )
-    return trouble
 
 
 def _log_creation(names: Iterable[str]) -> None:

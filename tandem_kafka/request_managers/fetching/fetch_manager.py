@@ -18,7 +18,6 @@ from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.node_state import LATE_MS
 from tandem_kafka.network.request import ClientResponse, Purpose, SentRequest, ToNode, UnsentRequest
 from tandem_kafka.records import decode_fetch_response
-from tandem_kafka.records.decoder import FetchedResponse
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.fetching.gauges import partition_gauges
@@ -60,6 +59,8 @@ BYPASS_WAIT_MS = 10
 #: for another slot.
 BYPASS_SHARE = 50
 BYPASS_LONGEST_WAIT_MS = 100
+#: How often the failure of a session is logged at most.
+REFUSALS_LOGGED_MS = 60_000
 
 
 class FetchManager(RequestManager):
@@ -79,6 +80,8 @@ class FetchManager(RequestManager):
         self._holding: dict[AssignedPartition, None] = {}
         self._starved = False
         self._sent_count = 0
+        #: When the failure of a session was logged last.
+        self._refusals_logged_ms = -REFUSALS_LOGGED_MS
         #: The versions for which nothing could be sent, valid until `_due_ms`; see `_unchanged`.
         self._seen_versions: tuple[int, int, int] | None = None
         self._due_ms = 0
@@ -326,7 +329,7 @@ class FetchManager(RequestManager):
             decode=decode_fetch_response,
             held_ms=wait_ms,
         )
-        if self._orders.allowed(slot):
+        if self._may_stand(slot):
             request.make_standing_fetch = partial(self._stand, slot, wait_ms)
         return request
 
@@ -337,9 +340,13 @@ class FetchManager(RequestManager):
         them back.
         """
         changed = self._order_versions != self._current_versions()
-        if changed or self._placement.can_take_from_bypass(slot) or not self._orders.allowed(slot):
+        if changed or self._placement.can_take_from_bypass(slot) or not self._may_stand(slot):
             return None
         return self._orders.make(slot, sent, wait_ms, self._partition_limit())
+
+    def _may_stand(self, slot: FetchSlot) -> bool:
+        """Tell whether the next fetch may be repeated without Python, which hears what recovers."""
+        return self._orders.allowed(slot) and not self._handler.fails(slot.requested)
 
     def _wait_ms(self, slot: FetchSlot, *, behind: bool) -> int:
         """Return how long a broker may park the request; a new record ends this immediately."""
@@ -392,6 +399,7 @@ class FetchManager(RequestManager):
             slot.state.failed(now_ms)
             self._metadata.request_update()
             refused: Exception = for_code(response.error_code)("the fetch session")
+            self._note_refusal(slot, refused, now_ms)
             return refused
         got_records, affected = self._handler.handle(
             response, slot.requested, slot.session, reply.latency_ms
@@ -403,7 +411,23 @@ class FetchManager(RequestManager):
         slot.steady = self._is_usual(reply)
         if not got_records and now_ms - sent_ms < EMPTY_PAUSE_MS:
             slot.pause_until_ms = now_ms + EMPTY_PAUSE_MS
-        return None if slot.steady else _refusal(response)
+        return None
+
+    def _note_refusal(self, slot: FetchSlot, error: Exception, now_ms: int) -> None:
+        self._note_failure(slot, error)
+        if now_ms >= self._refusals_logged_ms + REFUSALS_LOGGED_MS:
+            self._refusals_logged_ms = now_ms
+            log.info(
+                "a fetch session of broker %d failed with %s; sending a full request",
+                slot.node_id,
+                type(error).__name__,
+                fields={"node_id": slot.node_id},
+            )
+
+    def _note_failure(self, slot: FetchSlot, error: Exception) -> None:
+        for requested in slot.requested.values():
+            if self._handler.is_current(requested):
+                self._handler.failed(requested.state, error)
 
     def _is_usual(self, reply: ClientResponse) -> bool:
         """Tell whether a response was on time and had no error."""
@@ -426,6 +450,7 @@ class FetchManager(RequestManager):
         self._seen_versions = None
         slot.arrived()
         slot.session.restart()
+        self._note_failure(slot, error)
         for requested in slot.requested.values():
             if requested.state.preferred_replica is not None:
                 requested.state.preferred_replica = None
@@ -437,12 +462,3 @@ class FetchManager(RequestManager):
             self._metadata.request_update()
         else:
             self._context.raise_in_poll(error)
-
-
-def _refusal(response: FetchedResponse) -> Exception | None:
-    """Return the error of the first partition that has one."""
-    for each in response.partitions:
-        if each.error_code:
-            found: Exception = for_code(each.error_code)(f"{each.topic}-{each.partition}")
-            return found
-    return None

@@ -24,6 +24,7 @@ from tandem_kafka.request_managers.fetching.sizing import FetchSizing
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
+from tandem_kafka.shared.failures import Failing
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
 from tandem_kafka.types import Node, TopicPartition, names_of
@@ -64,6 +65,17 @@ class FetchResponseHandler:
         self._positions = positions
         self.sizing = FetchSizing(context.config.max_partition_fetch_bytes)
         self._options = ReaderOptions.of(context.config)
+        #: The partitions whose last fetch failed.
+        self._failing: dict[AssignedPartition, None] = {}
+
+    def fails(self, requested: Mapping[TopicPartition, RequestedPartition]) -> bool:
+        """Tell whether the last fetch of one of these partitions failed."""
+        return any(state.tp in requested for state in self._failing)
+
+    def failed(self, state: AssignedPartition, error: Exception) -> None:
+        """Note that a fetch of a partition failed."""
+        state.failing = Failing.again(state.failing, error, self._now_ms)
+        self._failing[state] = None
 
     def handle(
         self,
@@ -84,6 +96,8 @@ class FetchResponseHandler:
             requested = requested_partitions.get(tp) if tp is not None else None
             if requested is None or not self.is_current(requested):
                 continue
+            if self._failing and not fetched.error_code and fetched.preferred_read_replica < 0:
+                self._succeeded(requested.state)
             if fetched.error_code:
                 self._handle_partition_error(requested, fetched, response.node_endpoints)
                 affected.append(requested.state)
@@ -98,7 +112,23 @@ class FetchResponseHandler:
             self._context.metrics.record_topic("fetch-size", topic, size)
         if refused < len(requested_partitions):
             self._context.metrics.happened("last-fetch-seconds-ago")
+        self._forget_unassigned()
         return got_records, affected
+
+    def _succeeded(self, state: AssignedPartition) -> None:
+        if state in self._failing:
+            del self._failing[state]
+            state.failing = None
+            self._context.topic_troubles.note_fetch(state.tp, self._now_ms, denied=False)
+
+    def _forget_unassigned(self) -> None:
+        assigned = self._context.subscription.assigned
+        for state in [each for each in self._failing if assigned.get(each.tp) is not each]:
+            self._succeeded(state)  # another member fetches it
+
+    @property
+    def _now_ms(self) -> int:
+        return self._context.clock.now_ms()
 
     def _partition_of(
         self, fetched: FetchedPartition, session: FetchSession
@@ -125,8 +155,10 @@ class FetchResponseHandler:
         state.last_stable_offset = fetched.last_stable_offset
         state.log_start_offset = fetched.log_start_offset
         state.out_of_range_at = None
-        state.failures = 0
-        self._context.topic_troubles.note_fetch(state.tp.topic, denied=False)
+        if fetched.preferred_read_replica < 0:
+            # Invariant: a leader that names a replica has read nothing. With one that fails, and
+            # is named again and again, the pauses grow.
+            state.failures = 0
         self._context.metadata.confirm_leader(state.tp)
         self._follow_replica(state, fetched.preferred_read_replica)
         if fetched.records is None or not len(fetched.records):
@@ -170,11 +202,12 @@ class FetchResponseHandler:
             fields={"topic": tp.topic, "partition": tp.partition, "offset": requested.offset},
         )
         self._context.retry_later(state)
+        self.failed(state, error_type(names_of([tp])))
         if reaction is Reaction.RESET:
             self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
             if issubclass(error_type, TopicAuthorizationFailedError):
-                self._context.topic_troubles.note_fetch(tp.topic, denied=True)
+                self._context.topic_troubles.note_fetch(tp, self._now_ms, denied=True)
             self._buffer_error(
                 requested, _user_error(error_type, tp, requested.offset), sticky=False
             )

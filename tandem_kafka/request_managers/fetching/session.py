@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from tandem_kafka.errors import for_code
-from tandem_kafka.logs import client_logger
 from tandem_kafka.types import TopicPartition
-
-log = client_logger(__name__)
 
 NO_SESSION = 0
 FULL_EPOCH = 0
@@ -130,11 +126,6 @@ class FetchSession:
     def handle_response(self, session_id: int, error_code: int) -> bool:
         """Process the session fields of a response; return False if the response has no data."""
         if error_code:
-            log.info(
-                "fetch session %d failed with %s; sending a full request",
-                self._id,
-                for_code(error_code).__name__,
-            )
             if error_code == SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
             self.restart()

@@ -179,7 +179,8 @@ class ResponseHandler:
         if tp is None:
             return
         # A session that has ended forgets what it refused.
-        self._context.topic_troubles.note_fetch(tp.topic, denied=False)
+        now_ms = self._context.clock.now_ms()
+        self._context.topic_troubles.note_fetch(tp, now_ms, denied=False)
         ranges = tuple(
             sorted(
                 (each.first_offset, each.last_offset, each.delivery_count)
@@ -230,9 +231,10 @@ class ResponseHandler:
         tp, (failures, _) = self._name(place), session.refused.get(place, (0, 0))
         log.debug("acquiring records of %s: %s", tp or place, error)
         pause_ms = self._context.pause_ms(failures)
-        session.refused[place] = failures + 1, self._context.clock.now_ms() + pause_ms
+        now_ms = self._context.clock.now_ms()
+        session.refused[place] = failures + 1, now_ms + pause_ms
         if tp is not None and isinstance(error, TopicAuthorizationFailedError):
-            self._context.topic_troubles.note_fetch(tp.topic, denied=True)
+            self._context.topic_troubles.note_fetch(tp, now_ms, denied=True)
             self._context.raise_in_poll(TopicsDeniedError({tp.topic}), topics=[tp.topic])
         elif reaction_to(FETCH, error) not in (Reaction.REFRESH, Reaction.RETRY):
             self._context.raise_in_poll(error)
@@ -240,7 +242,7 @@ class ResponseHandler:
     def _note_recovered(self, session: ShareSession, now_ms: int) -> None:
         for tp in map(self._name, session.recovered(now_ms)):
             if tp is not None:
-                self._context.topic_troubles.note_fetch(tp.topic, denied=False)
+                self._context.topic_troubles.note_fetch(tp, now_ms, denied=False)
 
     def _follow_leader(
         self, session: ShareSession, place: Place, answered: Any, endpoints: Any

@@ -1,0 +1,235 @@
+"""Some answers are wrong and others right, for ever: it is bounded, and `health()` names the wrong.
+
+The table of answers (`test_answers.py`) has one wrong answer to all requests of a kind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import KafkaError
+from tandem_kafka.testing import Simulation
+from tandem_kafka.testing.cluster.call import CUT, Call
+from tandem_kafka.wire.messages import FetchResponse, MetadataRequest, OffsetCommitResponse
+from tests.simulation.changing import changing, errors_in_fetches
+from tests.simulation.ledger import topic
+from tests.simulation.repeating import RepeatingSimulation
+from tests.simulation.sharing import counted
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+#: No release of Kafka has the last one.
+CODES = pytest.mark.parametrize("code", [-1, 6, 29, 9_999])
+
+
+def produce(simulation: Simulation, *partitions: TopicPartition) -> None:
+    """Produce a record for each partition twice a second."""
+
+    def act() -> None:
+        for tp in partitions:
+            simulation.cluster.produce(tp, b"x")
+        simulation.after(500, act)
+
+    act()
+
+
+def read(simulation: Simulation, consumer: KafkaConsumer, seconds: int) -> dict[Any, int]:
+    """Poll on and catch errors; return how many records there were of each partition."""
+    counts: dict[Any, int] = {}
+    end_ms = simulation.clock.now_ms() + seconds * 1_000
+    while simulation.clock.now_ms() < end_ms:
+        try:
+            batch = consumer.poll(500)
+        except KafkaError:
+            simulation.sleep(1)
+            continue
+        for tp, records in batch.items():
+            counts[tp] = counts.get(tp, 0) + len(records)
+    return counts
+
+
+@CODES
+@pytest.mark.parametrize("kind", [Simulation, RepeatingSimulation])
+def test_a_partition_that_fails_is_named_while_others_are_read(
+    code: int, kind: type[Simulation]
+) -> None:
+    """The fetches of the others had counted as the end of the failure."""
+    with kind("one partition") as simulation:
+        topic(simulation, "orders", 2)
+        produce(simulation, FIRST, SECOND)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([FIRST, SECOND])
+        wrong = errors_in_fetches(code, lambda number: number == 0)
+        with changing(simulation, FetchResponse, lambda _: wrong):
+            counts = read(simulation, consumer, 30)
+            health = consumer.health()
+        assert counts[SECOND] > 50
+        assert FIRST not in counts
+        assert (
+            "assigned partitions that cannot be read: 1; orders-0: Fetch has failed for"
+            in (health.not_ready[0])
+        )
+        assert health.partitions[FIRST].stuck is not None
+        assert health.partitions[SECOND].stuck is None
+        assert read(simulation, consumer, 2)[FIRST] > 50
+        assert consumer.health().ready
+
+
+@CODES
+def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(code: int) -> None:
+    """The leader named it again and again, and each time the pauses began anew."""
+    with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        follower = 3 - simulation.cluster.at(FIRST).leader
+        rack = simulation.cluster.brokers[follower].rack
+        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack=rack)
+        consumer.assign([FIRST])
+        wrong = errors_in_fetches(code)
+        change_for = lambda call: wrong if call.broker.node_id == follower else None  # noqa: E731
+        with changing(simulation, FetchResponse, change_for) as received:
+            assert not read(simulation, consumer, 60)
+            assert 50 <= received[follower] <= 100
+            assert counted(simulation, MetadataRequest) <= 100
+            health = consumer.health()
+        assert "cannot be read: 1; orders-0: Fetch has failed for" in health.not_ready[0]
+        assert health.partitions[FIRST].stuck is not None
+        assert read(simulation, consumer, 2)[FIRST] > 100
+        assert consumer.health().ready
+
+
+def test_a_follower_that_refuses_sessions_is_named() -> None:
+    with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        follower = 3 - simulation.cluster.at(FIRST).leader
+        rack = simulation.cluster.brokers[follower].rack
+        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack=rack)
+        consumer.assign([FIRST])
+
+        def change_for(call: Call) -> Callable[[Any], None] | None:
+            refuse = lambda message: setattr(message, "error_code", 71)  # noqa: E731
+            return refuse if call.broker.node_id == follower else None
+
+        with changing(simulation, FetchResponse, change_for):
+            assert not read(simulation, consumer, 30)
+            assert "Fetch has failed for" in consumer.health().not_ready[0]
+        assert read(simulation, consumer, 2)[FIRST] > 50
+        assert consumer.health().ready
+
+
+def test_a_lost_connection_that_nothing_needs_does_not_make_a_broker_unusable() -> None:
+    """All was read, but the consumer was never ready again, and metadata was refreshed for ever."""
+    with Simulation("lost", brokers=3) as simulation:
+        topic(simulation, "orders", 3)
+        partitions = [TopicPartition("orders", number) for number in range(3)]
+        produce(simulation, *partitions)
+        consumer = simulation.consumer(auto_offset_reset="earliest", metadata_max_age_ms=5_000)
+        consumer.assign(partitions)
+        read(simulation, consumer, 2)
+        simulation.cluster.script(MetadataRequest, CUT)  # the next one goes to another broker
+        read(simulation, consumer, 10)
+        before = counted(simulation, MetadataRequest)
+        counts = read(simulation, consumer, 30)
+        assert min(counts.values()) >= 50
+        assert len(counts) == 3
+        assert consumer.health().ready
+        assert not consumer.health().troubles
+        assert counted(simulation, MetadataRequest) - before <= 8
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the lines of the consumer from WARNING on."""
+    ours = [each for each in caplog.records if each.name.startswith("tandem_kafka")]
+    return [each.getMessage() for each in ours if each.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_topic_that_is_denied_now_and_then_is_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture, turns: int
+) -> None:
+    """There was a line with each denial: another partition, or the next fetch, had ended it.
+
+    Leaders may know different ACLs for some time, and authorizers may fail now and then.
+    """
+    with Simulation("denied", brokers=2) as simulation:
+        topic(simulation, "orders", 2)
+        produce(simulation, FIRST, SECOND)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([FIRST, SECOND])
+        denied = errors_in_fetches(29, lambda number: number == 0)
+        count = itertools.count()
+        with changing(simulation, FetchResponse, lambda _: None if next(count) % turns else denied):
+            read(simulation, consumer, 110)
+        lines = [each for each in warnings_of(caplog) if "may not read the topic" in each]
+        assert len(lines) == turns
+
+
+def test_a_topic_stays_denied_while_another_partition_of_it_is_read() -> None:
+    with Simulation("denied", brokers=2) as simulation:
+        topic(simulation, "orders", 2)
+        produce(simulation, FIRST, SECOND)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([FIRST, SECOND])
+        denied = errors_in_fetches(29, lambda number: number == 0)
+        with changing(simulation, FetchResponse, lambda _: denied):
+            read(simulation, consumer, 5)
+            for _ in range(50):
+                with suppress(KafkaError):
+                    consumer.poll(100)
+                assert "may not read the topic 'orders'" in consumer.health().not_ready[0]
+            consumer.assign([SECOND])
+            read(simulation, consumer, 2)
+            assert consumer.health().ready
+        consumer.assign([FIRST, SECOND])
+        assert read(simulation, consumer, 2)[FIRST] > 5
+        assert consumer.health().ready
+
+
+def test_invalid_and_right_responses_in_turn_are_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """There was a line with each invalid one."""
+    with Simulation("turns") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        consumer = simulation.consumer(
+            "orders",
+            group_id="readers",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=500,
+        )
+        count = itertools.count()
+        empty = lambda message: setattr(message, "topics", [])  # noqa: E731
+        with changing(
+            simulation, OffsetCommitResponse, lambda _: None if next(count) % 2 else empty
+        ):
+            read(simulation, consumer, 60)
+        assert next(count) > 60
+        lines = [each for each in warnings_of(caplog) if "invalid response to" in each]
+        assert len(lines) == 1
+
+
+def test_sessions_that_end_all_the_time_are_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "tandem_kafka")
+    with Simulation("sessions") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([FIRST])
+        count = itertools.count()
+        refuse = lambda message: setattr(message, "error_code", 71)  # noqa: E731
+        with changing(simulation, FetchResponse, lambda _: None if next(count) % 2 else refuse):
+            read(simulation, consumer, 110)
+        assert next(count) > 100
+        lines = [each for each in caplog.messages if "a fetch session of broker 1 failed" in each]
+        assert len(lines) == 2
