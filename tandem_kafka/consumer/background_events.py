@@ -77,8 +77,7 @@ class BackgroundEvents:
 
     async def _handle(self, event: BackgroundEvent) -> None:
         if isinstance(event, ErrorEvent):
-            wanted = self._core.engine.subscription.topics_of_interest()
-            if event.outdated or not event.concerns(wanted):
+            if event.outdated or not event.concerns(self._core.engine.subscription):
                 return
             raise event.error
         if self._cancelled(event.number):

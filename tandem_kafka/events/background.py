@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tandem_kafka.shared.partition import AssignedPartition, Position
+from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import TopicPartition
 
 
@@ -18,8 +19,8 @@ class ErrorEvent:
 
     Attributes:
         about: The partitions and positions that the error concerns; None for a partition without
-            one. Once all of these positions have changed, for example by a seek, the error is no
-            longer raised.
+            one. Once all of these positions have changed, for example by a seek, or the partitions
+            are not assigned any more, the error is no longer raised.
         topics: The topics that the error concerns, if any. Once none of them is subscribed or
             assigned, the error is no longer raised.
     """
@@ -33,9 +34,14 @@ class ErrorEvent:
         """True if all of the positions that it concerns have changed."""
         return bool(self.about) and all(state.position is not at for state, at in self.about)
 
-    def concerns(self, topics: frozenset[str]) -> bool:
-        """Tell whether it concerns one of these topics, or none in particular."""
-        return not self.topics or not self.topics.isdisjoint(topics)
+    def concerns(self, subscription: SubscriptionState) -> bool:
+        """Tell whether it concerns something that is read, or nothing in particular."""
+        assigned = subscription.assigned
+        if self.about and not any(
+            assigned.get(state.tp) is state and not state.dropped for state, _ in self.about
+        ):
+            return False
+        return not self.topics or not self.topics.isdisjoint(subscription.topics_of_interest())
 
 
 @dataclass(frozen=True, slots=True)

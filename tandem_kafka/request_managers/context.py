@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
+from tandem_kafka.errors import TopicsDeniedError
 from tandem_kafka.events.background import ErrorEvent
 from tandem_kafka.events.queues import BackgroundQueue
 from tandem_kafka.metrics import ConsumerMetrics
@@ -166,9 +167,17 @@ class ManagerContext:
         self,
         error: Exception,
         about: Iterable[tuple[AssignedPartition, Position | None]] = (),
-        topics: Iterable[str] = (),
+        topics: Iterable[str] | None = None,
     ) -> None:
-        """Raise an error in the next poll(), unless what it concerns has changed until then."""
+        """Raise an error in the next poll(), unless what it concerns has changed until then.
+
+        Args:
+            error: The error.
+            about: See `ErrorEvent`.
+            topics: See `ErrorEvent`; None for those that a `TopicsDeniedError` names.
+        """
+        if topics is None:
+            topics = error.args[0] if isinstance(error, TopicsDeniedError) else ()
         # An application that polls again after the error expects a retry.
         self.polls.event_needed = True
         self.background.add_error(ErrorEvent(error, tuple(about), frozenset(topics)))

@@ -97,7 +97,7 @@ class PositionsManager(RequestManager):
         for tp in partitions:
             state = self._context.subscription.get(tp)
             state.await_reset(timestamp)
-            state.retry_at_ms = 0  # what the application asks for is no retry
+            state.end_pause()
 
     def apply_reset_policy(self, states: Iterable[AssignedPartition]) -> list[AssignedPartition]:
         """Reset positions by `auto_offset_reset`; return the partitions that it does not reset."""
@@ -175,7 +175,7 @@ class PositionsManager(RequestManager):
         waiting = self._waiting_for_committed(asked)
         if future.error is not None and waiting:
             self._retry_later(waiting)
-            self._fail_lookups(future.error)
+            self._fail_lookups(future.error, waiting)
 
     def _committed_found(self, asked: Mapping[AssignedPartition, UUID], found: Committed) -> None:
         done = [state for state in asked if state.tp in found]
@@ -243,11 +243,10 @@ class PositionsManager(RequestManager):
         def fail(error: BaseException) -> None:
             for state in states.values():
                 self._resetting.pop(state, None)
-            if alive():
-                self._retry_later(
-                    s for tp, s in states.items() if self._is_awaiting(s, timestamps[tp])
-                )
-                self._fail_lookups(error)
+            waiting = [s for tp, s in states.items() if self._is_awaiting(s, timestamps[tp])]
+            if waiting:
+                self._retry_later(waiting)
+                self._fail_lookups(error, waiting)
 
         self._list_offsets.look_up(timestamps, take, fail, alive, self._errors)
 
@@ -314,10 +313,10 @@ class PositionsManager(RequestManager):
         for state in states:
             self._context.retry_later(state)
 
-    def _fail_lookups(self, error: BaseException, states: Iterable[AssignedPartition] = ()) -> None:
+    def _fail_lookups(self, error: BaseException, states: Iterable[AssignedPartition]) -> None:
         """Fail the calls that wait for a position, else raise the error in the next poll().
 
-        If the error concerns `states` alone, poll() no longer raises it once all have a position.
+        It does not once all of these partitions have a position, or are not assigned any more.
         """
         self._lookup_needed = False  # until a position is needed again
         self._context.polls.event_needed = True

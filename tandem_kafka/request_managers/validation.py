@@ -14,7 +14,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tandem_kafka.errors import LogTruncationError, UnsupportedVersionError, for_code
+from tandem_kafka.errors import (
+    LogTruncationError,
+    TopicAuthorizationFailedError,
+    TopicsDeniedError,
+    UnsupportedVersionError,
+    for_code,
+)
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ClientResponse, ToNode, UnsentRequest
@@ -112,7 +118,7 @@ class ValidationManager(RequestManager):
                 continue
             state.leader_id, state.leader_epoch = info.leader_id, info.leader_epoch
             state.preferred_replica = None
-            state.retry_at_ms = 0  # another broker is asked
+            state.leader_moved(self._context.clock.now_ms())
             if UNKNOWN_EPOCH not in (position.leader_epoch, info.leader_epoch):
                 state.await_validation()
 
@@ -164,7 +170,7 @@ class ValidationManager(RequestManager):
             message,
             ToNode(leader),
             on_response=partial(self._handle_response, requested),
-            on_error=self._handle_error,
+            on_error=partial(self._handle_error, requested),
             state=request_state,
         )
 
@@ -181,22 +187,22 @@ class ValidationManager(RequestManager):
             if entry is None:
                 errors.append(missing_error([tp]))
             elif entry.error_code:
-                errors.append(for_code(entry.error_code)(f"{tp.topic}-{tp.partition}"))
+                errors.append(_error_of(tp, entry.error_code))
             else:
                 self._validated(state, position, entry, truncated)
         if truncated:
             error = LogTruncationError(truncated)
             self._context.raise_in_poll(error, [requested[tp] for tp in truncated])
         for further in errors[1:]:
-            self._handle_error(further)
+            self._handle_error(requested, further)
         if errors:
             raise errors[0]
 
-    def _handle_error(self, error: Exception) -> None:
+    def _handle_error(self, requested: Requested, error: Exception) -> None:
         if isinstance(error, UnsupportedVersionError):
             self._unsupported = True  # an old broker: accept new leaders without validation
         elif reaction_to(LIST_OFFSETS, error) is Reaction.FAIL:
-            self._context.raise_in_poll(error)
+            self._context.raise_in_poll(error, requested.values())
         else:
             self._metadata.request_update()
 
@@ -268,3 +274,11 @@ class ValidationManager(RequestManager):
             self._positions.start_lookups()
         else:
             state.set_position(Position(diverged.offset, epoch_of(diverged)))
+
+
+def _error_of(tp: TopicPartition, code: int) -> Exception:
+    error_type = for_code(code)
+    if error_type is TopicAuthorizationFailedError:
+        return TopicsDeniedError({tp.topic})
+    error: Exception = error_type(f"{tp.topic}-{tp.partition}")
+    return error

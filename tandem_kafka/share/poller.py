@@ -84,8 +84,7 @@ class SharePoller(Polling):
     async def _process_events(self) -> None:
         engine = self._core.engine
         while (event := engine.background.take()) is not None:
-            wanted = engine.subscription.topics_of_interest()
-            if isinstance(event, ErrorEvent) and event.concerns(wanted):
+            if isinstance(event, ErrorEvent) and event.concerns(engine.subscription):
                 raise event.error
 
     def following(self) -> Given | None:

@@ -111,6 +111,10 @@ class ConsumedFrom(Protocol):
         ...
 
 
+#: A partition whose leader moves again sooner is fetched after its pause.
+MOVED_AGAIN_MS: Final = 1_000
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Consumed:
     """A `ConsumedFrom` that does not change."""
@@ -201,6 +205,7 @@ class AssignedPartition(FetchProgress):
         "fetch_bytes",
         "leader_epoch",
         "leader_id",
+        "moved_ms",
         "out_of_range_at",
         "preferred_replica",
         "reset_timestamp",
@@ -234,6 +239,8 @@ class AssignedPartition(FetchProgress):
         self.reset_timestamp: int | None = None
         self.leader_id = -1
         self.leader_epoch = UNKNOWN_EPOCH
+        #: When a new leader was asked last without a pause.
+        self.moved_ms = -MOVED_AGAIN_MS
         self.preferred_replica: PreferredReplica | None = None
         self.wait_for_drain = False
         #: When it is asked for again, and after how many failures in a row.
@@ -412,8 +419,26 @@ class AssignedPartition(FetchProgress):
         self._move(FetchState.AWAIT_VALIDATION if validate else FetchState.FETCHING)
         self.read_ahead = position.offset
         self.wait_for_drain = False
-        self.retry_at_ms = 0
+        self.end_pause()
         self.reset_timestamp = None
+
+    def end_pause(self) -> None:
+        """Ask at once, because something else is asked for.
+
+        Invariant: not after failures in a row. Otherwise an application that seeks after each error
+        would ask all the time for what is refused.
+        """
+        if self.failures <= 1:
+            self.retry_at_ms = 0
+
+    def leader_moved(self, now_ms: int) -> None:
+        """Ask the new leader at once.
+
+        Invariant: once a second. Otherwise brokers that name each other would be asked all the
+        time.
+        """
+        if now_ms - self.moved_ms >= MOVED_AGAIN_MS:
+            self.moved_ms, self.retry_at_ms = now_ms, 0
 
     def drop_read_ahead(self) -> None:
         """Make the position the new base, so that the read-ahead is dropped and fetched again."""

@@ -105,6 +105,69 @@ def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(code: int
         assert consumer.health().ready
 
 
+@pytest.mark.parametrize("code", [29, 1])
+@pytest.mark.parametrize("way", ["seek", "seek_to_beginning"])
+def test_an_application_that_seeks_after_each_error_does_not_ask_all_the_time(
+    code: int, way: str
+) -> None:
+    """Each seek had ended the pause: more than 50 requests and errors a second."""
+    with Simulation("seek") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        consumer = simulation.consumer(auto_offset_reset="none")
+        consumer.assign([FIRST])
+        consumer.seek_to_beginning(FIRST)
+        refused = errors_in_fetches(code)
+        errors = 0
+        with changing(simulation, FetchResponse, lambda _: refused) as received:
+            end_ms = simulation.clock.now_ms() + 30_000
+            while simulation.clock.now_ms() < end_ms:
+                try:
+                    consumer.poll(500)
+                except KafkaError:
+                    errors += 1
+                    simulation.sleep(1)
+                    if way == "seek":
+                        consumer.seek(FIRST, 0)
+                    else:
+                        consumer.seek_to_beginning(FIRST)
+        assert 20 <= errors <= 50
+        assert received.total() <= 100
+        assert read(simulation, consumer, 2)[FIRST] > 50
+
+
+def test_leaders_that_name_each_other_are_asked_after_pauses() -> None:
+    """They were asked as fast as they answered."""
+    with Simulation("leaders", brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        consumer = simulation.consumer(auto_offset_reset="earliest")
+        consumer.assign([FIRST])
+        epochs = itertools.count(100)
+
+        def change_for(call: Call) -> Callable[[Any], None]:
+            def name_the_other(message: Any) -> None:
+                errors_in_fetches(6)(message)
+                message.node_endpoints = [
+                    FetchResponse.NodeEndpoint(node_id=each.node_id, host=host, port=port)
+                    for each in simulation.cluster.brokers.values()
+                    for host, port in [each.address]
+                ]
+                for part in [part for each in message.responses for part in each.partitions]:
+                    leader = type(part).LeaderIdAndEpoch
+                    part.current_leader = leader(
+                        leader_id=3 - call.broker.node_id, leader_epoch=next(epochs)
+                    )
+
+            return name_the_other
+
+        with changing(simulation, FetchResponse, change_for) as received:
+            assert not read(simulation, consumer, 30)
+            assert len(received) == 2
+            assert received.total() <= 100
+            assert consumer.health().partitions[FIRST].stuck is not None
+
+
 def test_a_follower_that_refuses_sessions_is_named() -> None:
     with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
         topic(simulation, "orders", 1)

@@ -10,8 +10,20 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.errors import InvalidTopicError, RecordDeserializationError
+from tandem_kafka.errors import (
+    InvalidTopicError,
+    NoOffsetForPartitionError,
+    RecordDeserializationError,
+    TopicsDeniedError,
+)
 from tandem_kafka.testing import Simulation
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatResponse,
+    ListOffsetsResponse,
+    OffsetFetchResponse,
+    OffsetForLeaderEpochResponse,
+)
+from tests.simulation.changing import changing
 from tests.simulation.ledger import topic
 
 TP = TopicPartition("orders", 0)
@@ -133,6 +145,75 @@ def test_an_error_with_another_text_each_time_does_not_fill_the_log(
         assert next(texts) > 500
         ours = [record for record in caplog.records if record.name.startswith("tandem_kafka")]
         assert 20 <= len(ours) <= 30
+
+
+def deny(message: Any) -> None:
+    """Give each partition of a response, or the heartbeat, the error of a denied topic."""
+    groups = getattr(message, "groups", None) or [message]
+    topics = [each for group in groups for each in getattr(group, "topics", None) or []]
+    for entry in [part for each in topics for part in each.partitions] or [message]:
+        entry.error_code = 29
+
+
+@pytest.mark.parametrize("release", [True, False])
+@pytest.mark.parametrize(
+    "response",
+    [
+        OffsetFetchResponse,
+        ListOffsetsResponse,
+        OffsetForLeaderEpochResponse,
+        ConsumerGroupHeartbeatResponse,
+    ],
+)
+def test_an_error_is_not_raised_once_other_partitions_are_assigned(
+    response: Any, release: bool
+) -> None:
+    """Errors of positions and heartbeats had named topics that were no longer read."""
+    old, new = TopicPartition("old", 0), TopicPartition("new", 0)
+    in_group = response is ConsumerGroupHeartbeatResponse
+    protocol = {"group_protocol": "consumer"} if in_group else {}
+    with Simulation("other partitions", brokers=2) as simulation:
+        for tp in (old, new):
+            topic(simulation, tp.topic, 1)
+            simulation.cluster.produce(tp, b"1")
+        consumer: Any = simulation.consumer(
+            group_id="g", auto_offset_reset="earliest", metadata_max_age_ms=1_000, **protocol
+        )
+        if in_group:
+            consumer.subscribe(["old"])
+        else:
+            consumer.assign([old])
+        if response is OffsetForLeaderEpochResponse:
+            consumer.poll(2_000)
+        with changing(simulation, response, lambda _: deny):
+            simulation.cluster.move_leader(old, 3 - simulation.cluster.at(old).leader)
+            for _ in range(2):
+                with pytest.raises(TopicsDeniedError, match="'old'"):
+                    consumer.poll(20_000)
+            simulation.sleep(5_000)  # until another response says it again
+        if release or in_group:
+            consumer.unsubscribe()
+        consumer.assign([new])
+        batch = next(filter(None, (consumer.poll(500) for _ in range(20))))
+        assert [each.value for each in batch[new]] == [b"1"]
+
+
+def test_a_missing_offset_is_not_raised_once_other_partitions_are_assigned() -> None:
+    old, new = TopicPartition("old", 0), TopicPartition("new", 0)
+    with Simulation("no offset") as simulation:
+        for tp in (old, new):
+            topic(simulation, tp.topic, 1)
+            simulation.cluster.produce(tp, b"1")
+        consumer = simulation.consumer(group_id="g", auto_offset_reset="none")
+        consumer.assign([old])
+        with pytest.raises(NoOffsetForPartitionError):
+            consumer.poll(20_000)
+        consumer.poll(0)
+        simulation.sleep(5_000)
+        consumer.assign([new])
+        consumer.seek(new, 0)
+        batch = next(filter(None, (consumer.poll(500) for _ in range(20))))
+        assert [each.value for each in batch[new]] == [b"1"]
 
 
 def test_an_error_of_a_topic_that_is_no_longer_wanted_is_not_raised() -> None:

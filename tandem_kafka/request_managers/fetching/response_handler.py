@@ -217,7 +217,7 @@ class FetchResponseHandler:
             if leader is None or not self._context.metadata.update_leader(tp, leader, nodes):
                 self._metadata.request_update()
             else:
-                state.retry_at_ms = 0  # the new leader is known, so retry immediately
+                state.leader_moved(self._now_ms)
         elif reaction is Reaction.FAIL:
             self._buffer_error(
                 requested, error_type(f"fetching {tp.topic}-{tp.partition}"), sticky=False

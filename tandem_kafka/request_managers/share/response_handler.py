@@ -235,7 +235,7 @@ class ResponseHandler:
         session.refused[place] = failures + 1, now_ms + pause_ms
         if tp is not None and isinstance(error, TopicAuthorizationFailedError):
             self._context.topic_troubles.note_fetch(tp, now_ms, denied=True)
-            self._context.raise_in_poll(TopicsDeniedError({tp.topic}), topics=[tp.topic])
+            self._context.raise_in_poll(TopicsDeniedError({tp.topic}))
         elif reaction_to(FETCH, error) not in (Reaction.REFRESH, Reaction.RETRY):
             self._context.raise_in_poll(error)
 
