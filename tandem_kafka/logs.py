@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["ClientLogger", "ClientNames", "LinesOf", "client_logger"]
+from tandem_kafka.foreign_text import SentSecrets
+
+__all__ = ["ClientLogger", "ClientNames", "LinesOf", "clean_error", "client_logger", "sent_secrets"]
 
 
 class ClientNames:
@@ -19,14 +23,16 @@ class ClientNames:
         group_id: The group, None without one.
         member_id: The member id. Outside of the group it is empty, except that a member of KIP-848
             has it before it joins. Writer: the network thread.
+        secrets: What was sent to brokers, and is hidden in the lines. Writer: the network thread.
     """
 
-    __slots__ = ("client_id", "group_id", "member_id")
+    __slots__ = ("client_id", "group_id", "member_id", "secrets")
 
     def __init__(self, client_id: str | None, group_id: str | None = None) -> None:
         self.client_id = client_id
         self.group_id = group_id
         self.member_id = ""
+        self.secrets = SentSecrets()
 
     def fields(self) -> dict[str, Any]:
         """Return the names by their attributes in a log record."""
@@ -80,7 +86,12 @@ class ClientLogger(logging.LoggerAdapter[logging.Logger]):
         names = client or _current.get(_NOBODY)
         if names.client_id is not None:
             msg, args = f"[%s] {msg}", (names.client_id, *args)
-        extra = {**names.fields(), **fields}
+        shown = names.secrets.line
+        extra = {
+            name: shown(each) if isinstance(each, str) else each
+            for name, each in (*names.fields().items(), *fields.items())
+        }
+        msg, args, exc_info = _clean(msg, args, exc_info, names.secrets)
         # One more level: this function is not the caller.
         stacklevel += 1
         try:
@@ -89,6 +100,40 @@ class ClientLogger(logging.LoggerAdapter[logging.Logger]):
             )
         except KeyError:  # the application's own log records have attributes of these names
             self.logger.log(level, msg, *args, exc_info=exc_info, stacklevel=stacklevel)
+
+
+def _clean(
+    msg: str, args: tuple[object, ...], exc_info: Any, secrets: SentSecrets
+) -> tuple[str, tuple[object, ...], Any]:
+    """Return a line as it is, or else its text without secrets and control characters.
+
+    Invariant: one line of ours is one line, whatever the names and the errors of others are.
+    """
+    try:
+        line = msg % args if args else msg
+    except Exception:  # noqa: BLE001 - handlers report it, as for any logger
+        return msg, args, exc_info
+    shown = secrets.line(line)
+    if shown != line:
+        msg, args = "%s", (shown,)
+    error = sys.exc_info()[1] if exc_info is True else exc_info
+    if isinstance(error, BaseException):
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        clean = secrets.line(trace, keep="\n\t")
+        if clean != trace:
+            return "%s\n%s", (shown, clean), None
+    return msg, args, exc_info
+
+
+def sent_secrets() -> SentSecrets:
+    """Return the secrets of the consumer that `LinesOf` names; those of nobody are new."""
+    names = _current.get(_NOBODY)
+    return SentSecrets() if names is _NOBODY else names.secrets
+
+
+def clean_error(error: BaseException) -> None:
+    """Clean an error that leaves the network thread: names in it may be from outside."""
+    _current.get(_NOBODY).secrets.clean(error)
 
 
 def client_logger(name: str) -> ClientLogger:

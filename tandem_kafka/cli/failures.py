@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from tandem_kafka.cli.output import visible
+from tandem_kafka.foreign_text import visible
 
 OK: Final = 0
 FAILED: Final = 1

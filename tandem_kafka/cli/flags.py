@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from tandem_kafka.cli.environment import current
-from tandem_kafka.cli.output import visible
+from tandem_kafka.foreign_text import visible
 
 TOPIC: Final = click.option("-t", "--topic", required=True, metavar="TOPIC", help="The topic.")
 PARTITIONS: Final = click.option(

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
-from unicodedata import category
+
+from tandem_kafka.foreign_text import replaced, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-
-#: Categories of characters without a shape of their own: control and format characters such as
-#: U+202E, halves of surrogate pairs, separators of lines and paragraphs.
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: Wide enough that a table that is read by a program is never wrapped.
 _PIPE_WIDTH: Final = 100_000
 #: Tables that are wider than the terminal by more than this factor are printed as blocks.
@@ -112,29 +109,11 @@ def json_text(content: object) -> str:
 
 def json_safe(text: str) -> str:
     r"""Return a line of JSON in which what has no shape on a terminal is `\uNNNN`."""
-    return text if text.isprintable() else _replaced(text, _json_escape)
-
-
-def visible(text: str, keep: str = "\t") -> str:
-    r"""Return text without effect on a terminal: what has no shape is `\xNN` or `\uNNNN`.
-
-    The characters of `keep` stay.
-    """
-    return text if text.isprintable() else _replaced(text, _escape, keep)
-
-
-def _replaced(text: str, escape: Callable[[str], str], keep: str = "") -> str:
-    return "".join(
-        escape(each) if category(each) in _UNSEEN and each not in keep else each for each in text
-    )
+    return text if text.isprintable() else replaced(text, _json_escape)
 
 
 def _json_escape(character: str) -> str:
     return json.dumps(character)[1:-1]
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> Table:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tandem_kafka.cli.groups import DEAD, Group, Member, shown_partitions
-from tandem_kafka.cli.output import counted, visible
+from tandem_kafka.cli.output import counted
+from tandem_kafka.foreign_text import visible
 from tandem_kafka.types import TopicPartition
 
 #: States of a group that does not rebalance.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-HIDDEN: Final = "<hidden>"
+from tandem_kafka.secret import HIDDEN
 
 #: A JAAS configuration, or a URL with credentials, in an option that is not secret.
 _SECRET: Final = re.compile(r"(passw|secret|token)\w*\s*=|LoginModule|//[^/@]*@", re.IGNORECASE)

@@ -86,7 +86,7 @@ def diagnose(core: Core) -> str:
         "",
         *_stacks(),
     ]
-    return "\n".join(lines)
+    return "\n".join(core.client.secrets.line(line, keep="\n\t") for line in lines)
 
 
 def _verdict(what: str, reasons: tuple[str, ...]) -> str:

@@ -139,7 +139,7 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
     engine, config, now_ms = core.engine, core.config, core.clock.now_ms()
     group, metrics, polled_ms = engine.group, engine.metrics, engine.polls.polled_ms
     poll_ms = now_ms - polled_ms if polled_ms else None
-    dead = tuple(_not_alive(core, now_ms, poll_ms))
+    dead = tuple(map(core.client.secrets.line, _not_alive(core, now_ms, poll_ms)))
     troubles = tuple(engine.loop.troubles(now_ms))
     since_ms = group.rebalancing_since_ms
     queued, in_flight = engine.loop.requests()
@@ -149,10 +149,11 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
     failing, assigned = _failing(core, partitions), bool(partitions)
     others = (each.text for each in failing if each.api not in {*_READING, *_TELEMETRY})
     topics = _topics(core, fetched)  # once, so that both parts of the health say the same
+    shown = core.client.secrets.line
     return Health(
         not_alive=dead,
         not_ready=dead
-        + tuple(_not_ready(core, troubles, broken, topics, failing, assigned=assigned)),
+        + tuple(map(shown, _not_ready(core, troubles, broken, topics, failing, assigned=assigned))),
         client_id=config.client_id,
         group_id=config.group_id,
         member_id=group.metadata.member_id,
@@ -171,7 +172,7 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
         buffer_limit_bytes=config.fetch_buffer_max_bytes,
         requests_queued=queued,
         requests_in_flight=in_flight,
-        troubles=(*troubles, *_warnings(core, poll_ms, topics), *others),
+        troubles=tuple(map(shown, (*troubles, *_warnings(core, poll_ms, topics), *others))),
     )
 
 
@@ -344,11 +345,12 @@ def _partition(
     lag = None
     if position is not None and high_watermark >= 0:
         lag = max(0, high_watermark - position.offset)
+    stuck = None if lag == 0 else next(_stuck(core, state, poll_ms, broken, failing), None)
     return PartitionHealth(
         position=None if position is None else position.offset,
         lag=lag,
         paused=state.paused,
-        stuck=None if lag == 0 else next(_stuck(core, state, poll_ms, broken, failing), None),
+        stuck=None if stuck is None else core.client.secrets.line(stuck),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from tandem_kafka.errors import BrokerResponseError, KafkaTimeoutError, for_code, reason_of
-from tandem_kafka.logs import client_logger
+from tandem_kafka.logs import clean_error, client_logger
 from tandem_kafka.types import TopicPartition, names_of
 
 log = client_logger(__name__)
@@ -46,6 +46,7 @@ class Completion(Generic[T]):
     def fail(self, error: BaseException) -> None:
         """Complete it with an error."""
         if not self.done:
+            clean_error(error)
             self._error = error
             self._finish()
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tandem_kafka.events.application import ApplicationEvent, Event
 from tandem_kafka.events.background import BackgroundEvent, ErrorEvent
+from tandem_kafka.logs import clean_error
 from tandem_kafka.shared.polls import Polls
 
 
@@ -52,6 +53,7 @@ class BackgroundQueue:
 
     def add_error(self, event: ErrorEvent) -> None:
         """Network thread: append the error unless poll() will raise the same one anyway."""
+        clean_error(event.error)
         events = [e for e in tuple(self._events) if isinstance(e, ErrorEvent)]
         waiting = [e.error for e in events if not e.outdated]
         if not any(type(e) is type(event.error) and e.args == event.error.args for e in waiting):

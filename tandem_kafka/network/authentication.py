@@ -24,9 +24,14 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     for_code,
 )
+from tandem_kafka.foreign_text import SentSecrets
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc import OidcTokens
 from tandem_kafka.network.tokens import Token, request_token
+from tandem_kafka.secret import Secret
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+
+log = client_logger(__name__)
 
 _UNSUPPORTED_MECHANISM: Final = 33
 _ILLEGAL_STATE: Final = 34
@@ -93,7 +98,10 @@ class SaslExchange:
         host: str,
         blocking_calls: BlockingCalls,
         provider: Any = None,
+        secrets: SentSecrets | None = None,
     ) -> None:
+        self._secrets = SentSecrets() if secrets is None else secrets
+        self._secrets.add(Secret(settings.sasl_plain_password or ""))
         name = settings.sasl_mechanism
         if not name:
             raise KafkaConfigurationError(
@@ -170,7 +178,8 @@ class SaslExchange:
 
     def _check_mechanism(self, answer: Any) -> None:
         if answer.error_code == _UNSUPPORTED_MECHANISM:
-            enabled = ", ".join(sorted(answer.mechanisms or ())) or "none"
+            listed = Secret(", ".join(sorted(answer.mechanisms or ())))
+            enabled = self._secrets.readable(listed) or "none"
             raise for_code(answer.error_code)(
                 f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
             )
@@ -241,6 +250,7 @@ class SaslExchange:
         if isinstance(token, BaseException):
             self._finish_step(token)
         else:
+            self._secrets.add(Secret(token.token()))
             self._config[_PROVIDER] = token
             self._compute(self._first_token)
 
@@ -249,6 +259,11 @@ class SaslExchange:
         return bytes(self._mechanism.auth_bytes())
 
     def _next_token(self) -> bytes | None:
+        if self._needs_token and self._received:
+            reason = Secret(self._received.decode("utf-8", "backslashreplace"))
+            log.debug("the broker rejects the token: %s", self._secrets.readable(reason))
+            # Invariant: kafka-python logs what it receives, which may be the token.
+            self._received = b"{}"
         self._mechanism.receive(self._received)
         if not self._mechanism.is_done():
             return bytes(self._mechanism.auth_bytes())
@@ -262,9 +277,8 @@ class SaslExchange:
         if isinstance(result, SaslAuthenticationFailedError):
             self._error = result
         elif isinstance(result, BaseException):
-            self._error = SaslAuthenticationFailedError(
-                f"SASL {self._name}: {type(result).__name__}: {result}"
-            )
+            reason = self._secrets.readable(Secret(f"{type(result).__name__}: {result}"))
+            self._error = SaslAuthenticationFailedError(f"SASL {self._name}: {reason}")
             self._error.__cause__ = result
         elif result is None:
             self._step = _Step.DONE

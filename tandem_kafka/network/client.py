@@ -106,7 +106,8 @@ class NetworkClient:
         """Say what is wrong with brokers; any thread may call this."""
         states, links = tuple(self._pool.states.values()), tuple(self._pool.links())
         known = {node.node_id for node in self._any_node.known}
-        return troubles(states, links, known, now_ms, overdue_ms)
+        found = troubles(states, links, known, now_ms, overdue_ms)
+        return [each._replace(text=self._pool.secrets.line(each.text)) for each in found]
 
     # Calls of the loop.
 

@@ -32,17 +32,20 @@ from tandem_kafka.errors import (
     for_code,
 )
 from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.failures import as_connection_error
 from tandem_kafka.network.request import ClientResponse, UnsentRequest
 from tandem_kafka.network.response import parse_header, throttle_ms
+from tandem_kafka.secret import Secret
 from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_request, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
 from tandem_kafka.wire.nulls import reject_nulls
+from tandem_kafka.wire.texts import clean_texts
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
 if TYPE_CHECKING:
@@ -130,7 +133,9 @@ class BrokerConnection:
         write: Callable[[bytes], None],
         limits: BrokerVersionData | None = None,
         exchange: Callable[[], SaslExchange] | None = None,
+        secrets: SentSecrets | None = None,
     ) -> None:
+        self._secrets = SentSecrets() if secrets is None else secrets
         self.node = node
         self._machine = StateMachine(ConnectionState.CONNECTING, TRANSITIONS)
         self.versions: BrokerVersionData | None = None
@@ -319,7 +324,9 @@ class BrokerConnection:
             if correlation_id == sent.correlation_id:
                 if sent.request is not None and sent.request.decode is not None:
                     return sent.request.decode(body, sent.version)
-                return _decode_response(sent, body)
+                response = _decode_response(sent, body)
+                clean_texts(response, self._readable)
+                return response
         except KafkaError:
             raise
         except Exception as error:
@@ -331,6 +338,9 @@ class BrokerConnection:
             f"{self.node} responded to request {correlation_id}, but the next response must be "
             f"for {sent.message.name} {sent.correlation_id}"
         )
+
+    def _readable(self, text: str) -> str:
+        return self._secrets.readable(Secret(text))
 
     def _throttle(self, response: Any, sent: _InFlight, now_ms: int) -> None:
         delay_ms = throttle_ms(response, sent.message.API_KEY, sent.version)

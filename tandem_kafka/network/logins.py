@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tandem_kafka.config import Config
+from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 
@@ -20,6 +21,7 @@ class Logins:
     Args:
         settings: The options.
         blocking_calls: Runs calls that may block.
+        secrets: What brokers are sent; this adds to it.
         clock: The clock of the tokens' lifetime.
 
     Raises:
@@ -27,10 +29,15 @@ class Logins:
     """
 
     def __init__(
-        self, settings: Config, blocking_calls: BlockingCalls, clock: Clock | None = None
+        self,
+        settings: Config,
+        blocking_calls: BlockingCalls,
+        secrets: SentSecrets,
+        clock: Clock | None = None,
     ) -> None:
         self._settings = settings
         self._blocking_calls = blocking_calls
+        self._secrets = secrets
         self._provider: Any = settings.sasl_oauth_token_provider
         if self.required and settings.sasl_oauthbearer_token_endpoint_url is not None:
             from tandem_kafka.network.oidc import OidcTokens  # noqa: PLC0415 - imports HTTP
@@ -52,4 +59,6 @@ class Logins:
             SaslExchange,
         )
 
-        return SaslExchange(self._settings, host, self._blocking_calls, self._provider)
+        return SaslExchange(
+            self._settings, host, self._blocking_calls, self._provider, self._secrets
+        )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tandem_kafka.config import Config
 from tandem_kafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
-from tandem_kafka.logs import client_logger
+from tandem_kafka.logs import client_logger, sent_secrets
 from tandem_kafka.metrics import ConsumerMetrics
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
 from tandem_kafka.network.failures import (
@@ -80,6 +80,7 @@ class ConnectionPool:
 
     Attributes:
         counters: Totals since the start.
+        secrets: What brokers are sent.
         outcomes: Requests that are done, until the client completes their futures.
         ended: Connections that have ended, until the client tells of them.
     """
@@ -93,6 +94,7 @@ class ConnectionPool:
         on_loss: Callable[[LinkLoss], None],
         metrics: ConsumerMetrics | None = None,
     ) -> None:
+        self.secrets = sent_secrets()
         self._settings = settings
         self._meter = NetworkMeter(metrics)
         self._transport = transport
@@ -101,7 +103,7 @@ class ConnectionPool:
         self._silence = SilenceWatch(self, transport)
         self._random = random
         self._offloading = Offloading(driver, transport.wakeup)
-        self._logins = Logins(settings, self._offloading)
+        self._logins = Logins(settings, self._offloading, self.secrets)
         self._resolver = Resolver(self._offloading, proxy_of(settings.proxy_url))
         self._limits = versions_of_release(settings.api_version)
         #: The API versions of the last connected broker; replaced as a whole, never modified.
@@ -181,7 +183,9 @@ class ConnectionPool:
     def _connection(self, key: ConnectionKey, node: Node) -> BrokerConnection:
         exchange = partial(self._exchange, key) if self._logins.required else None
         write = partial(self._write, key)
-        return BrokerConnection(node, self._settings.client_id, write, self._limits, exchange)
+        return BrokerConnection(
+            node, self._settings.client_id, write, self._limits, exchange, self.secrets
+        )
 
     def _exchange(self, key: ConnectionKey) -> SaslExchange:
         return self._logins.exchange(self._links[key].host)

@@ -11,9 +11,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tandem_kafka.errors import KafkaConnectionError
-from tandem_kafka.network.oidc.echoes import readable, spellings
-from tandem_kafka.network.secret import Secret
+from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.network.transport import ServerAddress
+from tandem_kafka.secret import Secret
 
 #: Yields bytes to send, or the number of bytes to receive.
 _Dialogue = Generator[bytes | int, bytes, None]
@@ -137,8 +137,8 @@ class Proxy:
                 raise KafkaConnectionError(f"its response exceeds {_LONGEST_HEAD} bytes")
         status = Secret(bytes(head.reveal()).split(b"\r\n", 1)[0].decode("latin-1"))
         if status.reveal().split(" ")[1:2] != ["200"]:
-            hidden = spellings(Secret(self.password or ""), self.user or "")
-            raise KafkaConnectionError(f"it responded with {readable(status, hidden)!r}")
+            sent = SentSecrets(Secret(self.password or ""))
+            raise KafkaConnectionError(f"it responded with '{sent.readable(status)}'")
 
 
 def _skip_address(kind: int) -> _Dialogue:

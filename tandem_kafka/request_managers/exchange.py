@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tandem_kafka.errors import IllegalStateError, KafkaError, UnexpectedResponseError
 from tandem_kafka.events.completable import Completion
-from tandem_kafka.logs import client_logger
+from tandem_kafka.logs import clean_error, client_logger
 from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.request_managers.base import RequestState
 from tandem_kafka.runtime import Clock
@@ -76,6 +76,7 @@ class OutcomeHandler:
 
     def fail(self, error: Exception) -> None:
         """Handle an error; never raises."""
+        clean_error(error)
         if error is not self._noted:
             self._note(error)
         try:

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from tandem_kafka.logs import sent_secrets
+from tandem_kafka.secret import Secret
 from tandem_kafka.types import Node
 
 #: Labels of RFC 1123, with underscores, which container networks use.
@@ -18,10 +20,12 @@ def advertised(node_id: int, host: str, port: int, rack: str | None = None) -> N
     """Return a broker as a response describes it.
 
     Invariant: the host of a broker has no control characters. One that cannot be the name of a
-    host is quoted, so that logs can show it; `address_problem` rejects it before it is used.
+    host is quoted without secrets, so that logs can show it; `address_problem` rejects it before
+    it is used.
     """
     if not _is_host(host):
-        text = host.encode("unicode_escape").decode("ascii").replace("'", "\\x27")
+        shown = sent_secrets().hidden(Secret(host))
+        text = shown.encode("unicode_escape").decode("ascii").replace("'", "\\x27")
         host = f"'{text[:_SHOWN]}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}...'"
     return Node(node_id, host, port, rack)
 

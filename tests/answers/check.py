@@ -14,11 +14,12 @@ from kafka.errors import UnknownMemberIdError
 from tandem_kafka.errors import KafkaError, for_code
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction, reaction_to
 from tandem_kafka.testing.cluster.call import Call
+from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.wire.framing import decode_message, encode_message
 from tests.answers.consumers import GROUP, Asking
 from tests.answers.table import ROWS, Answer, Row, answers_of
 
-__all__ = ["Case", "broken_promises", "cases"]
+__all__ = ["Case", "Fault", "broken_promises", "cases"]
 
 LASTS_MS: Final = 120_000
 #: A poll() that has nothing to return comes back after this time.
@@ -83,7 +84,7 @@ def cases(*, every: bool) -> Iterator[Case]:
 # --- the broker ----------------------------------------------------------------------------------
 
 
-class _Fault:
+class Fault:
     """Answers all requests of a kind, until it ends.
 
     Attributes:
@@ -100,7 +101,9 @@ class _Fault:
         del self._scripts.take
 
     def _take(self, api_key: int) -> Callable[[Call], Any] | None:
-        return self._answer if api_key == self._case.row.request.API_KEY else None
+        if api_key == self._case.row.request.API_KEY:
+            return self._answer
+        return Scripts.take(self._scripts, api_key)
 
     def _answer(self, call: Call) -> Any:
         self.count += 1
@@ -217,11 +220,11 @@ def broken_promises(case: Case) -> dict[str, str]:
 
 async def _watch(case: Case, asking: Asking, lines: _Lines, broken: dict[str, str]) -> None:
     watched = _Watched(asking)
-    fault = None if case.later else _Fault(case, asking)
+    fault = None if case.later else Fault(case, asking)
     await asking.start()
     if fault is None:
         await watched.until(20_000, lambda: watched.records > 0)
-        fault = _Fault(case, asking)
+        fault = Fault(case, asking)
     if case.row.needs == "leaving":
         await watched.until(20_000, lambda: watched.records > 0)
         await asking.close()
@@ -239,7 +242,7 @@ async def _last(
     asking: Asking,
     lines: _Lines,
     watched: _Watched,
-    fault: _Fault,
+    fault: Fault,
     broken: dict[str, str],
 ) -> bool:
     """Let the answer last; return False if the consumer has given up for good."""
@@ -285,9 +288,7 @@ def _judge_health(case: Case, asking: Asking, watched: _Watched, broken: dict[st
     return True
 
 
-async def _recover(
-    asking: Asking, watched: _Watched, fault: _Fault, broken: dict[str, str]
-) -> None:
+async def _recover(asking: Asking, watched: _Watched, fault: Fault, broken: dict[str, str]) -> None:
     clock = asking.simulation.clock
     fault.end()
     ended_ms, before = clock.now_ms(), watched.records
@@ -325,7 +326,7 @@ def _times(case: Case, name: str) -> int:
     return 1 if case.answer.code or name in {"errors", "lines", "warnings"} else _EMPTY_TIMES
 
 
-def _figures(asking: Asking, lines: _Lines, watched: _Watched, fault: _Fault) -> tuple[int, ...]:
+def _figures(asking: Asking, lines: _Lines, watched: _Watched, fault: Fault) -> tuple[int, ...]:
     received = sum(broker.received for broker in asking.simulation.cluster.brokers.values())
     return (
         fault.count, received, asking.iterations, watched.errors, lines.infos, lines.warnings

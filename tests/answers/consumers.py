@@ -42,8 +42,8 @@ class Asking:
         consumer: The consumer; None until `start`.
     """
 
-    def __init__(self, seed: str, asker: str, needs: str) -> None:
-        self.simulation = Simulation(seed, brokers=2, trace_lines=400)
+    def __init__(self, seed: str, asker: str, needs: str, kafka: str | None = None) -> None:
+        self.simulation = Simulation(seed, brokers=2, kafka=kafka, trace_lines=400)
         self.asker, self._needs = asker, needs
         self.shares = asker.endswith("share")
         self.is_async = asker.startswith("async")
@@ -57,7 +57,7 @@ class Asking:
         elif needs == "login":
             cluster.users["ada"] = "secret"
         elif needs == "elections":
-            self._every(10_000, self._elect)
+            self._every(10_000, self.elect)
         self._every(RECORD_EVERY_MS, self._produce)
 
     def run(self, use: Coroutine[Any, Any, None]) -> None:
@@ -144,7 +144,8 @@ class Asking:
         for tp in _PARTITIONS:
             self.simulation.cluster.produce(tp, b"x")
 
-    def _elect(self) -> None:
+    def elect(self) -> None:
+        """Move the leaders of all partitions."""
         for tp in _PARTITIONS:
             leader = self.simulation.cluster.at(tp).leader
             self.simulation.cluster.move_leader(tp, 3 - leader)

@@ -17,7 +17,17 @@ from tandem_kafka.request_managers import reactions
 from tandem_kafka.request_managers.reactions import Table, reaction_to
 from tandem_kafka.wire import messages
 
-__all__ = ["NEVER_ASKED", "ROWS", "Answer", "Row", "answers_of", "request_names"]
+__all__ = [
+    "NEVER_ASKED",
+    "ROWS",
+    "Answer",
+    "Row",
+    "answers_of",
+    "codes_of",
+    "paths",
+    "reached",
+    "request_names",
+]
 
 #: No release of Kafka has it.
 UNKNOWN_CODE: Final = 9_999
@@ -128,21 +138,21 @@ class Answer:
 
 def answers_of(row: Row, *, every: bool) -> Iterator[Answer]:
     """Return the answers to a request: all, or one of each kind."""
-    codes = _every_code() if every else _code_of_each_class(row.table)
-    for path in _paths(row.response.fields, lambda name, _: name.endswith("error_code")):
+    codes = _every_code() if every else codes_of(row.table)
+    for path in paths(row.response.fields, lambda name, _: name.endswith("error_code")):
         for code in codes:
             name = for_code(code).__name__.removesuffix("Error") if code != UNKNOWN_CODE else code
             yield Answer(
                 f"{'.'.join(path)}={name}", _setter(path, code), whole=len(path) == 1, code=code
             )
-    for path in _paths(row.response.fields, lambda name, _: name.endswith("_ms")):
+    for path in paths(row.response.fields, lambda name, _: name.endswith("_ms")):
         for value in (0, 1, -1):
             yield Answer(f"{'.'.join(path)}={value}", _setter(path, value))
-    for path in _paths(row.response.fields, _is_number):
+    for path in paths(row.response.fields, _is_number):
         yield Answer(f"{'.'.join(path)}=-1", _setter(path, -1))
-    for path in _paths(row.response.fields, lambda _, field: field.is_array()):
+    for path in paths(row.response.fields, lambda _, field: field.is_array()):
         yield Answer(f"{'.'.join(path)} empty", _setter(path, []))
-    for path in _paths(row.response.fields, lambda _, field: field.is_struct_array()):
+    for path in paths(row.response.fields, lambda _, field: field.is_struct_array()):
         yield Answer(f"{'.'.join(path)} twice", _entries(path, _twice))
         yield Answer(f"{'.'.join(path)} in two", _entries(path, _in_two))
 
@@ -155,7 +165,7 @@ def _every_code() -> list[int]:
     return [*sorted({code for code in kafka_errors if code}), UNKNOWN_CODE]
 
 
-def _code_of_each_class(table: Table) -> list[int]:
+def codes_of(table: Table) -> list[int]:
     """Return one code of each class of reaction, of each default, and one unknown code."""
     found: dict[object, int] = {}
     for error in (*table, *kafka_errors.values()):
@@ -165,7 +175,7 @@ def _code_of_each_class(table: Table) -> list[int]:
     return [*found.values(), UNKNOWN_CODE]
 
 
-def _paths(
+def paths(
     fields: Any, wanted: Callable[[str, Any], bool], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
     """Return the paths of the fields that are wanted, at every level of a message."""
@@ -173,13 +183,25 @@ def _paths(
         if wanted(name, field):
             yield (*path, name)
         if getattr(field, "fields", None):
-            yield from _paths(field.fields, wanted, (*path, name))
+            yield from paths(field.fields, wanted, (*path, name))
 
 
-def _reached(message: Any, path: Sequence[str]) -> Iterable[Any]:
-    """Return the structures that have the last field of a path."""
+def reached(message: Any, path: Sequence[str], make: Any = None) -> Iterable[Any]:
+    """Return the structures that have the last field of a path.
+
+    Args:
+        message: The response.
+        path: The names of the fields.
+        make: The fields of the response, if structures that it lacks are added to it.
+    """
     found = [message]
     for name in path[:-1]:
+        if make is not None:
+            for each in found:
+                if not getattr(each, name):
+                    new = _made(make[name])
+                    setattr(each, name, [new] if make[name].is_struct_array() else new)
+            make = make[name].fields
         nested = [getattr(each, name) for each in found]
         found = []
         for each in nested:
@@ -187,9 +209,19 @@ def _reached(message: Any, path: Sequence[str]) -> Iterable[Any]:
     return found
 
 
+def _made(field: Any) -> Any:
+    """Return a structure with all of its own; lists of it are empty."""
+    nested = {
+        name: _made(each)
+        for name, each in field.fields.items()
+        if each.fields and not each.is_struct_array()
+    }
+    return field.data_class(**nested)
+
+
 def _setter(path: Sequence[str], value: Any) -> Change:
     def change(message: Any) -> Any:
-        for each in _reached(message, path):
+        for each in reached(message, path):
             setattr(each, path[-1], copy.copy(value))
         return message
 
@@ -198,7 +230,7 @@ def _setter(path: Sequence[str], value: Any) -> Change:
 
 def _entries(path: Sequence[str], change_of: Callable[[list[Any]], list[Any]]) -> Change:
     def change(message: Any) -> Any:
-        for each in _reached(message, path):
+        for each in reached(message, path):
             entries = getattr(each, path[-1])
             if entries:
                 setattr(each, path[-1], change_of(entries))

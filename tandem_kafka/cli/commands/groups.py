@@ -10,8 +10,9 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Column, counted, json_line, print_table, show, table, visible
+from tandem_kafka.cli.output import Column, counted, json_line, print_table, show, table
 from tandem_kafka.cli.records.filters import compiled
+from tandem_kafka.foreign_text import visible
 
 if TYPE_CHECKING:
     from tandem_kafka.cli.administration import Administration

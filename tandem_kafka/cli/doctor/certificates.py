@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tandem_kafka.cli.doctor.finding import Finding, Step, failed, passed, warned
-from tandem_kafka.cli.output import visible
+from tandem_kafka.foreign_text import visible
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, Name

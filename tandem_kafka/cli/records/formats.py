@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import on_terminal, visible
+from tandem_kafka.cli.output import on_terminal
 from tandem_kafka.cli.records.jsonlines import as_json
 from tandem_kafka.cli.times import shown_time
+from tandem_kafka.foreign_text import visible
 from tandem_kafka.types import ConsumerRecord
 
 Record: TypeAlias = ConsumerRecord[Any, Any]

@@ -14,10 +14,10 @@ from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, urlencode, urlsplit
 
 from tandem_kafka.errors import KafkaConfigurationError, SaslAuthenticationFailedError
-from tandem_kafka.network.oidc.echoes import readable
+from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.network.oidc.exchange import LimitedConnection, TimeLimit
-from tandem_kafka.network.secret import Secret
 from tandem_kafka.runtime import Clock, sleep_ms
+from tandem_kafka.secret import Secret
 
 _LONGEST_RESPONSE: Final = 1 << 20
 #: The request ends before the connection that waits for it (`NodeState.setup_timeout_ms`), so that
@@ -51,7 +51,7 @@ class TokenRequest:
 
     form: Secret[Mapping[str, str]]
     authorization: Secret[str] | None
-    secrets: tuple[Secret[str], ...]
+    secrets: SentSecrets
 
 
 class TokenEndpoint:
@@ -130,7 +130,7 @@ class TokenEndpoint:
             reason = f"timed out after {self._limit_ms} ms"
         except (OSError, http.client.HTTPException) as error:
             # Not the cause of the new error: its text may be the endpoint's, with the secret.
-            reason = readable(Secret(str(error) or type(error).__name__), request.secrets)
+            reason = request.secrets.readable(Secret(str(error) or type(error).__name__))
         finally:
             connection.shut()
         raise SaslAuthenticationFailedError(
@@ -174,5 +174,5 @@ def _reason(fields: Secret[dict[str, Any]] | None, request: TokenRequest) -> str
         return ""
     given = (fields.reveal().get(name) for name in ("error", "error_description"))
     text = Secret(": ".join(str(each) for each in given if each))
-    shown = readable(text, request.secrets)
+    shown = request.secrets.readable(text)
     return f": {shown}" if shown else ""

@@ -12,12 +12,12 @@ from typing import Any, Final
 from tandem_kafka.config import Config
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError, reason_of
+from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc.assertion import assertion
-from tandem_kafka.network.oidc.echoes import spellings
 from tandem_kafka.network.oidc.endpoint import TokenEndpoint, TokenRequest, basic_authorization
-from tandem_kafka.network.secret import Secret
 from tandem_kafka.runtime import Clock
+from tandem_kafka.secret import Secret
 
 log = client_logger(__name__)
 
@@ -119,9 +119,11 @@ class OidcTokens:
             secret = Secret(settings.sasl_oauthbearer_client_secret or "")
             client = settings.sasl_oauthbearer_client_id or ""
             header = basic_authorization(client, secret)
-            return TokenRequest(Secret(form), header, spellings(secret, client))
+            return TokenRequest(Secret(form), header, SentSecrets(secret))
         signed = assertion(settings, self._clock.wall_ms())
-        return TokenRequest(Secret({**form, "assertion": signed.reveal()}), None, spellings(signed))
+        return TokenRequest(
+            Secret({**form, "assertion": signed.reveal()}), None, SentSecrets(signed)
+        )
 
     def _lifetime_ms(self, fields: Secret[dict[str, Any]], token: Secret[str]) -> int:
         """Return how long the token is valid; 0 if neither response nor token says it."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
+
+#: What is shown instead of a secret.
+HIDDEN: Final = "<hidden>"
 
 
 class Secret(Generic[T]):
@@ -26,4 +29,4 @@ class Secret(Generic[T]):
 
     def __repr__(self) -> str:
         """Return a placeholder."""
-        return "<hidden>"
+        return HIDDEN
