@@ -89,6 +89,4 @@ class Failures:
         for (api, node_id), each in sorted(found, key=lambda item: item[0]):
             if each.lasts(now_ms):
                 asked = "the brokers" if node_id < 0 else f"broker {node_id}"
-                yield FailingRequest(
-                    api, node_id, f"{asked}: {api} has failed {each.text(now_ms)}"
-                )
+                yield FailingRequest(api, node_id, f"{asked}: {api} has failed {each.text(now_ms)}")
