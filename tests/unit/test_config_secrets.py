@@ -76,7 +76,7 @@ TAKES_OPTIONS = {
 WRONG = {
     "a number": {"fetch_max_bytes": -5},
     "the protocol": {"security_protocol": "NONE"},
-    "a misspelled name": {"sasl_plain_pasword": WORD},
+    "a misspelled name": {"sasl_plain_passwrd": WORD},
     "a secret of the wrong type": {"sasl_plain_password": [WORD]},
 }
 
@@ -101,8 +101,8 @@ def test_no_frame_of_ours_shows_a_secret_when_an_option_is_wrong(takes, wrong):
 
 @pytest.mark.parametrize("takes", [name for name in TAKES_OPTIONS if name.endswith("Consumer")])
 def test_a_consumer_whose_constructor_raised_can_be_shown(takes):
-    wrong = {"sasl.pasword": 1} if takes.startswith("confluent") else {"sasl_pasword": 1}
-    with pytest.raises(Exception, match="pasword") as caught:
+    wrong = {"sasl.passwrd": 1} if takes.startswith("confluent") else {"sasl_passwrd": 1}
+    with pytest.raises(Exception, match="passwrd") as caught:
         TAKES_OPTIONS[takes](**wrong)
     trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     shown = [frame.locals["self"] for frame in trace.stack if "self" in (frame.locals or {})]
