@@ -296,11 +296,23 @@ def _outside(core: Core, broken: Mapping[int, str]) -> Iterator[str]:
         yield f"the coordinator of the group {group_id!r}: {broken[group.coordinator.node_id]}"
     elif group.metadata.generation_id == NO_GENERATION:
         yield f"this consumer is not a member of the group {group_id!r} yet"
+    if (removed := _removed_again(core)) is not None:
+        yield f"the coordinator of the group {group_id!r} removes this member again: {removed}"
     since_ms = group.rebalancing_since_ms
     lasted_ms = 0 if since_ms is None else core.clock.now_ms() - since_ms
     assigned = tuple(core.engine.subscription.assigned.values())
     if lasted_ms > REBALANCE_LIMIT_MS and not any(state.fetchable for state in assigned):
         yield f"a rebalance of the group {group_id!r} has lasted for {lasted_ms / 1000:.1f} s"
+
+
+def _removed_again(core: Core) -> str | None:
+    """Return why the member was removed again, if nothing has been fetched since."""
+    removed = core.engine.group.removed_again
+    fetched_ms = core.engine.metrics.since_ms("last-fetch-seconds-ago")
+    if removed is None:
+        return None
+    at_ms, why = removed
+    return why if fetched_ms is None or fetched_ms >= core.clock.now_ms() - at_ms else None
 
 
 def _unreadable(core: Core, broken: Mapping[int, str]) -> Iterator[str]:

@@ -37,6 +37,8 @@ class GroupIdentity:
         self.metadata = ConsumerGroupMetadata(group_id, NO_GENERATION, "", instance_id)
         #: When the rebalance in progress began, None without one.
         self.rebalancing_since_ms: int | None = None
+        #: When and why the coordinator removed this member last; None if that was the first time.
+        self.removed_again: tuple[int, str] | None = None
         #: Why the assignor of this member keeps it outside of a classic group, None if it does not.
         self.assignor_failure: str | None = None
         self._last: ConsumerGroupMetadata | None = None

@@ -17,7 +17,13 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.call import CUT, Call
-from tandem_kafka.wire.messages import FetchResponse, MetadataRequest, OffsetCommitResponse
+from tandem_kafka.wire.messages import (
+    ConsumerGroupHeartbeatResponse,
+    FetchResponse,
+    HeartbeatResponse,
+    MetadataRequest,
+    OffsetCommitResponse,
+)
 from tests.simulation.changing import changing, errors_in_fetches
 from tests.simulation.ledger import topic
 from tests.simulation.repeating import RepeatingSimulation
@@ -206,6 +212,38 @@ def test_a_lost_connection_that_nothing_needs_does_not_make_a_broker_unusable() 
         assert consumer.health().ready
         assert not consumer.health().troubles
         assert counted(simulation, MetadataRequest) - before <= 8
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_is_removed_after_each_join_is_not_ready(protocol: str) -> None:
+    """Each time that it had joined, it had been ready."""
+    heartbeats = {"classic": HeartbeatResponse, "consumer": ConsumerGroupHeartbeatResponse}
+    with Simulation("removed", brokers=2) as simulation:
+        topic(simulation, "orders", 2)
+        produce(simulation, FIRST, SECOND)
+        consumer: Any = simulation.consumer(
+            "orders",
+            group_id="g",
+            group_protocol=protocol,
+            auto_offset_reset="earliest",
+            **({"heartbeat_interval_ms": 1} if protocol == "classic" else {}),
+        )
+
+        def change_for(call: Call) -> Callable[[Any], None] | None:
+            if getattr(call.request, "member_epoch", 1) <= 0:
+                return None  # it joins
+            simulation.cluster.expel("g", call.request.member_id)
+            return lambda message: setattr(message, "error_code", 25)
+
+        with changing(simulation, heartbeats[protocol], change_for):
+            read(simulation, consumer, 5)
+            for _ in range(100):
+                assert not consumer.poll(100)
+                reasons = consumer.health().not_ready
+                assert any("removes this member again" in each for each in reasons), reasons
+        read(simulation, consumer, 3)
+        assert read(simulation, consumer, 2)
+        assert consumer.health().ready
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -29,6 +29,7 @@ class Removals:
         again, self._last_ms = now_ms - self._last_ms < APART_MS, now_ms
         if not again:
             self._outage, self._backoff = Outage(), self._context.backoff()
+        self._context.group.removed_again = (now_ms, str(why)) if again else None
         level = logging.WARNING if self._outage.failed(now_ms) else logging.DEBUG
         log.log(
             level,
