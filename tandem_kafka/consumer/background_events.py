@@ -38,33 +38,39 @@ class BackgroundEvents:
         self._listener = listener
         #: Completed callbacks and their errors, until the network thread has been notified.
         self._completed: deque[tuple[int, Exception | None]] = deque()
+        #: Errors to raise, one by each poll(); each is different.
+        self._errors: deque[ErrorEvent] = deque()
 
     def __len__(self) -> int:
         begun = self._listener.due is not None
-        return len(self._core.engine.background) + begun + len(self._completed)
+        waiting = len(self._completed) + len(self._errors)
+        return len(self._core.engine.background) + begun + waiting
 
     async def process(self) -> None:
-        """Process all events, then raise the first error, if any.
+        """Process all events, then raise the first error, if any; the next poll() the second.
 
         After an interrupt, the next call continues with the same event. A callback that has
         already started is not called again.
         """
-        first: Exception | None = None
         await self._report_completed()
         while (event := self._next()) is not None:
-            try:
-                await self._handle(event)
-            except KafkaError as error:
-                if first is None:
-                    first = error
-                else:
-                    log.exception(
-                        "another error; poll() raises the first one",
-                        client=self._core.client,
-                    )
+            if isinstance(event, ErrorEvent):
+                self._note_error(event)
+            else:
+                try:
+                    await self._handle(event)
+                except KafkaError as error:
+                    self._note_error(ErrorEvent(error))
             self._listener.due = None
-        if first is not None:
-            raise first
+        while self._errors:
+            first = self._errors.popleft()
+            if not first.outdated and first.concerns(self._core.engine.subscription):
+                raise first.error
+
+    def _note_error(self, event: ErrorEvent) -> None:
+        """Note an error for a poll() to raise, once if it is there already."""
+        if not any(map(event.repeats, self._errors)):
+            self._errors.append(event)
 
     def _next(self) -> BackgroundEvent | None:
         queue = self._core.engine.background
@@ -75,11 +81,7 @@ class BackgroundEvents:
             queue.take()
         return event
 
-    async def _handle(self, event: BackgroundEvent) -> None:
-        if isinstance(event, ErrorEvent):
-            if event.outdated or not event.concerns(self._core.engine.subscription):
-                return
-            raise event.error
+    async def _handle(self, event: RebalanceEvent) -> None:
         if self._cancelled(event.number):
             return  # the membership that it belonged to has ended
         match event:

@@ -36,26 +36,24 @@ class RaisedErrors:
 
     def __init__(self, client: ClientNames) -> None:
         self._client = client
-        self._last: KafkaError | None = None
-        self._logged_ms = self._interval_began_ms = 0
-        self._count = self._lines = 0
+        #: What was logged in the last interval, and when; at most `MOST_LINES`.
+        self._logged_ms: dict[tuple[type, str], int] = {}
+        self._count = 0
 
     def note(self, error: KafkaError, now_ms: int) -> None:
         """Log an error, unless the same one, or many, were logged a short time ago."""
         self._count += 1
-        if now_ms - self._interval_began_ms >= INTERVAL_MS:
-            self._interval_began_ms, self._lines = now_ms, 0
-        again = error == self._last and now_ms - self._logged_ms < INTERVAL_MS
-        if again or self._lines >= MOST_LINES:
+        key, logged = (type(error), str(error)), self._logged_ms.items()
+        self._logged_ms = {each: ms for each, ms in logged if now_ms - ms < INTERVAL_MS}
+        if key in self._logged_ms or len(self._logged_ms) >= MOST_LINES:
             return
-        self._lines += 1
         log.warning(
             "poll() raises an error, one of %d since the last such line: %s",
             self._count,
             error,
             client=self._client,
         )
-        self._last, self._logged_ms, self._count = error, now_ms, 0
+        self._logged_ms[key], self._count = now_ms, 0
 
 
 #: The code of the methods that return records.

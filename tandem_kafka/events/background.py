@@ -34,6 +34,13 @@ class ErrorEvent:
         """True if all of the positions that it concerns have changed."""
         return bool(self.about) and all(state.position is not at for state, at in self.about)
 
+    def repeats(self, other: ErrorEvent) -> bool:
+        """Tell whether poll() would raise the same error twice."""
+        error = other.error
+        return (
+            type(self.error) is type(error) and self.error.args == error.args and not other.outdated
+        )
+
     def concerns(self, subscription: SubscriptionState) -> bool:
         """Tell whether it concerns something that is read, or nothing in particular."""
         assigned = subscription.assigned

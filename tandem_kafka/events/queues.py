@@ -54,9 +54,8 @@ class BackgroundQueue:
     def add_error(self, event: ErrorEvent) -> None:
         """Network thread: append the error unless poll() will raise the same one anyway."""
         clean_error(event.error)
-        events = [e for e in tuple(self._events) if isinstance(e, ErrorEvent)]
-        waiting = [e.error for e in events if not e.outdated]
-        if not any(type(e) is type(event.error) and e.args == event.error.args for e in waiting):
+        waiting = [e for e in tuple(self._events) if isinstance(e, ErrorEvent)]
+        if not any(map(event.repeats, waiting)):
             self.add(event)
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -14,14 +15,16 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.errors import KafkaError
+from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicsDeniedError
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.call import CUT, Call
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
     FetchResponse,
+    FindCoordinatorResponse,
     HeartbeatResponse,
     MetadataRequest,
+    MetadataResponse,
     OffsetCommitResponse,
 )
 from tests.simulation.changing import changing, errors_in_fetches
@@ -215,6 +218,35 @@ def test_a_lost_connection_that_nothing_needs_does_not_make_a_broker_unusable() 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("way", ["poll", "iteration"])
+def test_two_errors_at_once_are_both_raised_and_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture, protocol: str, way: str
+) -> None:
+    """A client without any right: one had been raised, and the other was a traceback in the log."""
+    with Simulation("no rights") as simulation:
+        topic(simulation, "orders", 1)
+        consumer = simulation.consumer("orders", group_id="g", group_protocol=protocol)
+        denied = set_codes("topics", 29)
+        refused = set_codes("coordinators", 30)
+        raised = Counter[type[KafkaError]]()
+        with (
+            changing(simulation, MetadataResponse, lambda _: denied),
+            changing(simulation, FindCoordinatorResponse, lambda _: refused),
+        ):
+            for _ in range(50):
+                simulation.sleep(1_000)  # both are there at the next poll()
+                try:
+                    next(consumer) if way == "iteration" else consumer.poll(0)
+                except KafkaError as error:
+                    raised[type(error)] += 1
+        assert raised.keys() == {TopicsDeniedError, GroupAuthorizationFailedError}
+        assert min(raised.values()) >= 20
+        lines = warnings_of(caplog)
+        assert sum("poll() raises an error" in each for each in lines) == 2
+        assert len(lines) <= 4
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_is_removed_after_each_join_is_not_ready(protocol: str) -> None:
     """Each time that it had joined, it had been ready."""
     heartbeats = {"classic": HeartbeatResponse, "consumer": ConsumerGroupHeartbeatResponse}
@@ -244,6 +276,16 @@ def test_a_member_that_is_removed_after_each_join_is_not_ready(protocol: str) ->
         read(simulation, consumer, 3)
         assert read(simulation, consumer, 2)
         assert consumer.health().ready
+
+
+def set_codes(entries: str, code: int) -> Callable[[Any], None]:
+    """Return a change that gives each of the entries of a response an error."""
+
+    def change(message: Any) -> None:
+        for entry in getattr(message, entries):
+            entry.error_code = code
+
+    return change
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
