@@ -11,17 +11,17 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
+from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.runtime import MonotonicClock, sleep_ms
+from tandem_kafka.secret import Secret
 
 #: An id that the registry does not have is asked for again after this time.
 _ABSENT_MS: Final = 10_000
 _FIRST_PAUSE_MS: Final = 100
 _LONGEST_PAUSE_MS: Final = 2_000
 _CLOCK: Final = MonotonicClock()
-#: Characters of an error to show.
-_MAX_CHARS: Final = 300
-#: The user and password in an address.
-_LOGIN: Final = re.compile(r"//[^/@\s]*@")
+#: The user and password in an address. The password may have slashes.
+_LOGIN: Final = re.compile(r"//\S*@")
 #: References from schema to schema are followed so far.
 _MAX_DEPTH: Final = 64
 #: So many schemas are asked for because one refers to them. Without it, two references in each of
@@ -196,7 +196,7 @@ class _Asking:
 
     def _error(self, error: Exception, status: int | None) -> SchemaRegistryError:
         # An address may contain a password.
-        text = _LOGIN.sub("//", " ".join(str(error).split()))[:_MAX_CHARS]
+        text = SentSecrets().readable(Secret(_LOGIN.sub("//", str(error))))
         told, final = f"{type(error).__name__}: {text}", _is_final(error, status)
         if getattr(error, "error_code", None) == _PAGE:
             told = f"HTTP {status}"

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from tandem_kafka.foreign_text import visible
+from tandem_kafka.foreign_text import SentSecrets
 
 OK: Final = 0
 FAILED: Final = 1
@@ -19,6 +19,8 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
+#: What a schema registry is sent.
+SENT_SECRETS: Final = SentSecrets()
 #: What the texts of wrong usage may have.
 _LAYOUT: Final = "\n\t"
 _CODE: Final = re.compile(r"^\[Error -?\d+\] ")
@@ -82,9 +84,11 @@ def report(error: BaseException, *, failed: int = FAILED, verbose: bool = False)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
     if verbose:
-        traceback.print_exception(error)
+        trace = "".join(traceback.format_exception(error))
+        print(SENT_SECRETS.line(trace, keep=_LAYOUT), end="", file=sys.stderr)
     if code != INTERRUPTED:
-        print(f"tandem-kafka: {visible(_line(error), keep=_LAYOUT)}", file=sys.stderr)
+        line = SENT_SECRETS.line(_line(error), keep=_LAYOUT)
+        print(f"tandem-kafka: {line}", file=sys.stderr)
     return code
 
 

@@ -143,7 +143,10 @@ def _parse_rack(value: Any) -> str:
 
 
 def _parse_optional_file(value: Any) -> str | None:
-    return fsdecode(value) if isinstance(value, (PathLike, bytes)) else _parse_optional_text(value)
+    path = fsdecode(value) if isinstance(value, (PathLike, bytes)) else _parse_optional_text(value)
+    if path is not None and "-----BEGIN" in path:
+        raise ValueError("needs the path of a PEM file, and this is its text; write it to a file")
+    return path
 
 
 def _parse_optional_text(value: Any) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from tandem_kafka.config.shown import show
 from tandem_kafka.errors import KafkaConfigurationError
 
 STORES_ADVICE: Final = (
@@ -73,13 +74,15 @@ def typed_value(name: str, value: str, declared: Any, default: object, prefix: s
     text = str(declared)
     if text.startswith("bool"):
         if value.lower() not in {"true", "false"}:
-            raise KafkaConfigurationError(f"{prefix}{name} must be true or false, got {value!r}")
+            raise KafkaConfigurationError(
+                f"{prefix}{name} must be true or false, got {show(value)}"
+            )
         return value.lower() == "true"
     if text.startswith("int"):
         try:
             return int(value)
         except ValueError:
-            message = f"{prefix}{name} must be a whole number, got {value!r}"
+            message = f"{prefix}{name} must be a whole number, got {show(value)}"
             raise KafkaConfigurationError(message) from None
     if text.startswith(("str", "Literal")) or isinstance(default, (str, tuple)):
         return value

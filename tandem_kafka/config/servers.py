@@ -43,7 +43,8 @@ def _parse_server(text: str) -> tuple[str, int]:
 def _parse_port(port: str, server: str) -> int:
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
         raise ValueError(
-            f"the port {show(port)} of {show(server)} is not a number from 1 to {_MAX_PORT}"
+            f"the port {show(port, secret='@' in server)} of {show(server)} is not a number from 1 "
+            f"to {_MAX_PORT}"
         )
     return int(port)
 

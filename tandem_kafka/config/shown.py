@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from tandem_kafka.secret import HIDDEN
 
-#: A JAAS configuration, or a URL with credentials, in an option that is not secret.
-_SECRET: Final = re.compile(r"(passw|secret|token)\w*\s*=|LoginModule|//[^/@]*@", re.IGNORECASE)
+#: A JAAS configuration, an address with credentials or a key, in an option that is not secret.
+#: A password in an address may have slashes.
+_SECRET: Final = re.compile(
+    r"(passw|secret|token)\w*\s*[=:]|LoginModule|[:/].*@|-----BEGIN", re.IGNORECASE
+)
 
 
 def show(value: object, *, secret: bool = False) -> str:

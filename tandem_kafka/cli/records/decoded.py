@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tandem_kafka.arrow.objects import as_object
-from tandem_kafka.cli.failures import CommandError
+from tandem_kafka.cli.failures import SENT_SECRETS, CommandError
 from tandem_kafka.cli.records.jsonlines import json_value
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
+from tandem_kafka.secret import Secret
 from tandem_kafka.types import ArrowDecoder, ConsumerRecord, DecodeErrors
 
 Record: TypeAlias = ConsumerRecord[Any, Any]
@@ -59,7 +60,7 @@ class Registry(NamedTuple):
                 "may read schemas"
             )
         told = str(error).removeprefix("SchemaRegistryError: ").rsplit("; ", maxsplit=2)[0]
-        return CommandError(f"{told}; {advice}")
+        return CommandError(f"{SENT_SECRETS.hidden(Secret(told))}; {advice}")
 
 
 class Messages:

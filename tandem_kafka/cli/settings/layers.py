@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,5 +99,9 @@ def _of_flags(flags: Flags) -> Iterator[Property]:
     for text in flags.properties:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise KafkaConfigurationError(f"-X {text}: write -X KEY=VALUE")
+            # What follows the name may be a password.
+            named = re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0]
+            raise KafkaConfigurationError(
+                f"-X {named if named == text else f'{named}...'}: write -X KEY=VALUE"
+            )
         yield Property(name, value, "-X")

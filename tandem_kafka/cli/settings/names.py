@@ -16,6 +16,7 @@ from tandem_kafka.config.librdkafka import (
     needs_ssl_context,
     ssl_context_of,
 )
+from tandem_kafka.config.shown import show
 from tandem_kafka.errors import KafkaConfigurationError
 
 #: The commands set these themselves.
@@ -183,7 +184,7 @@ def with_ssl_context(options: Mapping[str, Any]) -> dict[str, Any]:
         text = str(values["enable.ssl.certificate.verification"]).strip().lower()
         if text not in {"true", "false"}:
             raise KafkaConfigurationError(
-                f"enable.ssl.certificate.verification must be true or false, got {text!r}"
+                f"enable.ssl.certificate.verification must be true or false, got {show(text)}"
             )
         values["enable.ssl.certificate.verification"] = text == "true"
     protocol = str(left.get("security_protocol", "PLAINTEXT")).upper()

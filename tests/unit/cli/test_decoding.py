@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import struct
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -237,6 +239,24 @@ def test_a_registry_that_is_none(
     assert "secret" not in ran.err
     assert "next attempt" not in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("login", ["ada:Hunter2-s3cret", "ada:a/Hunter2-s3cret"])
+def test_a_registry_that_repeats_the_login(
+    run: Run, cluster: SimulatedKafka, registry: Registry, login: str
+) -> None:
+    encoded_login = base64.b64encode(login.encode()).decode()
+    repeated = f"{login} {encoded_login}\r\n2026 ERROR forged \x1b[2J {'x' * 5_000}"
+    registry.answer = 401, json.dumps({"error_code": 40101, "message": repeated}).encode()
+    cluster.produce("orders", encoded(0, framed=7))
+    url = registry.url.replace("//", f"//{quote(login, safe=':')}@")
+    for verbose in ([], ["--verbose"]):
+        ran = run("cat", "-t", "orders", "-s", "value=avro", "-r", url, *verbose)
+        assert "<hidden>" in ran.err
+        assert "Hunter2" not in ran.err
+        assert encoded_login[:12] not in ran.err
+        assert not [each for each in "\x1b\r" if each in ran.err]
+        assert "x" * 501 not in ran.err
 
 
 def test_the_login_of_a_registry(run: Run, cluster: SimulatedKafka, registry: Registry) -> None:

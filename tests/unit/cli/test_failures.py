@@ -79,6 +79,15 @@ def test_verbose_shows_the_stack(run: Run) -> None:
     assert "Traceback" in run("tail", "-t", "orders", "--verbose", consumer=broken).err
 
 
+def test_a_stack_has_no_effect_on_a_terminal(run: Run) -> None:
+    def broken(**_: object) -> object:
+        raise ZeroDivisionError("a\x1b[2J\u202e")
+
+    printed = run("tail", "-t", "orders", "--verbose", consumer=broken).err
+    assert r"ZeroDivisionError: a\x1b[2J\u202e" in printed
+    assert "\x1b" not in printed
+
+
 def test_a_timeout_names_the_broker() -> None:
     arguments = ["tail", "-t", "x", "-b", "127.0.0.1:1", "-X", "bootstrap.timeout.ms=200"]
     ran = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ from tandem_kafka.cli.settings.files import cluster_names, read_file
 from tandem_kafka.cli.settings.layers import Flags, resolved
 from tandem_kafka.cli.settings.names import Property, options_from
 from tandem_kafka.errors import KafkaConfigurationError
+from tests.commands import Run
 
 CLUSTERS = """
 default = "local"
@@ -214,3 +215,19 @@ def test_an_unknown_name_in_a_file_shows_its_line(tmp_path: Path) -> None:
     path.write_text("# first\nfetch.min.byte=1\n")
     with pytest.raises(KafkaConfigurationError, match=r"a\.conf:2: there is no option"):
         options_from(read_file(path, None))
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables"),
+    [
+        (["-X", "sasl.password:hunter2"], {}),
+        (["-X", "sasl.password hunter2"], {}),
+        ([], {"TANDEM_KAFKA_X_FETCH_MAX_BYTES": "password=hunter2"}),
+        ([], {"TANDEM_KAFKA_X_ENABLE_AUTO_COMMIT": "//me:hunter2@host"}),
+        (["-b", "kafka://me:hunter2@host:1"], {}),
+    ],
+)
+def test_no_error_shows_a_password(run: Run, flags: list[str], variables: dict[str, str]) -> None:
+    ran = run("topics", *flags, variables=variables)
+    assert ran.code == 2
+    assert "hunter2" not in ran.err
