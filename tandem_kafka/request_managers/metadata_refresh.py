@@ -90,14 +90,14 @@ def read_topics(response: Any) -> Described:
     for topic in response.topics:
         if topic.name is None:
             continue  # requested by an id that the broker does not know (yet)
+        if topic.error_code:
+            errors[topic.name] = for_code(topic.error_code)
+            continue
         # Invariant: the name of a topic in the metadata can be part of a path and of a log line.
         if not is_topic_name(topic.name):
             log.warning(
                 "a broker has sent a topic name that Kafka does not allow: %.300r", topic.name
             )
-            continue
-        if topic.error_code:
-            errors[topic.name] = for_code(topic.error_code)
             continue
         partitions = {
             p.partition_index: PartitionInfo(
