@@ -74,10 +74,10 @@ def test_protobuf_is_a_struct(run: Run, cluster: SimulatedKafka, descriptors: Pa
 
 
 def test_json_has_the_fields_of_all_partitions(run: Run, cluster: SimulatedKafka) -> None:
-    cluster.create_topic('odd "name"', 2)
-    cluster.produce('odd "name"', b'{"a": 1, "none": null}')
-    cluster.produce('odd "name"', b'{"a": 1.5, "b": {"c": ["x"]}}', None, partition=1)
-    query = 'SELECT value.a AS a, value.b.c[1] c, value.none FROM "odd ""name""" ORDER BY a'
+    cluster.create_topic("odd.name-1", 2)
+    cluster.produce("odd.name-1", b'{"a": 1, "none": null}')
+    cluster.produce("odd.name-1", b'{"a": 1.5, "b": {"c": ["x"]}}', None, partition=1)
+    query = 'SELECT value.a AS a, value.b.c[1] c, value.none FROM "odd.name-1" ORDER BY a'
     assert rows(run, query, *JSON) == [
         {"a": 1.0, "c": None, "none": None},
         {"a": 1.5, "c": "x", "none": None},
