@@ -34,6 +34,8 @@ REQUEST_TIMEOUT_S: Final = 5.0
 CONNECTIONS: Final = 64
 #: The longest request.
 _REQUEST_BYTES: Final = 16_384
+#: The consumer of an event loop starts meanwhile.
+_FIRST_SAMPLE_S: Final = 0.5
 #: The system has no descriptor or memory for a connection.
 _ACCEPT_PAUSE_S: Final = 1.0
 
@@ -126,6 +128,7 @@ class Server:
         return received
 
     async def _sample(self) -> None:
+        await asyncio.sleep(_FIRST_SAMPLE_S)
         while True:
             begin_ms = self._clock.now_ms()
             try:

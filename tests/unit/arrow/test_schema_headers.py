@@ -125,7 +125,8 @@ def test_a_header_that_is_wrong() -> None:
         b"\1" + GUID.bytes + b"\0": "the header with the schema id: 1 bytes are left over",
         b"\2" + GUID.bytes: "the header with the schema id: the first byte is 2, and 0 or 1 comes "
         "before a schema id",
-        unknown: f"the registry has no Avro schema {UUID(int=0)}, or lacks one that it refers to",
+        unknown: f"the registry has no Avro schema {UUID(int=0)}, or lacks one that it refers to, "
+        "or it refers to more than 1000",
     }
     records = [Rec(payload, headers=[(b"__value_schema_id", header)]) for header in wrong]
     found = rows(records, value=decoder)
