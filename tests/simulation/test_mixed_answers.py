@@ -16,6 +16,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicsDeniedError
+from tandem_kafka.runtime.native import native
 from tandem_kafka.testing import Simulation
 from tandem_kafka.testing.cluster.call import CUT, Call
 from tandem_kafka.wire.messages import (
@@ -65,7 +66,7 @@ def read(simulation: Simulation, consumer: KafkaConsumer, seconds: int) -> dict[
 
 
 @CODES
-@pytest.mark.parametrize("kind", [Simulation, RepeatingSimulation])
+@pytest.mark.parametrize("kind", [Simulation, *([] if native is None else [RepeatingSimulation])])
 def test_a_partition_that_fails_is_named_while_others_are_read(
     code: int, kind: type[Simulation]
 ) -> None:
