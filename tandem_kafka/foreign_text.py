@@ -18,7 +18,10 @@ from urllib.parse import quote, quote_plus
 
 from tandem_kafka.secret import HIDDEN, Secret
 
-__all__ = ["SentSecrets", "visible"]
+__all__ = ["LOGIN", "SentSecrets", "visible"]
+
+#: The user and password in an address. The password may have slashes.
+LOGIN: Final = re.compile(r"//(\S*)@")
 
 #: Characters of a text that a peer has written for people.
 _LONGEST: Final = 300

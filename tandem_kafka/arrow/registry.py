@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -11,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
-from tandem_kafka.foreign_text import SentSecrets
+from tandem_kafka.foreign_text import LOGIN, SentSecrets
 from tandem_kafka.runtime import MonotonicClock, sleep_ms
 from tandem_kafka.secret import Secret
 
@@ -20,8 +19,6 @@ _ABSENT_MS: Final = 10_000
 _FIRST_PAUSE_MS: Final = 100
 _LONGEST_PAUSE_MS: Final = 2_000
 _CLOCK: Final = MonotonicClock()
-#: The user and password in an address. The password may have slashes.
-_LOGIN: Final = re.compile(r"//\S*@")
 #: References from schema to schema are followed so far.
 _MAX_DEPTH: Final = 64
 #: So many schemas are asked for because one refers to them. Without it, two references in each of
@@ -196,7 +193,7 @@ class _Asking:
 
     def _error(self, error: Exception, status: int | None) -> SchemaRegistryError:
         # An address may contain a password.
-        text = SentSecrets().readable(Secret(_LOGIN.sub("//", str(error))))
+        text = SentSecrets().readable(Secret(LOGIN.sub("//", str(error))))
         told, final = f"{type(error).__name__}: {text}", _is_final(error, status)
         if getattr(error, "error_code", None) == _PAGE:
             told = f"HTTP {status}"

@@ -137,14 +137,6 @@ def decode_assignment(encoded: bytes) -> Any:
     return ConsumerProtocolAssignment.decode(encoded)
 
 
-def numbers_of(assignment: Any) -> dict[str, frozenset[int]]:
-    """Return the partitions of a decoded assignment, by topic."""
-    found: dict[str, set[int]] = {}
-    for topic, numbers in assignment.assigned_partitions:
-        found.setdefault(topic, set()).update(numbers)
-    return {topic: frozenset(numbers) for topic, numbers in found.items()}
-
-
 def topics_of(members: Iterable[Any]) -> frozenset[str]:
     """Return all topics that the members of a JoinGroup response subscribe to."""
     subscriptions = (ConsumerProtocolSubscription.decode(member.metadata) for member in members)

@@ -42,7 +42,9 @@ class Config(Options):
         for name in named:
             if isinstance(named[name], Iterator):
                 named[name] = tuple(named[name])
-        protocol = parse_option(specs["security_protocol"], sealed({**vars(default), **named}))
+        protocol = parse_option(
+            specs["security_protocol"], named if "security_protocol" in named else vars(default)
+        )
         unused = without_use(named, str(protocol), vars(default))
         kept = sealed(
             {name: parse_option(specs[name], named) for name in named if name not in unused}

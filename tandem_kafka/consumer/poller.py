@@ -18,15 +18,14 @@ from tandem_kafka.events.application import DropReadAhead, Poll
 from tandem_kafka.logs import ClientNames, client_logger
 from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.runtime.callers import Held
+from tandem_kafka.shared.recent_lines import RecentLines
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: How often an error that is raised again and again is logged.
-INTERVAL_MS = 60_000
-#: How many lines there may be in that time: the text of an error of the user's code may have
+#: How many lines there may be in an interval: the text of an error of the user's code may have
 #: another address or number each time.
 MOST_LINES = 10
 
@@ -36,16 +35,13 @@ class RaisedErrors:
 
     def __init__(self, client: ClientNames) -> None:
         self._client = client
-        #: What was logged in the last interval, and when; at most `MOST_LINES`.
-        self._logged_ms: dict[tuple[type, str], int] = {}
+        self._lines = RecentLines(MOST_LINES)
         self._count = 0
 
     def note(self, error: KafkaError, now_ms: int) -> None:
         """Log an error, unless the same one, or many, were logged a short time ago."""
         self._count += 1
-        key, logged = (type(error), str(error)), self._logged_ms.items()
-        self._logged_ms = {each: ms for each, ms in logged if now_ms - ms < INTERVAL_MS}
-        if key in self._logged_ms or len(self._logged_ms) >= MOST_LINES:
+        if not self._lines.take((type(error), str(error)), now_ms):
             return
         log.warning(
             "poll() raises an error, one of %d since the last such line: %s",
@@ -53,7 +49,7 @@ class RaisedErrors:
             error,
             client=self._client,
         )
-        self._logged_ms[key], self._count = now_ms, 0
+        self._count = 0
 
 
 #: The code of the methods that return records.

@@ -8,8 +8,8 @@ import socket
 from asyncio import Task
 from collections.abc import Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from http.client import HTTPException, parse_headers
-from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, Protocol
@@ -155,7 +155,7 @@ class Server:
             found = _json(405, {"error": "the methods are GET and HEAD"})
         else:
             found = self._found(target.partition(" ")[0].partition("?")[0], address, host)
-        reason = BaseHTTPRequestHandler.responses[found.status][0]
+        reason = HTTPStatus(found.status).phrase
         content = found.text.encode(errors="replace")
         head = "\r\n".join(
             (

@@ -16,10 +16,7 @@ from typing import Any
 
 from tandem_kafka.errors import (
     LogTruncationError,
-    TopicAuthorizationFailedError,
-    TopicsDeniedError,
     UnsupportedVersionError,
-    for_code,
 )
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.backoff import FOREVER_MS
@@ -40,7 +37,7 @@ from tandem_kafka.types import (
     epoch_of,
 )
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
-from tandem_kafka.wire.topic_partitions import by_topic, missing_error, requested_entries
+from tandem_kafka.wire.topic_partitions import by_topic, error_of, requested_entries
 
 log = client_logger(__name__)
 
@@ -183,13 +180,10 @@ class ValidationManager(RequestManager):
         for tp, (state, position) in requested.items():
             if not self._is_pending(state, position):
                 continue
-            entry = entries.get(tp)
-            if entry is None:
-                errors.append(missing_error([tp]))
-            elif entry.error_code:
-                errors.append(_error_of(tp, entry.error_code))
+            if error := error_of({tp: entries[tp]} if tp in entries else {}, [tp]):
+                errors.append(error)
             else:
-                self._validated(state, position, entry, truncated)
+                self._validated(state, position, entries[tp], truncated)
         if truncated:
             error = LogTruncationError(truncated)
             self._context.raise_in_poll(error, [requested[tp] for tp in truncated])
@@ -274,11 +268,3 @@ class ValidationManager(RequestManager):
             self._positions.start_lookups()
         else:
             state.set_position(Position(diverged.offset, epoch_of(diverged)))
-
-
-def _error_of(tp: TopicPartition, code: int) -> Exception:
-    error_type = for_code(code)
-    if error_type is TopicAuthorizationFailedError:
-        return TopicsDeniedError({tp.topic})
-    error: Exception = error_type(f"{tp.topic}-{tp.partition}")
-    return error

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from tandem_kafka.errors import TopicsDeniedError, acl_command
 from tandem_kafka.logs import client_logger
+from tandem_kafka.shared.recent_lines import RecentLines
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)
 
-#: How often the same line is logged at most: brokers may disagree about a topic.
-INTERVAL_MS = 60_000
 #: A denied partition that is not fetched any more is forgotten after this time.
 FORGOTTEN_MS = 60_000
 #: A topic that was just created, or that the consumer creates itself, appears within this time.
@@ -34,7 +33,7 @@ class TopicTroubles:
     and goes once a minute.
     """
 
-    __slots__ = ("_absent_since_ms", "_denied_ms", "_described", "_logged_ms", "_unreadable")
+    __slots__ = ("_absent_since_ms", "_denied_ms", "_described", "_lines", "_unreadable")
 
     def __init__(self) -> None:
         # Both are replaced as a whole, because the application thread reads them.
@@ -43,8 +42,7 @@ class TopicTroubles:
         self._absent_since_ms: dict[str, int] = {}
         #: The partitions whose last fetch was denied, and when.
         self._denied_ms: dict[TopicPartition, int] = {}
-        #: When lines about topics were logged.
-        self._logged_ms: dict[tuple[str, str], int] = {}
+        self._lines = RecentLines()
 
     def of(self, topics: Iterable[str], fetched: Container[str]) -> dict[str, TopicTrouble]:
         """Return the troubles of topics, by name; any thread may call this.
@@ -122,14 +120,8 @@ class TopicTroubles:
             self._unreadable = {name: _denied(name, "Read") for name in topics}
 
     def _to_log(self, line: str, topics: Iterable[str], now_ms: int) -> list[str]:
-        """Return the topics for which a line is due; it was not logged for a minute."""
-        if not topics:
-            return []
-        known = self._logged_ms.items()
-        self._logged_ms = {key: at_ms for key, at_ms in known if now_ms - at_ms < INTERVAL_MS}
-        due = sorted(name for name in topics if (line, name) not in self._logged_ms)
-        self._logged_ms.update(((line, name), now_ms) for name in due)
-        return due
+        """Return the topics for which a line is due. Brokers may disagree about a topic."""
+        return [name for name in sorted(topics) if self._lines.take((line, name), now_ms)]
 
 
 _MISSING = "the topic {!r} does not exist, or this client may not see it; check the name"

@@ -19,6 +19,7 @@ from tandem_kafka.types import TopicPartition, names_of
 
 T = TypeVar("T")
 E = TypeVar("E")
+K = TypeVar("K")
 
 
 def by_topic(
@@ -29,6 +30,14 @@ def by_topic(
     for tp, what in partitions.items():
         entries.setdefault(tp.topic, []).append(make(tp, what))
     return entries
+
+
+def numbers_by(entries: Iterable[tuple[K, Iterable[int]]]) -> dict[K, frozenset[int]]:
+    """Return partition numbers by topic or topic id, which may have several entries."""
+    found: dict[K, set[int]] = {}
+    for key, numbers in entries:
+        found.setdefault(key, set()).update(numbers)
+    return {key: frozenset(numbers) for key, numbers in found.items()}
 
 
 def requested_entries(

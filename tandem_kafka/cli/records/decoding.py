@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from tandem_kafka.cli.environment import current
 from tandem_kafka.cli.failures import SENT_SECRETS, CommandError
 from tandem_kafka.cli.output import counted
 from tandem_kafka.cli.records.filters import Filters
+from tandem_kafka.foreign_text import LOGIN
 from tandem_kafka.secret import Secret
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ _PARTS: Final = ("key", "value")
 _KINDS: Final = ("avro", "json", "protobuf")
 #: As USER:PASSWORD, without a password in the process list.
 _REGISTRY_LOGIN: Final = "TANDEM_KAFKA_REGISTRY_LOGIN"
-#: The user and password in an address. The password may have slashes.
-_LOGIN: Final = re.compile(r"//(\S*)@")
 #: How long a registry that is down is asked again.
 PATIENCE_MS: Final = 5_000
 #: How long it may take for one answer.
@@ -219,14 +217,14 @@ def _registry(url: str) -> Registry:
         if ":" not in login:
             raise CommandError(f"{_REGISTRY_LOGIN}: write USER:PASSWORD", usage=True)
         options["basic.auth.user.info"] = login
-    named = _LOGIN.search(url)
+    named = LOGIN.search(url)
     for each in (login or "", unquote(named[1]) if named else ""):
         SENT_SECRETS.add(Secret(each.partition(":")[2]))
-    shown = _LOGIN.sub("//", url)
+    shown = LOGIN.sub("//", url)
     try:
         return Registry(shown, SchemaRegistryClient(options))
     except ValueError as error:
-        reason = SENT_SECRETS.hidden(Secret(_LOGIN.sub("//", str(error))))
+        reason = SENT_SECRETS.hidden(Secret(LOGIN.sub("//", str(error))))
         raise CommandError(
             f"-r {shown}: {reason}; write for example -r http://localhost:8081", usage=True
         ) from None

@@ -32,6 +32,7 @@ from tandem_kafka.request_managers.fetching.standing import StandingFetches
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.partition import AssignedPartition
+from tandem_kafka.shared.recent_lines import RecentLines
 from tandem_kafka.types import NO_TOPIC_ID, Node, TopicPartition
 from tandem_kafka.wire.fetch_request import (
     FIRST_VERSION_WITH_IDS,
@@ -59,8 +60,6 @@ BYPASS_WAIT_MS = 10
 #: for another slot.
 BYPASS_SHARE = 50
 BYPASS_LONGEST_WAIT_MS = 100
-#: How often the failure of a session is logged at most.
-REFUSALS_LOGGED_MS = 60_000
 
 
 class FetchManager(RequestManager):
@@ -81,7 +80,7 @@ class FetchManager(RequestManager):
         self._starved = False
         self._sent_count = 0
         #: When the failure of a session was logged last.
-        self._refusals_logged_ms = -REFUSALS_LOGGED_MS
+        self._lines = RecentLines()
         #: The versions for which nothing could be sent, valid until `_due_ms`; see `_unchanged`.
         self._seen_versions: tuple[int, int, int] | None = None
         self._due_ms = 0
@@ -415,8 +414,7 @@ class FetchManager(RequestManager):
 
     def _note_refusal(self, slot: FetchSlot, error: Exception, now_ms: int) -> None:
         self._note_failure(slot, error)
-        if now_ms >= self._refusals_logged_ms + REFUSALS_LOGGED_MS:
-            self._refusals_logged_ms = now_ms
+        if self._lines.take("a fetch session failed", now_ms):
             log.info(
                 "a fetch session of broker %d failed with %s; sending a full request",
                 slot.node_id,

@@ -32,6 +32,7 @@ from tandem_kafka.request_managers.membership.kip848.heartbeat import (
 )
 from tandem_kafka.request_managers.membership.kip848.target import (
     NO_PARTITIONS,
+    Resolved,
     TopicIdPartitions,
     by_topic_id,
 )
@@ -121,16 +122,13 @@ class ShareMembership(RequestManager):
         assignment, snapshot = self._assignment, self._context.metadata.snapshot
         of, version = self._assigned_with
         if of is not assignment or version != snapshot.version:
-            self._assigned_with, names = (assignment, snapshot.version), snapshot.topic_names
-            known = {
-                i: snapshot.described(names[i], assignment[i]) for i in assignment if i in names
-            }
-            short = {names[i] for i, numbers in known.items() if len(numbers) < len(assignment[i])}
-            self._metadata.need_ids(frozenset(assignment.keys() - names.keys()))
-            self._metadata.need_partitions(frozenset(short))
+            self._assigned_with = assignment, snapshot.version
+            resolved = Resolved.of(assignment, snapshot)
+            self._metadata.need_ids(resolved.unknown)
+            self._metadata.need_partitions(resolved.short)
             self._assigned = {
-                TopicPartition(names[topic_id], number): topic_id
-                for topic_id, numbers in known.items()
+                TopicPartition(resolved.names[topic_id], number): topic_id
+                for topic_id, numbers in resolved.by_id.items()
                 for number in sorted(numbers)
             }
         return self._assigned

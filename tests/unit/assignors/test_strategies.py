@@ -26,9 +26,9 @@ from tandem_kafka.assignors.classic import (
     ClassicAssignors,
     ClusterView,
     decode_assignment,
-    numbers_of,
 )
 from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
+from tandem_kafka.wire.topic_partitions import numbers_by
 from tests.unit.assignors.groups import as_text, partitions
 
 #: The classes of kafka-python and of this package.
@@ -76,7 +76,7 @@ def takes(assignors, name, data, generation):
     """The partitions of a member's assignment, after notifying its assignor."""
     assignment = decode_assignment(data)
     assignors.on_assignment(name, assignment, generation)
-    topics = numbers_of(assignment)
+    topics = numbers_by(assignment.assigned_partitions)
     return frozenset(TopicPartition(topic, each) for topic in topics for each in topics[topic])
 
 

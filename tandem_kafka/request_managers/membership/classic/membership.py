@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka.errors import FencedInstanceIdError, IllegalGenerationError, MemberIdRequiredError
 
-from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment, numbers_of
+from tandem_kafka.assignors.classic import ClassicAssignors, decode_assignment
 from tandem_kafka.errors import LOGIN_ERRORS, UnexpectedResponseError, reason_of
 from tandem_kafka.events.background import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from tandem_kafka.events.completable import Completion
@@ -49,6 +49,7 @@ from tandem_kafka.request_managers.reactions import MEMBERSHIP, Reaction, reacti
 from tandem_kafka.shared.group import NO_GENERATION, REBALANCING
 from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import LeaveOperation, TopicPartition, names_of
+from tandem_kafka.wire.topic_partitions import numbers_by
 
 log = client_logger(__name__)
 
@@ -464,7 +465,7 @@ class ClassicMembership(RequestManager):
         self._context.metrics.record("sync-latency", response.latency_ms)
         generation = self._group.metadata.generation_id
         assignment = decode_assignment(message.assignment)
-        assigned = numbers_of(assignment)
+        assigned = numbers_by(assignment.assigned_partitions)
         unexpected = sorted(assigned.keys() - self._joined_topics)
         if unexpected:
             raise UnexpectedResponseError(

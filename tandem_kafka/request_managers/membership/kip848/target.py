@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tandem_kafka.types import ClusterSnapshot, TopicPartition
+from tandem_kafka.wire.topic_partitions import numbers_by
 
 TopicIdPartitions = Mapping[UUID, frozenset[int]]
 
 NO_PARTITIONS: TopicIdPartitions = {}
+NO_NAMES: Mapping[UUID, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,9 @@ class Resolved:
         cls,
         target: TopicIdPartitions,
         snapshot: ClusterSnapshot,
-        owned: Mapping[UUID, str],
-        owned_partitions: TopicIdPartitions,
-        may_assign: Callable[[str], bool],
+        owned: Mapping[UUID, str] = NO_NAMES,
+        owned_partitions: TopicIdPartitions = NO_PARTITIONS,
+        may_assign: Callable[[str], bool] = lambda _: True,
     ) -> Resolved:
         """Resolve topic ids by the metadata, else by the names of owned partitions."""
         known_names = snapshot.topic_names
@@ -105,12 +107,8 @@ class Resolved:
 
 
 def by_topic_id(entries: Any) -> TopicIdPartitions:
-    """Read the assignment of a heartbeat response, in which a topic may have several entries."""
-    found: dict[UUID, set[int]] = {}
-    for entry in entries:
-        if entry.partitions:
-            found.setdefault(entry.topic_id, set()).update(entry.partitions)
-    return {topic_id: frozenset(numbers) for topic_id, numbers in found.items()}
+    """Read the assignment of a heartbeat response."""
+    return numbers_by((entry.topic_id, entry.partitions) for entry in entries if entry.partitions)
 
 
 def assignor_metadata(assignment: Any) -> AssignorMetadata | None:
