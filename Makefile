@@ -5,6 +5,8 @@ VENV := .venv$(if $(PYSPARK),-pyspark-$(subst *,x,$(PYSPARK)))
 BIN := $(VENV)/bin
 # The backend warns of editable installs, each time.
 PIP := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The tests begin hundreds of interpreters: none compiles what another one has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
 
 .PHONY: help demo pipeline test test-all unit native check lint docs wheels audit dist-check bench profile chaos spark-test spark-kills \

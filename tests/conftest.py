@@ -9,6 +9,7 @@ import platform
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import confluent_kafka
@@ -34,15 +35,9 @@ _ALL = "also the tests that are marked `full`, and Hypothesis with new examples"
 _SECOND_RUN = "run tests in real time that fail once more, alone"
 
 
-def _folders(*names: str) -> tuple[Path, ...]:
-    return tuple(Path(__file__).with_name(name) for name in names)
-
-
-_WITH_BROKER = _folders("integration", "parity", "spark")
-_IN_REAL_TIME = (
-    *_WITH_BROKER,
-    *_folders("docs", "examples", "histories", "served", "verifiable_consumer"),
-)
+_TESTS = Path(__file__).parent
+_WITH_BROKER = {"integration", "parity", "spark"}
+_IN_REAL_TIME = _WITH_BROKER | {"docs", "examples", "histories", "served", "verifiable_consumer"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,16 +77,17 @@ def pytest_collection_modifyitems(
     _mark(items)  # first, since `-m` chooses by marks
     yield  # then the marks of the folders
     if not config.option.all:
-        full = [item for item in items if item.get_closest_marker("full")]
-        config.hook.pytest_deselected(items=full)
-        items[:] = [item for item in items if item not in set(full)]
+        full = {item for item in items if item.get_closest_marker("full")}
+        config.hook.pytest_deselected(items=[*full])
+        items[:] = [item for item in items if item not in full]
 
 
 def _mark(items: list[pytest.Item]) -> None:
     """An old broker has no KIP-848."""
     old = release_of(chosen_version()) < (4, 0)
     for item in items:
-        if any(folder in item.path.parents for folder in _IN_REAL_TIME):
+        folder = _folder(item.path)
+        if folder in _IN_REAL_TIME:
             item.add_marker(pytest.mark.real_time)
         if old and "consumer" in item.nodeid.partition("[")[2].strip("]").split("-"):
             item.add_marker(pytest.mark.skip("KIP-848 needs Kafka 4.0"))
@@ -99,8 +95,14 @@ def _mark(items: list[pytest.Item]) -> None:
         if parameters is not None and parameters.params.get("kafka") == "simulated":
             continue
         simulated = "simulation" in getattr(item, "fixturenames", ())
-        if not simulated and any(folder in item.path.parents for folder in _WITH_BROKER):
+        if not simulated and folder in _WITH_BROKER:
             item.add_marker(pytest.mark.broker)
+
+
+@cache
+def _folder(path: Path) -> str:
+    """Return the name of the folder of `tests/` that a file is in."""
+    return path.relative_to(_TESTS).parts[0] if path.is_relative_to(_TESTS) else ""
 
 
 _WHY_NO_KAFKA = pytest.StashKey[str]()

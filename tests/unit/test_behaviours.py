@@ -12,7 +12,6 @@ from tests.behaviours.pages import data
 #: It reads the sources of the package.
 pytestmark = pytest.mark.sources
 
-MARKED = marked_tests()
 SECTIONS = data("behaviours.toml")["section"]
 ROWS = data("designs.toml")["section"]
 
@@ -21,19 +20,23 @@ def test_every_marker_is_read() -> None:
     """A marker in another place than above a test function would be missed."""
     sources = "".join(path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("test_*.py")))
     written = re.findall(r"^\s*@pytest\.mark\.(?:behaviour|design)\(", sources, re.MULTILINE)
-    assert len(MARKED) == len(written) > 600
+    assert len(marked_tests()) == len(written) > 600
     assert "pytestmark = pytest.mark." + "behaviour" not in sources
 
 
 def test_every_behaviour_of_a_marker_exists() -> None:
     known = {int(number) for section in SECTIONS for number in section["behaviours"]}
     assert known == set(range(1, len(known) + 1)), "the numbers have no gap"
-    marked = {number for test in MARKED if test.kind == "behaviour" for number in test.values}
+    marked = {
+        number for test in marked_tests() if test.kind == "behaviour" for number in test.values
+    }
     assert marked <= known
 
 
 def test_a_tested_behaviour_needs_no_reason() -> None:
-    marked = {number for test in MARKED if test.kind == "behaviour" for number in test.values}
+    marked = {
+        number for test in marked_tests() if test.kind == "behaviour" for number in test.values
+    }
     reasons = {int(number) for section in SECTIONS for number in section.get("untested", {})}
     assert not marked & reasons
 
@@ -43,7 +46,7 @@ def test_every_section_of_a_marker_exists() -> None:
     assert len(known) == len(ROWS)
     marked = {
         (test.values[0], name)
-        for test in MARKED
+        for test in marked_tests()
         if test.kind == "design"
         for name in test.values[1:]
     }
@@ -52,7 +55,7 @@ def test_every_section_of_a_marker_exists() -> None:
 
 def test_numbers_are_not_part_of_a_name() -> None:
     """A number of a behaviour belongs into the marker."""
-    names = {test.test for test in MARKED}
+    names = {test.test for test in marked_tests()}
     assert not {name for name in names if re.match(r"test_\d", name)}
 
 
