@@ -24,6 +24,7 @@ PARTS: Final = {
     "options": "docs.generated.options:table",
     "options-parity": "tests.unit.config_parity:tables",
     "spark-parity": "tests.spark.parity.page:tables",
+    "stored-types": "docs.generated.storage:table",
 }
 _LINE: Final = re.compile(r"^.*`python -m docs\.generated ([\w-]+)`.*$", re.MULTILINE)
 _FIGURES: Final = re.compile(r"^<!-- figures of (.+?): (.+) -->$", re.MULTILINE)

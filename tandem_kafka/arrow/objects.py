@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import json
 import math
 from typing import Any
@@ -27,3 +29,10 @@ def as_object(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return json.dumps(value)  # "NaN", "Infinity" or "-Infinity"
     return value
+
+
+def as_text(value: object) -> str:
+    """Return the text of a value that JSON lacks; bytes are base64."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import decimal
-import json
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from tandem_kafka.arrow.objects import as_object
+from tandem_kafka.arrow.storage import storage
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError, SinkFencedError
 from tandem_kafka.landing.sink import NO_TOPICS
 from tandem_kafka.types import TopicPartition
@@ -24,10 +20,6 @@ _WHERE: Final = "WHERE topic = ? AND partition_number = ?"
 #: Another writer may create the same table (PostgreSQL fails then, in spite of IF NOT EXISTS), or
 #: acquire the same partition for the first time.
 _ATTEMPTS: Final = 3
-
-
-#: SQLite does not have them.
-_NO_SQLITE: Final = (dt.date, dt.time, dt.timedelta, decimal.Decimal)
 
 
 class Connection(Protocol):
@@ -51,8 +43,8 @@ class Database:
 
     The table must exist, with a column for each column of the records. Next offsets are in a second
     table, which is created if it is not there, and change in the same transaction. Lists, structs
-    and maps are written as JSON, with bytes in base64 and NaN as text; SQLite gets times in
-    ISO 8601, durations and decimals as text. DuckDB takes all types as they are.
+    and maps are written as JSON, with bytes in base64 and NaN as text, but for DuckDB; the manual
+    has a table of what becomes of each type.
 
     Args:
         connection: An open connection, not in autocommit mode. It is used for nothing else, on the
@@ -79,10 +71,13 @@ class Database:
         paramstyle: str | None = None,
     ) -> None:
         module = type(connection).__module__.partition(".")[0].removeprefix("_")
-        self._duckdb, self._sqlite = module == "duckdb", module == "sqlite3"
+        self._duckdb, sqlite = module == "duckdb", module == "sqlite3"
+        self.storage = storage(
+            "DuckDB" if self._duckdb else "SQLite" if sqlite else "other databases"
+        )
         given: Any = connection
         level = getattr(given, "isolation_level", "")
-        if getattr(given, "autocommit", False) is True or (self._sqlite and level is None):
+        if getattr(given, "autocommit", False) is True or (sqlite and level is None):
             msg = "connection is in autocommit mode: records and offsets need one transaction"
             raise InvalidArgumentError(msg)
         style = paramstyle or getattr(sys.modules.get(module), "paramstyle", None)
@@ -115,7 +110,7 @@ class Database:
     def write(self, table: pa.Table) -> None:
         """Insert the records."""
         self._begin()
-        self._insert(self._cursor, table)
+        self._insert(self._cursor, self.storage.table(table))
 
     def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         """Return the numbers in the table of offsets."""
@@ -247,28 +242,12 @@ class Database:
         if _MARKS.get(self._style) == "%s":
             names = names.replace("%", "%%")
         statement = f"INSERT INTO {self._table} ({names}) VALUES ({marks})"
-        cursor.executemany(statement, [*zip(*map(self._values, table.columns), strict=True)])
-
-    def _values(self, column: pa.ChunkedArray) -> list[Any]:
-        values: list[Any] = column.to_pylist()
-        if pa.types.is_nested(column.type):
-            objects = (as_object(each, column.type) for each in values)
-            return [
-                None if each is None else json.dumps(each, default=_as_text) for each in objects
-            ]
-        if self._sqlite:
-            return [_as_text(each) if isinstance(each, _NO_SQLITE) else each for each in values]
-        return values
+        columns = [column.to_pylist() for column in table.columns]
+        cursor.executemany(statement, [*zip(*columns, strict=True)])
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
 
 
 def _place_of_topic(tp: TopicPartition) -> TopicPartition:

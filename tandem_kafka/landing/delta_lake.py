@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from tandem_kafka.arrow.storage import storage
 from tandem_kafka.errors import SinkFencedError
 from tandem_kafka.landing.sink import NO_TOPICS, merged_schema
 from tandem_kafka.types import TopicPartition
@@ -32,7 +33,7 @@ class DeltaLake:
     Each commit carries the next offset of each partition as a transaction identifier
     (``tandem-kafka/TOPIC/PARTITION/offset``), and the epoch of its writer likewise. A commit
     succeeds only on the version of the table whose epochs it has seen. Columns are added as records
-    bring them. Times are stored in microseconds, the only unit that such a table has.
+    bring them.
 
     Args:
         table: The path or the address of the table.
@@ -41,6 +42,8 @@ class DeltaLake:
     Raises:
         ImportError: deltalake is not installed.
     """
+
+    storage: Final = storage("Delta Lake")
 
     def __init__(
         self, table: str | Path, *, storage_options: Mapping[str, str] | None = None
@@ -67,8 +70,10 @@ class DeltaLake:
 
     def write(self, table: pa.Table) -> None:
         """Keep the records until the commit."""
-        merged_schema(pa.schema(self._newest().schema().to_arrow()), _as_stored(table.schema))
-        self._written = table
+        stored = self.storage.table(table)
+        columns = pa.schema(Schema.from_arrow(stored.schema).to_arrow())
+        merged_schema(pa.schema(self._newest().schema().to_arrow()), columns)
+        self._written = stored
 
     def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         """Return the numbers in the table."""
@@ -136,19 +141,3 @@ class DeltaLake:
 
 def _app_id(tp: TopicPartition, kind: str) -> str:
     return f"tandem-kafka/{tp.topic}/{tp.partition}/{kind}"
-
-
-def _as_stored(schema: pa.Schema) -> pa.Schema:
-    stored = pa.schema(Schema.from_arrow(schema).to_arrow())
-    return pa.schema([(field.name, _in_microseconds(field.type)) for field in stored])
-
-
-def _in_microseconds(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the only unit of times that a table of Delta Lake has."""
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    if pa.types.is_struct(kind):
-        return pa.struct([(child.name, _in_microseconds(child.type)) for child in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(_in_microseconds(kind.value_type))
-    return kind

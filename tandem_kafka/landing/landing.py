@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tandem_kafka import KafkaConsumer
+from tandem_kafka.arrow.storage import Storage
 from tandem_kafka.config.offset_reset import parse_offset_reset
 from tandem_kafka.errors import (
     ArgumentTypeError,
@@ -110,6 +111,9 @@ class Landing:
         self._every_ms = every / timedelta(milliseconds=1)
         self._rows = rows
         self._size_bytes = size_bytes
+        storage = getattr(sink, "storage", None)
+        if isinstance(storage, Storage):
+            key, value = storage.decoder(key, "key"), storage.decoder(value, "value")
         self._form: dict[str, Any] = {"columns": columns, "key": key, "value": value}
         self._clock: Clock = MonotonicClock()
         self._running = self._stop_requested = False

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from tandem_kafka.arrow.storage import storage
 from tandem_kafka.errors import SinkFencedError
 from tandem_kafka.landing.sink import NO_TOPICS, merged_schema
 from tandem_kafka.types import TopicPartition
@@ -61,6 +62,8 @@ class ParquetDirectory:
 
         polars.scan_pyarrow_dataset(ParquetDirectory("orders").dataset()).head().collect()
     """
+
+    storage: Final = storage("Parquet")
 
     def __init__(self, directory: str | os.PathLike[str], *, compression: str = "zstd") -> None:
         self._root = Path(directory).absolute()  # also after os.chdir()
@@ -110,8 +113,9 @@ class ParquetDirectory:
 
     def write(self, table: pa.Table) -> None:
         """Write a temporary file for each partition."""
-        self._extend_schema(table.schema)
-        for tp, rows in _by_partition(table):
+        stored = self.storage.table(table)
+        self._extend_schema(stored.schema)
+        for tp, rows in _by_partition(stored):
             epoch, _ = self._held[tp]
             path = self._folder(tp) / f"{epoch:08}-{uuid.uuid4().hex}.tmp"
             self._written[tp] = path

@@ -12,6 +12,7 @@ from tandem_kafka.types import TopicPartition
 
 Topics = Mapping[TopicPartition, int]
 NO_TOPICS: Final[Topics] = {}
+_LISTS: Final = ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list))
 
 
 class Sink(Protocol):
@@ -104,8 +105,12 @@ def _merged(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
             known = children.get(child.name, child.type)
             children[child.name] = _merged(known, child.type, f"{path}.{child.name}")
         return pa.struct(list(children.items()))
-    if pa.types.is_list(old) and pa.types.is_list(new):
-        return pa.list_(_merged(old.value_type, new.value_type, f"{path}[]"))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        key = _merged(old.key_type, new.key_type, f"{path} (keys)")
+        return pa.map_(key, _merged(old.item_type, new.item_type, path))
+    for is_list, make in _LISTS:
+        if is_list(old) and is_list(new):
+            return make(_merged(old.value_type, new.value_type, f"{path}[]"))
     if old != new:
         msg = (
             f"column {path} is {old} in the table and {new} in new records: only new columns can "

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tandem_kafka.arrow.objects import as_object
+from tandem_kafka.arrow.storage import Storage, storage
 from tandem_kafka.cli.failures import SENT_SECRETS, CommandError
 from tandem_kafka.cli.records.jsonlines import json_value
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
@@ -34,6 +35,8 @@ _FLAG_OF: Final = {
     "AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf:MESSAGE with --schema FILE",
 }  # fmt: skip
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+#: What is printed.
+_TEXT: Final = storage("JSON lines")
 #: What a document of JSON usually begins with.
 _OPENINGS: Final = (b"{", b"[")
 _AS_TEXT: Final = "without -s, it is text: value ->> '$.field' in SQL"
@@ -61,6 +64,21 @@ class Registry(NamedTuple):
             )
         told = str(error).removeprefix("SchemaRegistryError: ").rsplit("; ", maxsplit=2)[0]
         return CommandError(f"{SENT_SECRETS.hidden(Secret(told))}; {advice}")
+
+
+class Problem(NamedTuple):
+    """Why there is nothing to show of what a record contains.
+
+    Attributes:
+        reason: The reason.
+        decoded: Whether it could be decoded, and has a value without a place in the output.
+    """
+
+    reason: str
+    decoded: bool = False
+
+
+Problems: TypeAlias = dict[int, Problem]
 
 
 class Messages:
@@ -119,19 +137,26 @@ class Part:
         #: By the first bytes of what they decode.
         self._of_writers: dict[bytes, Any] = {}
 
-    @property
-    def type(self) -> pa.DataType:
-        """The type of the decoded column; null before a record has told it."""
-        return self._decoder.schema
+    def type(self, stored: Storage | None) -> pa.DataType:
+        """Return the type of the column; null if no record has told it, or if it is left out."""
+        found: pa.DataType | None = self._decoder.schema
+        if stored is not None:
+            found = stored.type_of(found, self.name)
+        return pa.null() if found is None else found
 
-    def column(self, contents: pa.Array, place: Place) -> tuple[pa.Array, dict[int, str]]:
-        """Return the decoded column, and why rows could not be decoded.
+    def column(
+        self, contents: pa.Array, place: Place, stored: Storage | None
+    ) -> tuple[pa.Array, Problems]:
+        """Return the decoded column as it is stored, and why rows have none.
 
         Raises:
             CommandError: No row can be decoded: the registry does not answer, for example.
         """
         try:
-            return self._decoded(self._decoder, contents)
+            column, problems = self._decoded(self._decoder, contents)
+            unplaced: Sequence[tuple[int, str]] = ()
+            if stored is not None:
+                column, unplaced = stored.column(column, self.name)
         except InvalidArgumentError as error:
             topic = place(0).partition(" ")[0].rpartition("-")[0]
             reason = reason_of(error).removesuffix(": give a schema")
@@ -139,14 +164,13 @@ class Part:
             raise CommandError(
                 f"the {self.name}s of {topic} cannot be decoded: {reason}; {advice}"
             ) from None
+        return column, problems | _unplaced(unplaced)
 
-    def texts(
-        self, contents: Sequence[bytes | None], place: Place
-    ) -> tuple[list[bytes | None], dict[int, str]]:
-        """Return the JSON of contents, and why rows could not be decoded.
+    def texts(self, contents: Sequence[bytes | None]) -> tuple[list[bytes | None], Problems]:
+        """Return the JSON of contents, and why rows have none.
 
         Raises:
-            CommandError: No row can be decoded, or one has a time that cannot be shown.
+            CommandError: No row can be decoded.
         """
         if self.kind == "json":
             return [_bare_json(content) for content in contents], {}
@@ -155,45 +179,48 @@ class Part:
             prefix = (content or b"")[: _FRAMES[0]] if self._by_writer else b""
             groups.setdefault(prefix, []).append(row)
         texts: list[bytes | None] = [None] * len(contents)
-        failed: dict[int, str] = {}
+        failed: Problems = {}
         for prefix, rows in groups.items():
             decoder = self._of_writers.get(prefix) or self._make()
             group = pa.array([contents[row] for row in rows], pa.binary())
             try:
                 column, failures = self._decoded(decoder, group)
+                shown, unplaced = self.shown(column)
             except InvalidArgumentError as error:
                 # One of several schemas; the records of the others can be printed.
-                failed |= dict.fromkeys(
-                    rows, reason_of(error).removeprefix("the first record has ")
-                )
+                reason = reason_of(error).removeprefix("the first record has ")
+                failed |= dict.fromkeys(rows, Problem(reason))
                 continue
-            failed |= {rows[row]: reason for row, reason in failures.items()}
+            failed |= {rows[row]: problem for row, problem in (failures | unplaced).items()}
             if len(failures) < len(rows):
                 # Not of what is no Avro: it may begin with anything.
                 self._of_writers[prefix] = decoder
-            for row, scalar in zip(rows, column, strict=True):
-                texts[row] = self.text(scalar, place, row)
+            for row, text in zip(rows, shown, strict=True):
+                texts[row] = text
         return texts, failed
 
-    def text(self, decoded: pa.Scalar, place: Place, row: int) -> bytes | None:
-        """Return decoded content as JSON.
+    def shown(self, column: pa.Array) -> tuple[list[bytes | None], Problems]:
+        """Return the JSON of a decoded column, and why rows have none."""
+        stored, unplaced = _TEXT.column(column, self.name)
+        objects = (as_object(each, stored.type) for each in stored.to_pylist())
+        texts = [
+            None
+            if each is None
+            else json.dumps(json_value(each), ensure_ascii=False, default=str).encode()
+            for each in objects
+        ]
+        return texts, _unplaced(unplaced)
 
-        Raises:
-            CommandError: It has a time that cannot be shown.
-        """
-        try:
-            content = as_object(decoded.as_py(), decoded.type)
-        except (OverflowError, ValueError) as error:
-            # Avro has times beyond the years of Python.
-            raise CommandError(
-                f"the {self.name} of {place(row)} has a time that cannot be shown: {error}"
-            ) from None
-        if content is None:
-            return None
-        return json.dumps(json_value(content), ensure_ascii=False, default=str).encode()
+    def error(self, content: bytes, place: str, problem: Problem) -> CommandError:
+        """Return the error for a record that cannot be decoded or shown."""
+        if problem.decoded:
+            return CommandError(
+                f"the {self.name} of {place} has no place in the output: {problem.reason}; "
+                "-E leaves such records out"
+            )
+        return self._undecodable(content, place, problem.reason)
 
-    def undecodable(self, content: bytes, place: str, reason: str) -> CommandError:
-        """Return the error for a record that cannot be decoded."""
+    def _undecodable(self, content: bytes, place: str, reason: str) -> CommandError:
         advice = ""
         framed = content[:1] in {b"\0", b"\1"}
         if self.kind == "json":
@@ -216,9 +243,7 @@ class Part:
             "-E leaves such records out"
         )
 
-    def _decoded(
-        self, decoder: ArrowDecoder, contents: pa.Array
-    ) -> tuple[pa.Array, dict[int, str]]:
+    def _decoded(self, decoder: ArrowDecoder, contents: pa.Array) -> tuple[pa.Array, Problems]:
         if self.kind == "json" and pc.any(_are_framed(contents)).as_py():
             contents = pa.array([*map(_bare_json, contents.to_pylist())], pa.binary())
         try:
@@ -227,7 +252,7 @@ class Part:
             if self._registry is None:
                 raise
             raise self._registry.explained(error) from error
-        return decoded, dict(failures)
+        return decoded, {row: Problem(reason) for row, reason in failures}
 
 
 class Decoded:
@@ -246,10 +271,9 @@ class Decoded:
         self._skip = skip
         self.skipped = 0
 
-    @property
-    def types(self) -> dict[str, pa.DataType]:
-        """The types of the decoded columns; null before a record has told them."""
-        return {part.name: part.type for part in self._parts}
+    def types(self, stored: Storage | None) -> dict[str, pa.DataType]:
+        """Return the types of the decoded columns as they are stored; see `Part.type`."""
+        return {part.name: part.type(stored) for part in self._parts}
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
         """Return records with the JSON of what their keys or values contain.
@@ -266,7 +290,7 @@ class Decoded:
         left_out: set[int] = set()
         for part in self._parts:
             contents = [getattr(record, part.name) for record in records]
-            changed[part.name], failed = part.texts(contents, place)
+            changed[part.name], failed = part.texts(contents)
             self._check(part, failed, place, contents)
             left_out |= {*failed}
         self.skipped += len(left_out)
@@ -277,20 +301,20 @@ class Decoded:
         ]
 
     def batches(
-        self, batches: Iterator[pa.RecordBatch]
+        self, batches: Iterator[pa.RecordBatch], stored: Storage | None
     ) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Array]]]:
-        """Yield batches, each with its decoded columns.
+        """Yield batches, each with its decoded columns as they are stored.
 
         Raises:
             CommandError: A record cannot be decoded.
         """
-        for read in self._sampled(batches):
+        for read in self._sampled(batches, stored):
             batch = read
             place = _place_in(batch)
             columns: dict[str, pa.Array] = {}
             left_out: set[int] = set()
             for part in self._parts:
-                columns[part.name], failed = part.column(batch[part.name], place)
+                columns[part.name], failed = part.column(batch[part.name], place, stored)
                 self._check(part, failed, place, batch[part.name])
                 left_out |= {*failed}
             if left_out:
@@ -307,13 +331,15 @@ class Decoded:
         part = next((part for part in self._parts if part.name == name), None)
         if part is None or part.kind == "json":
             return [_bare_json(each) if part else each for each in batch[name].to_pylist()]
-        place = _place_in(batch)
-        return [part.text(scalar, place, row) for row, scalar in enumerate(columns[name])]
+        texts, unplaced = part.shown(columns[name])
+        for row, problem in unplaced.items():
+            raise part.error(b"", _place_in(batch)(row), problem)
+        return texts
 
     def _check(
         self,
         part: Part,
-        failed: dict[int, str],
+        failed: Problems,
         place: Place,
         contents: Sequence[Any] | pa.Array,
     ) -> None:
@@ -321,9 +347,11 @@ class Decoded:
             row = min(failed)
             content = contents[row]
             known = content if isinstance(content, bytes) else content.as_py()
-            raise part.undecodable(known, place(row), failed[row])
+            raise part.error(known, place(row), failed[row])
 
-    def _sampled(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _sampled(
+        self, batches: Iterator[pa.RecordBatch], stored: Storage | None
+    ) -> Iterator[pa.RecordBatch]:
         """Hold batches back until JSON has a schema: one batch may be of one partition only."""
         inferred = [part for part in self._parts if part.kind == "json"]
         held: list[pa.RecordBatch] = []
@@ -336,10 +364,13 @@ class Decoded:
             rows, size = rows + batch.num_rows, size + batch.nbytes
         for part in inferred:
             if held:
-                part.column(
-                    pa.concat_arrays([each[part.name] for each in held]), _place_in(held[0])
-                )
+                sample = pa.concat_arrays([each[part.name] for each in held])
+                part.column(sample, _place_in(held[0]), stored)
         yield from chain(held, batches)
+
+
+def _unplaced(failures: Sequence[tuple[int, str]]) -> Problems:
+    return {row: Problem(reason, decoded=True) for row, reason in failures}
 
 
 def _place_in(batch: pa.RecordBatch) -> Place:

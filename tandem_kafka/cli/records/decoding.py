@@ -176,8 +176,9 @@ def _part(name: str, form: _Form, asked: Registry | None, schema: Path | None) -
     make: Callable[[], ArrowDecoder]
     try:
         if schema is not None and form.kind == "protobuf":
+            content = schema.read_bytes()
             message = functools.partial(
-                Protobuf, schema.read_bytes(), form.message, timeout_ms=PATIENCE_MS
+                Protobuf, content, form.message, unit="ns", timeout_ms=PATIENCE_MS
             )
             if client is None:
                 make = functools.partial(Messages, lambda framed: message(confluent=framed))

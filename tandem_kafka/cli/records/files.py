@@ -18,6 +18,7 @@ from tandem_kafka.reads.reader import SpanReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tandem_kafka.arrow.storage import Storage
     from tandem_kafka.cli.records.decoded import Decoded
 
 
@@ -106,8 +107,9 @@ def write_columns(
         raise CommandError(f"{form} is binary: name a file with --output", usage=True)
     count = 0
     decoded = filters.decoded
+    stored = _stored(form)
     with _opened(output) as stream, _Columns(stream, form, decoded) as columns:
-        for batch, found in _decoded(reader, decoded):
+        for batch, found in _decoded(reader, decoded, stored):
             chosen = _with(batch, found)
             if filters:
                 chosen = chosen.filter(_mask(batch, found, filters))
@@ -118,10 +120,19 @@ def write_columns(
 
 
 def _decoded(
-    reader: SpanReader, decoded: Decoded | None
+    reader: SpanReader, decoded: Decoded | None, stored: Storage | None
 ) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Array]]]:
     batches = reader.arrow_batches()
-    return ((batch, {}) for batch in batches) if decoded is None else decoded.batches(batches)
+    if decoded is None:
+        return ((batch, {}) for batch in batches)
+    return decoded.batches(batches, stored)
+
+
+def _stored(form: str) -> Storage | None:
+    """Return what a file has of decoded columns: Arrow has a place for everything."""
+    from tandem_kafka.arrow.storage import storage
+
+    return storage("Parquet") if form == "parquet" else None
 
 
 def _with(batch: pa.RecordBatch, decoded: dict[str, pa.Array]) -> pa.RecordBatch:
@@ -185,25 +196,15 @@ class _Columns:
 
         return (
             self._decoded is not None
-            and any(map(pa.types.is_null, self._decoded.types.values()))
+            and any(map(pa.types.is_null, self._decoded.types(None).values()))
             and sum(each.nbytes for each in self._waiting) < _UNTYPED_BYTES
         )
 
     def _write_waiting(self) -> None:
         import pyarrow as pa
 
-        try:
-            self._write_table()
-        except pa.ArrowNotImplementedError as error:
-            raise CommandError(
-                f"{self._form} has no place for what the records contain: {error}; leave -s out"
-            ) from None
-
-    def _write_table(self) -> None:
-        import pyarrow as pa
-
         if self._schema is None:
-            self._schema = _schema(self._decoded)
+            self._schema = _schema(self._decoded, _stored(self._form))
             self._writer = self._opened(self._schema)
         waiting = [_plain(batch, self._schema) for batch in self._waiting]
         table = pa.Table.from_batches(waiting, self._schema)
@@ -225,11 +226,11 @@ class _Columns:
             self._writer.close()
 
 
-def _schema(decoded: Decoded | None) -> pa.Schema:
+def _schema(decoded: Decoded | None, stored: Storage | None) -> pa.Schema:
     """Return the schema of a file."""
     import pyarrow as pa
 
-    types = {} if decoded is None else decoded.types
+    types = {} if decoded is None else decoded.types(stored)
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     return pa.schema(
         [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import duckdb
 import pyarrow as pa
 
+from tandem_kafka.arrow.storage import storage
 from tandem_kafka.cli.failures import CommandError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: What DuckDB may use; it writes the rest to the disk.
 _MEMORY: Final = "256MB"
+#: Times have no zone, and are in UTC; null alone is text.
+_STORED: Final = storage("SQL of topics")
 #: Rows of a result that are taken at once.
 _ROWS: Final = 1_000
 _DDL: Final = """
@@ -40,6 +43,9 @@ _VIEW: Final = """
         key AS key_bytes, value AS value_bytes
     FROM {table}
 """
+
+#: A query may end with a comment.
+_CHANGED: Final = "SELECT {columns} FROM ({query}\n)"
 
 
 class Query:
@@ -72,7 +78,7 @@ class Query:
     def _named_tables(self) -> list[str]:
         """Return the tables of the query. DuckDB's `get_table_names` needs them to exist."""
         parsing = self._database.execute("SELECT json_serialize_sql(?::VARCHAR)", [self._text])
-        (text,) = parsing.fetchone() or ("",)
+        ((text,),) = parsing.fetchall()
         tree = json.loads(text)
         if tree["error"]:
             raise CommandError(f"the query cannot run: {tree['error_message']}", usage=True)
@@ -129,26 +135,26 @@ class Query:
         A column is added once its type is known; the rows that the table has then are null there.
         """
         columns: dict[str, pa.DataType] = {}
-        for batch, found in decoded.batches(batches):
+        for batch, found in decoded.batches(batches, _STORED):
             columns |= self._added(table, decoded, columns)
             wider = batch
-            for name, kind in columns.items():
-                wider = wider.append_column(f"decoded {name}", found[name].cast(kind))
+            for name in columns:
+                wider = wider.append_column(f"decoded {name}", found[name])
             self._insert(table, wider)
         columns |= self._added(table, decoded, columns)
         return {
             name: _quoted(f"decoded {name}") if name in columns else "NULL"
-            for name in decoded.types
+            for name in decoded.types(None)
         }
 
     def _added(
         self, table: str, decoded: Decoded, columns: dict[str, pa.DataType]
     ) -> dict[str, pa.DataType]:
         added: dict[str, pa.DataType] = {}
-        for name, kind in decoded.types.items():
+        for name, kind in decoded.types(None).items():
             if name in columns or pa.types.is_null(kind):
                 continue
-            added[name] = _stored(kind)
+            added[name] = decoded.types(_STORED)[name]
             column = _quoted(f"decoded {name}")
             empty = pa.table({"empty": pa.array([], added[name])})
             self._database.register("batch", empty)
@@ -157,6 +163,17 @@ class Query:
                 self._database.execute(f"ALTER TABLE {table} ADD COLUMN {column} {its_type}")
         return added
 
+    def _with_all_digits(self) -> str:
+        """Return the query, with texts for nanoseconds: times of Python have none."""
+        described = self._database.execute(f"DESCRIBE {self._text}").fetchall()
+        if not any("TIMESTAMP_NS" in kind for _, kind, *_ in described):
+            return self._text
+        columns = ", ".join(
+            f"#{number}{'::VARCHAR' if 'TIMESTAMP_NS' in kind else ''} AS {_quoted(name)}"
+            for number, (name, kind, *_) in enumerate(described, 1)
+        )
+        return _CHANGED.format(columns=columns, query=self._text.rstrip().rstrip(";"))
+
     def result(self) -> tuple[dict[str, type], Iterator[tuple[Any, ...]]]:
         """Return the names of the columns with their types in Python, and the rows.
 
@@ -164,7 +181,7 @@ class Query:
             CommandError: DuckDB cannot run the query.
         """
         try:
-            done = self._database.execute(self._text)
+            done = self._database.execute(self._with_all_digits())
             names = [each[0] for each in done.description or ()]
             first = done.fetchone()
         except duckdb.Error as error:
@@ -212,19 +229,6 @@ def _collect(node: Any, tables: set[str], local: set[str]) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return a type in which times have no zone, and are in UTC; null alone is text."""
-    if pa.types.is_struct(kind):
-        return pa.struct([(each.name, _stored(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(_stored(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _stored(kind.item_type))
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp(kind.unit)
-    return pa.string() if pa.types.is_null(kind) else kind
 
 
 def _explained(error: duckdb.Error, what: str = "the query cannot run") -> CommandError:

@@ -328,9 +328,9 @@ def test_a_database_takes_documents(tmp_path: Path) -> None:
     ).fetchall()
     assert found == [
         (
-            "2026-05-01T12:00:00+00:00",
+            "2026-05-01T12:00:00.000000+00:00",
             "1.50",
-            "0:01:30",
+            "PT90S",
             '{"a": [1.0, "NaN"], "b": "/w==", "c": {"k": {"l": "-Infinity"}}}',
         ),
         (None, None, None, None),

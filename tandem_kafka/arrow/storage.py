@@ -1,0 +1,427 @@
+"""What each table and text stores for each type that a decoder can make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tandem_kafka.arrow.objects import as_object, as_text
+from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError
+from tandem_kafka.types import ArrowDecoder, DecodeErrors
+
+__all__ = ["KINDS", "PLACES", "Storage", "storage"]
+
+Change: TypeAlias = Callable[[pa.Array], pa.Array]
+#: The type that is stored, and what makes it; None if the column is stored as it is.
+Plan: TypeAlias = tuple[pa.DataType, Change | None]
+
+#: The tables and texts, in the order of the columns below.
+PLACES: Final = (
+    "Parquet", "Delta Lake", "DuckDB", "SQLite", "other databases", "SQL of topics", "JSON lines",
+)  # fmt: skip
+#: What each of them stores for a kind of type; `_STORED` says what the words mean.
+KINDS: Final = {
+    "null": ("same", "-", "same", "same", "same", "text", "same"),
+    "struct without fields": ("-", "-", "same", "JSON", "JSON", "same", "same"),
+    "bool": ("same", "same", "same", "same", "same", "same", "same"),
+    "int8 to int64": ("same", "same", "same", "same", "same", "same", "same"),
+    "uint8, uint16": ("same", "int32", "same", "same", "same", "same", "same"),
+    "uint32": ("same", "int64", "same", "same", "same", "same", "same"),
+    "uint64": ("same", "decimal(20, 0)", "same", "int64", "same", "same", "same"),
+    "float": ("same", "same", "same", "same", "same", "same", "same"),
+    "decimal128": ("same", "same", "same", "text", "same", "same", "same"),
+    "decimal256": ("same", "38 digits", "38 digits", "text", "same", "38 digits", "same"),
+    "string": ("same", "same", "same", "same", "same", "same", "same"),
+    "binary": ("same", "same", "same", "same", "same", "same", "same"),
+    "date32": ("same", "same", "same", "text", "years", "same", "text"),
+    "time32, time64": ("same", "text", "same", "text", "same", "same", "text"),
+    "time64[ns]": ("same", "text", "same", "text", "text", "same", "text"),
+    "timestamp": ("same", "microseconds", "same", "text", "years", "no zone", "text"),
+    "timestamp[ns]": ("same", "microseconds", "same", "text", "text", "no zone", "text"),
+    "duration": ("same", "text", "same", "text", "same", "same", "text"),
+    "duration[ns]": ("same", "text", "same", "text", "text", "same", "text"),
+    "interval": ("text", "text", "same", "text", "text", "same", "text"),
+    "list, map, struct": ("same", "same", "same", "JSON", "JSON", "same", "same"),
+}
+#: Seconds since 1970 of the first and the last one in the years that ISO 8601 and Python have.
+_YEARS_S: Final = (-62_135_596_800, 253_402_300_799)
+_DAY_S: Final = 86_400
+#: The digits of a second.
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
+    "null": pa.types.is_null,
+    "struct without fields": lambda kind: pa.types.is_struct(kind) and not kind.num_fields,
+    "bool": pa.types.is_boolean,
+    "int8 to int64": pa.types.is_signed_integer,
+    "uint32": pa.types.is_uint32,
+    "uint64": pa.types.is_uint64,
+    "uint8, uint16": pa.types.is_unsigned_integer,
+    "float": pa.types.is_floating,
+    "decimal128": lambda kind: pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind),
+    "decimal256": pa.types.is_decimal256,
+    "string": lambda kind: (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    ),
+    "binary": lambda kind: (
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    ),
+    "date32": pa.types.is_date32,
+    "time64[ns]": lambda kind: kind == pa.time64("ns"),
+    "time32, time64": pa.types.is_time,
+    "timestamp[ns]": lambda kind: pa.types.is_timestamp(kind) and kind.unit == "ns",
+    "timestamp": pa.types.is_timestamp,
+    "duration[ns]": lambda kind: kind == pa.duration("ns"),
+    "duration": pa.types.is_duration,
+    "interval": pa.types.is_interval,
+    "list, map, struct": pa.types.is_nested,
+}
+
+
+def kind_of(kind: pa.DataType) -> str | None:
+    """Return the name in `KINDS` of a type; None if it has no place anywhere."""
+    if pa.types.is_dictionary(kind):
+        return kind_of(kind.value_type)
+    found = next((name for name, test in _TESTS.items() if test(kind)), None)
+    nested = pa.types.is_struct(kind) or pa.types.is_map(kind) or _is_list(kind)
+    return None if found == "list, map, struct" and not nested else found
+
+
+class Storage:
+    """What one table or text stores.
+
+    Args:
+        place: Its name in `PLACES`.
+        one_case: Whether names that differ in case only are the same column.
+    """
+
+    def __init__(self, place: str, *, one_case: bool = False) -> None:
+        self._place = place
+        self._words = {kind: words[PLACES.index(place)] for kind, words in KINDS.items()}
+        self._one_case = one_case
+
+    def type_of(self, kind: pa.DataType, at: str) -> pa.DataType | None:
+        """Return the type that is stored; None if nothing is.
+
+        Args:
+            kind: The type of a column.
+            at: Its name.
+
+        Raises:
+            InvalidArgumentError: The type, or one in it, has no place.
+        """
+        plan = self._plan(kind, at)
+        return None if plan is None else plan[0]
+
+    def column(self, column: pa.Array, at: str) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+        """Return what is stored, and the values without a place: row, and why.
+
+        Such a row is null. A column that is left out is one of nulls.
+
+        Raises:
+            InvalidArgumentError: The type has no place.
+        """
+        plan = self._plan(column.type, at)
+        if plan is None:
+            return pa.nulls(len(column)), ()
+        kind, change = plan
+        if change is None:
+            return column, ()
+        failures: list[tuple[int, str]] = []
+        return _changed(column, kind, change, 0, failures), failures
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """Return what is stored of a table.
+
+        Raises:
+            InvalidArgumentError: A type has no place.
+            SchemaMismatchError: A value has none.
+        """
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            plan = self._plan(column.type, name)
+            if plan is None:
+                continue
+            stored = [self.column(chunk, name) for chunk in column.chunks]
+            for _, failures in stored:
+                for _, reason in failures:
+                    msg = f"{self._place} has no place for a value of {name}: {reason}"
+                    raise SchemaMismatchError(msg)
+            columns[name] = pa.chunked_array([chunk for chunk, _ in stored], plan[0])
+        self._check_names(columns, "the records")
+        return pa.table(columns)
+
+    def decoder(self, decoder: ArrowDecoder | None, name: str) -> ArrowDecoder | None:
+        """Return a decoder of what is stored: values without a place go the way of its `errors`.
+
+        Args:
+            decoder: Decodes keys or values.
+            name: ``key`` or ``value``.
+
+        Raises:
+            InvalidArgumentError: Its schema is known, and has no place.
+        """
+        return None if decoder is None else _StoredDecoder(decoder, self, name)
+
+    def _plan(self, kind: pa.DataType, at: str) -> Plan | None:
+        found = kind_of(kind)
+        if found is None:
+            raise InvalidArgumentError(
+                f"{at} is of type {kind}, for which {self._place} has no place; decode it to "
+                "another type, or leave it out"
+            )
+        word = self._words[found]
+        if found != "list, map, struct" or word == "JSON":
+            stored, change = _STORED[word](kind)
+            return None if stored is None else (stored, change)
+        if pa.types.is_struct(kind):
+            return self._plan_of_struct(kind, at)
+        return (self._plan_of_map if pa.types.is_map(kind) else self._plan_of_list)(kind, at)
+
+    def _plan_of_map(self, kind: pa.DataType, at: str) -> Plan | None:
+        keys, items = self._plan(kind.key_type, f"{at} (keys)"), self._plan(kind.item_type, at)
+        if keys is None or items is None:
+            return None
+        stored = pa.map_(keys[0], kind.item_field.with_type(items[0]))
+        changes = (keys[1], items[1])
+        return stored, _map_change(stored, changes) if any(changes) else None
+
+    def _plan_of_list(self, kind: pa.DataType, at: str) -> Plan | None:
+        items = self._plan(kind.value_type, f"{at}[]")
+        if items is None:
+            return None
+        large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
+        make = pa.large_list if large else pa.list_
+        stored = make(kind.value_field.with_type(items[0]))
+        if items[1] is None and stored == kind:
+            return kind, None
+        return stored, _list_change(stored, items[1])
+
+    def _plan_of_struct(self, kind: pa.DataType, at: str) -> Plan | None:
+        self._check_names([each.name for each in kind], at)
+        fields: list[pa.Field] = []
+        changes: list[tuple[int, Change | None]] = []
+        for number, each in enumerate(kind):
+            plan = self._plan(each.type, f"{at}.{each.name}")
+            if plan is not None:
+                fields.append(each.with_type(plan[0]))
+                changes.append((number, plan[1]))
+        if not fields:
+            return None
+        if len(fields) == kind.num_fields and not any(change for _, change in changes):
+            return kind, None
+
+        def change(column: pa.Array) -> pa.Array:
+            children = column.flatten()
+            made = [children[n] if each is None else each(children[n]) for n, each in changes]
+            return pa.StructArray.from_arrays(made, fields=fields, mask=column.is_null())
+
+        return pa.struct(fields), change
+
+    def _check_names(self, names: Sequence[str] | dict[str, Any], at: str) -> None:
+        if not self._one_case:
+            return
+        known: dict[str, str] = {}
+        for name in names:
+            other = known.setdefault(name.lower(), name)
+            if other != name:
+                raise InvalidArgumentError(
+                    f"{at} has {other} and {name}: names that differ in case only are one column "
+                    f"of {self._place}; leave one of them out of the decoder's schema"
+                )
+
+
+class _StoredDecoder:
+    """Decodes to what a table stores."""
+
+    def __init__(self, decoder: ArrowDecoder, storage: Storage, name: str) -> None:
+        self._decoder: Any = decoder
+        self._storage = storage
+        self._name = name
+        self.errors: DecodeErrors = decoder.errors
+        self.flatten = decoder.flatten
+        schema = getattr(decoder, "schema", None)
+        if isinstance(schema, pa.DataType):
+            storage.type_of(schema, name)
+
+    @property
+    def reads_schema_header(self) -> bool:
+        """Whether a header may name the schema."""
+        return getattr(self._decoder, "reads_schema_header", False)
+
+    def decode(self, *columns: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+        """Return what is stored of the decoded column; see `ArrowDecoder`."""
+        decoded, failures = self._decoder.decode(*columns)
+        stored, unplaced = self._storage.column(decoded, self._name)
+        return stored, [*failures, *unplaced]
+
+
+def _changed(
+    column: pa.Array, kind: pa.DataType, change: Change, first: int, failures: list[tuple[int, str]]
+) -> pa.Array:
+    """Change a column, and find the rows of it that have no place."""
+    try:
+        return change(column)
+    except ValueError as error:
+        if len(column) == 1:
+            failures.append((first, str(error)))
+            return pa.nulls(1, kind)
+    half = len(column) // 2
+    halves = (column.slice(0, half), first), (column.slice(half), first + half)
+    return pa.concat_arrays([_changed(part, kind, change, at, failures) for part, at in halves])
+
+
+# --- nested types ------------------------------------------------------------------------------
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_list,
+            pa.types.is_large_list,
+            pa.types.is_fixed_size_list,
+            pa.types.is_list_view,
+            pa.types.is_large_list_view,
+        )
+    )
+
+
+def _list_change(stored: pa.DataType, items: Change | None) -> Change:
+    def change(column: pa.Array) -> pa.Array:
+        values = pc.list_flatten(column)
+        array = pa.LargeListArray if pa.types.is_large_list(stored) else pa.ListArray
+        return array.from_arrays(
+            _offsets(pc.list_value_length(column), stored),
+            values if items is None else items(values),
+            type=stored,
+            mask=column.is_null(),
+        )
+
+    return change
+
+
+def _map_change(stored: pa.DataType, changes: tuple[Change | None, Change | None]) -> Change:
+    def change(column: pa.Array) -> pa.Array:
+        # The entries of an array that begins and ends elsewhere are there, too.
+        pairs = pa.ListArray.from_arrays(
+            column.offsets,
+            pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"]),
+        )
+        pairs = pc.if_else(column.is_valid(), pairs, pa.scalar(None, pairs.type))
+        flat = pc.list_flatten(pairs).flatten()
+        made = [each if one is None else one(each) for one, each in zip(changes, flat, strict=True)]
+        offsets = _offsets(pc.list_value_length(pairs), stored)
+        return pa.MapArray.from_arrays(offsets, *made, type=stored, mask=column.is_null())
+
+    return change
+
+
+def _offsets(lengths: pa.Array, stored: pa.DataType) -> pa.Array:
+    width = pa.int64() if pa.types.is_large_list(stored) else pa.int32()
+    ends = pc.cumulative_sum(pc.fill_null(lengths, 0).cast(width))
+    return pa.concat_arrays([pa.array([0], width), ends])
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    texts = _changed_or_kept(column)
+    objects = (as_object(each, texts.type) for each in texts.to_pylist())
+    return pa.array(
+        [None if each is None else json.dumps(each, default=as_text) for each in objects],
+        pa.string(),
+    )
+
+
+def _changed_or_kept(column: pa.Array) -> pa.Array:
+    plan = storage("JSON lines")._plan(column.type, "")  # noqa: SLF001 - of this module
+    change = None if plan is None else plan[1]
+    return column if change is None else change(column)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    options = pc.CastOptions.safe(kind)
+    options.allow_time_truncate = True
+    return column.cast(options=options)
+
+
+def _check_years(column: pa.Array) -> pa.Array:
+    """Return dates and times that are in years which ISO 8601 and Python have."""
+    if pa.types.is_date(column.type):
+        numbers, least, most = column.view(pa.int32()), *(each // _DAY_S for each in _YEARS_S)
+    else:
+        per_second = 10 ** _DIGITS[column.type.unit]
+        least, most = _YEARS_S[0] * per_second, (_YEARS_S[1] + 1) * per_second - 1
+        if column.type.unit == "ns":
+            return column  # of the years 1677 to 2262
+        numbers = column.view(pa.int64())
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
+        raise ValueError("a time outside of the years 1 to 9999")
+    return column
+
+
+def _as_iso(column: pa.Array) -> pa.Array:
+    """Return texts of ISO 8601, with the digits of the unit."""
+    kind = column.type
+    if pa.types.is_duration(kind):
+        digits = _DIGITS[kind.unit]
+        return pa.array([_duration(each, digits) for each in column.view(pa.int64()).to_pylist()])
+    if pa.types.is_interval(kind):
+        return pa.array([_interval(each) for each in column.to_pylist()], pa.string())
+    if pa.types.is_date(kind):
+        return pc.strftime(_check_years(column), format="%Y-%m-%d")
+    if pa.types.is_timestamp(kind):
+        zone = "" if kind.tz is None else "%Ez"
+        return pc.strftime(_check_years(column), format=f"%Y-%m-%dT%H:%M:%S{zone}")
+    return column.cast(pa.string())
+
+
+def _duration(number: int | None, digits: int) -> str | None:
+    if number is None:
+        return None
+    whole, part = divmod(abs(number), 10**digits)
+    seconds = f"{whole}.{part:0{digits}}".rstrip("0").rstrip(".") if part else whole
+    return f"{'-' if number < 0 else ''}PT{seconds}S"
+
+
+def _interval(value: Any) -> str | None:
+    if value is None:
+        return None
+    months, days, nanoseconds = value
+    seconds = (_duration(nanoseconds, _DIGITS["ns"]) or "").replace("-PT", "PT-")
+    return f"P{months}M{days}D{seconds.removeprefix('P')}"
+
+
+def _to(kind: pa.DataType) -> tuple[pa.DataType, Change]:
+    return kind, lambda column: _cast(column, kind)
+
+
+#: What the words of `KINDS` mean: the type that is stored, and what makes it.
+_STORED: Final[dict[str, Callable[[pa.DataType], tuple[pa.DataType | None, Change | None]]]] = {
+    "same": lambda kind: (kind, None),
+    "-": lambda _: (None, None),
+    "int32": lambda _: _to(pa.int32()),
+    "int64": lambda _: _to(pa.int64()),
+    "decimal(20, 0)": lambda _: _to(pa.decimal128(20, 0)),
+    "38 digits": lambda kind: _to(pa.decimal128(38, kind.scale)),
+    "microseconds": lambda kind: _to(pa.timestamp("us", kind.tz)),
+    "no zone": lambda kind: _to(pa.timestamp(kind.unit)),
+    "years": lambda kind: (kind, _check_years),
+    "text": lambda _: (pa.string(), _as_iso),
+    "JSON": lambda _: (pa.string(), _as_json),
+}
+_STORAGES: Final = {place: Storage(place, one_case=place == "Delta Lake") for place in PLACES}
+
+
+def storage(place: str) -> Storage:
+    """Return what is stored at a place of `PLACES`."""
+    return _STORAGES[place]
