@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
-from tests.answers.check import broken_promises, cases
+from tests.answers.check import Case, broken_promises, cases
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,39 +21,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.answers", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--jobs", type=int, default=2, metavar="N")
-    parser.add_argument("--gate", action="store_true", help="only what the gate tries")
+    fewer = parser.add_mutually_exclusive_group()
+    fewer.add_argument("--gate", action="store_true", help="only what the gate tries")
+    fewer.add_argument(
+        "--once", action="store_true", help="each answer once: the kinds of consumers take turns"
+    )
     given = parser.parse_args(arguments)
-    chosen = [
-        number
-        for number, case in enumerate(cases(every=not given.gate))
+    _chosen[:] = [
+        case
+        for case in cases(every=not given.gate, once=given.once)
         if all(
             (word.removeprefix("no:") in case.id) != word.startswith("no:") for word in given.words
         )
     ]
     kinds: Counter[str] = Counter()
     cpu = 0.0
-    parts = [(given.gate, chosen[first : first + 50]) for first in range(0, len(chosen), 50)]
-    with ProcessPoolExecutor(given.jobs) as pool:
-        for found in pool.map(_run, parts):
-            for case_id, broken, took in found:
-                cpu += took
-                if broken:
-                    print(f"{case_id}: {broken}", flush=True)
-                kinds.update(broken.keys())
-    print(f"{len(chosen)} cases, {dict(kinds)}, {cpu:.0f} s of CPU time")
+    # Forked processes have the cases, which cannot be pickled.
+    with ProcessPoolExecutor(given.jobs, get_context("fork")) as pool:
+        for number, (broken, took) in enumerate(pool.map(_run, range(len(_chosen)), chunksize=10)):
+            cpu += took
+            if broken:
+                print(f"{_chosen[number].id}: {broken}", flush=True)
+            kinds.update(broken.keys())
+    print(f"{len(_chosen)} cases, {dict(kinds)}, {cpu:.0f} s of CPU time")
     return 1 if kinds else 0
 
 
-def _run(part: tuple[bool, Sequence[int]]) -> list[tuple[str, dict[str, str], float]]:
-    gate, numbers = part
-    wanted = set(numbers)
-    found = []
-    for number, case in enumerate(cases(every=not gate)):
-        if number in wanted:
-            began = time.process_time()
-            broken = broken_promises(case)
-            found.append((case.id, broken, time.process_time() - began))
-    return found
+_chosen: list[Case] = []
+
+
+def _run(number: int) -> tuple[dict[str, str], float]:
+    began = time.process_time()
+    broken = broken_promises(_chosen[number])
+    return broken, time.process_time() - began
 
 
 if __name__ == "__main__":

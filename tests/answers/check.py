@@ -65,14 +65,15 @@ class Case:
         return f"{self.row.name} {self.answer.name} {self.asker}{when}"
 
 
-def cases(*, every: bool) -> Iterator[Case]:
-    """Return all cases, or those that the gate runs: for them, the kinds of consumers take turns.
+def cases(*, every: bool, once: bool = False) -> Iterator[Case]:
+    """Return all cases, or those that the gate runs.
 
-    Every second answer to a row that is `later` begins once the consumer reads.
+    Those of the gate, and of `once`, have each answer once: the kinds of consumers take turns, and
+    every second answer to a row that is `later` begins once the consumer reads.
     """
     for row in ROWS:
         for number, answer in enumerate(answers_of(row, every=every)):
-            if not every:
+            if once or not every:
                 asker = row.askers[number % len(row.askers)]
                 yield Case(row, asker, answer, later=row.later and number % 2 == 1)
                 continue
