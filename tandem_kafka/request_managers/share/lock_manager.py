@@ -215,10 +215,16 @@ class LockManager(RequestManager):
         held_ms = self._limits.held_ms(session)
         sent_ms = self._context.clock.now_ms()
         self._turn_ends_ms = sent_ms + held_ms + _TURN_MS
+
+        def failed(error: Exception) -> None:
+            session.failed = error, self._context.clock.now_ms()
+            self._handle_error(session, error)
+
         return self._request(
             session,
             session.fetch(self._identity, wanted, self._limits.fields(limit, held_ms)),
             lambda response: self._handler.handle_fetch(session, response, sent_ms, held_ms),
+            failed=failed,
             held_ms=held_ms,
         )
 

@@ -71,7 +71,7 @@ class ResponseHandler:
     def handle_fetch(
         self, session: ShareSession, response: ClientResponse, sent_ms: int, held_ms: int
     ) -> Exception | None:
-        """Handle the response to a fetch; return the error of a partition that has one."""
+        """Handle the response to a fetch; return an error of partitions that lasts."""
         message, now_ms = response.message, self._context.clock.now_ms()
         sent = self._answered(session, message)
         counts = [
@@ -106,7 +106,11 @@ class ResponseHandler:
         errors = (
             _error_of(each.error_code, each.error_message) for _, each in _partitions(message)
         )
-        return next(filter(None, errors), None)
+        error = next(filter(None, errors), None)
+        if error is None:
+            return session.lasting_error(now_ms, got=got)
+        session.failed = error, now_ms
+        return error
 
     def handle_acknowledge(
         self, session: ShareSession, response: ClientResponse, sent_ms: int

@@ -30,6 +30,8 @@ FIRST_VERSION: Final = 1
 FIRST_VERSION_WITH_RENEWAL: Final = 2
 #: A range of so many offsets stands alone: that has as many bytes as a type for some of them.
 _LONG: Final = 100
+#: An error so long ago is over, even if there is nothing to read.
+_UNCERTAIN_MS: Final = 2_000
 OPENING_EPOCH: Final = 0
 CLOSING_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
@@ -150,6 +152,7 @@ class ShareSession:
         sent: Acknowledgements in flight.
         partitions: What the broker's session has. Each fetch tells what is to be changed.
         refused: Partitions that the broker refuses: how often in a row, and when to ask again.
+        failed: The last error of a fetch or of a partition, and when; None if it has ended.
         acknowledged_ms: When the last request with nothing but acknowledgements was made.
         empty: The number of responses without records since the last with some.
         empty_until_ms: When to fetch again after a response without records that came at once.
@@ -163,6 +166,7 @@ class ShareSession:
         self.waiting, self.renewals = Batch(), Batch()
         self.sent = Batch()
         self.refused: dict[Place, tuple[int, int]] = {}
+        self.failed: tuple[Exception, int] | None = None
         self.empty = self.empty_until_ms = self.acknowledged_ms = 0
         self.partitions: frozenset[Place] = frozenset()
         #: Whether the last request was a fetch.
@@ -272,6 +276,22 @@ class ShareSession:
         for place in found:
             del self.refused[place]
         return found
+
+    def lasting_error(self, now_ms: int, *, got: bool) -> Exception | None:
+        """Return the error that a response without errors does not end; None if it does.
+
+        Args:
+            now_ms: The time.
+            got: Whether it has records.
+        """
+        if self.failed is None:
+            return None
+        error, at_ms = self.failed
+        # Without a partition in its pause, responses have no error, and may have no records.
+        if self.refused or (not got and now_ms - at_ms < _UNCERTAIN_MS):
+            return error
+        self.failed = None
+        return None
 
     def fetch(
         self,
