@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from tandem_kafka.shared.failures import LASTING_MS, FailingRequest
 from tandem_kafka.shared.group import NO_GENERATION
 from tandem_kafka.shared.partition import AssignedPartition, FetchState
 from tandem_kafka.shared.topic_troubles import TopicTrouble
-from tandem_kafka.types import TopicPartition, names_of
+from tandem_kafka.types import Node, TopicPartition, names_of
 
 #: The network thread sleeps for at most five seconds. After this time without an iteration, it is
 #: blocked.
@@ -146,14 +147,14 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
     found = engine.loop.broker_troubles(now_ms)
     broken = {trouble.node_id: trouble.text for trouble in found if not trouble.usable}
     partitions = tuple(engine.subscription.assigned if fetched is None else fetched)
-    failing, assigned = _failing(core, partitions), bool(partitions)
-    others = (each.text for each in failing if each.api not in {*_READING, *_TELEMETRY})
+    failing, needed = _failing(core, partitions), _needed(core, assigned=bool(partitions))
+    others = (each.text for each in failing if each.api not in {*needed, *_TELEMETRY})
     topics = _topics(core, fetched)  # once, so that both parts of the health say the same
     shown = core.client.secrets.line
     return Health(
         not_alive=dead,
         not_ready=dead
-        + tuple(map(shown, _not_ready(core, troubles, broken, topics, failing, assigned=assigned))),
+        + tuple(map(shown, _not_ready(core, troubles, broken, topics, failing, needed))),
         client_id=config.client_id,
         group_id=config.group_id,
         member_id=group.metadata.member_id,
@@ -203,25 +204,39 @@ def _not_ready(
     broken: Mapping[int, str],
     topics: _Topics,
     failing: Sequence[FailingRequest],
-    *,
-    assigned: bool,
+    needed: AbstractSet[str],
 ) -> Iterator[str]:
     engine, config = core.engine, core.config
     if not engine.metadata.snapshot.version:
         yield "; ".join(("no broker has responded yet", *troubles))
-    elif all(node.node_id in broken for node in engine.metadata.nodes()):
+    elif _none_usable(engine.metadata.nodes(), broken):
         yield "; ".join(("no broker can be used", *broken.values()))
     yield from _unreadable(core, broken)
     yield from _unreadable_topics(topics)
-    fetched_ms = engine.metrics.since_ms("last-fetch-seconds-ago")
-    reads = fetched_ms is not None and fetched_ms < LASTING_MS and assigned
-    stops = _READING if reads else _BEGINNING
-    yield from (each.text for each in failing if each.api in stops)
+    yield from (each.text for each in failing if each.api in needed)
     if not engine.subscription.auto_assigned:
         if not engine.subscription.assigned:
             yield "there is no subscription: call subscribe() or assign()"
     elif config.group_id is not None:
         yield from _outside(core, broken)
+
+
+def _needed(core: Core, *, assigned: bool) -> AbstractSet[str]:
+    """Return the requests without which nothing is read, or soon nothing."""
+    fetched_ms = core.engine.metrics.since_ms("last-fetch-seconds-ago")
+    reads = fetched_ms is not None and fetched_ms < LASTING_MS and assigned
+    if not reads:
+        return _BEGINNING
+    # Without a membership, a coordinator is needed for commits, and for positions in the beginning.
+    return _READING if core.engine.subscription.auto_assigned else _READING - {"FindCoordinator"}
+
+
+def _none_usable(nodes: Sequence[Node], broken: Mapping[int, str]) -> bool:
+    """Tell whether no broker can be used."""
+    if all(node.node_id < 0 for node in nodes):
+        # All have failed, so the bootstrap servers are asked, one after the other.
+        return bool(broken)
+    return all(node.node_id in broken for node in nodes)
 
 
 def _failing(core: Core, fetched: Iterable[TopicPartition]) -> list[FailingRequest]:

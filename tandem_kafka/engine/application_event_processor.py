@@ -66,6 +66,9 @@ class ApplicationEventProcessor(EventProcessor):
                 self._subscribe_regex(event)
             case events.Unsubscribe():
                 self._subscription.unsubscribe()
+                self._context.failures.forget()
+                if managers.group is not None:
+                    managers.group.coordinator.stop_looking()
                 event.future.complete(None)
             case events.PrepareToLeave():
                 self._managers.membership.prepare_to_leave()

@@ -41,6 +41,8 @@ class ShareEventProcessor(EventProcessor):
                 event.future.complete(None)
             case events.Unsubscribe():
                 context.subscription.unsubscribe()
+                context.failures.forget()
+                managers.coordinator.stop_looking()
                 managers.locks.release_unwanted()
                 event.future.complete(None)
             case events.LeaveGroup():

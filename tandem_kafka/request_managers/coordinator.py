@@ -87,6 +87,13 @@ class CoordinatorManager(RequestManager):
             self._context.group.coordinator_missing = True
             self._lookup_needed = True
 
+    def stop_looking(self) -> None:
+        """End the lookup, because the application has ended the subscription that needed it.
+
+        A commit that needs the coordinator begins it again.
+        """
+        self._lookup_needed = self._context.group.coordinator_missing = False
+
     def on_fatal(self, callback: Callable[[Exception], None]) -> None:
         """Call `callback` with an error that a new lookup cannot fix."""
         self._on_fatal.append(callback)

@@ -83,6 +83,11 @@ class Failures:
             if ended is not None:
                 self._ended_ms[api, node_id] = ended.last_ms
 
+    def forget(self) -> None:
+        """Note that nothing needs the requests any more."""
+        for api, node_id in tuple(self._found):
+            self.succeeded(api, node_id)
+
     def lasting(self, now_ms: int) -> Iterator[FailingRequest]:
         """Return the requests whose failures do not end."""
         found = tuple(self._found.items())  # the other thread adds to them
