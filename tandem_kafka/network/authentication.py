@@ -22,6 +22,7 @@ from tandem_kafka.errors import (
     KafkaConfigurationError,
     KafkaError,
     SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
     for_code,
 )
 from tandem_kafka.foreign_text import SentSecrets
@@ -36,6 +37,7 @@ log = client_logger(__name__)
 _UNSUPPORTED_MECHANISM: Final = 33
 _ILLEGAL_STATE: Final = 34
 _AUTHENTICATION_FAILED: Final = 58
+_NO_REASON: Final = "the broker gave no reason"
 
 #: Mechanisms that never block. All others may block, including those of users.
 _COMPUTE_ONLY: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
@@ -180,7 +182,7 @@ class SaslExchange:
         if answer.error_code == _UNSUPPORTED_MECHANISM:
             listed = Secret(", ".join(sorted(answer.mechanisms or ())))
             enabled = self._secrets.readable(listed) or "none"
-            raise for_code(answer.error_code)(
+            raise UnsupportedSaslMechanismError(
                 f"the broker has not enabled sasl_mechanism {self._name!r}; enabled: {enabled}"
             )
         if answer.error_code == _ILLEGAL_STATE:
@@ -190,15 +192,22 @@ class SaslExchange:
                 f"security_protocol={without!r}, or use the port of a SASL listener"
             )
         if answer.error_code:
-            raise for_code(answer.error_code)(
-                f"SASL {self._name}: the broker rejected the handshake"
-            )
+            raise self._unusual(answer, "the broker rejected the handshake")
 
     def _check_token(self, answer: Any) -> None:
         if answer.error_code == _AUTHENTICATION_FAILED:
             raise SaslAuthenticationFailedError(f"SASL {self._name}: {self._rejection(answer)}")
         if answer.error_code:
-            raise for_code(answer.error_code)(f"SASL {self._name}: {answer.error_message}")
+            raise self._unusual(answer, str(answer.error_message or _NO_REASON))
+
+    def _unusual(self, answer: Any, reason: str) -> SaslAuthenticationFailedError:
+        """Return the error for a code that no login has.
+
+        Invariant: not the error of the code. It fails requests, whose managers would take it for
+        the response to them: a member would end its membership, for example.
+        """
+        name = for_code(answer.error_code).__name__
+        return SaslAuthenticationFailedError(f"SASL {self._name}: {reason} ({name})")
 
     def _check_salt(self) -> None:
         """Check the salt and the iterations of SCRAM's server-first-message (RFC 5802)."""
@@ -225,7 +234,7 @@ class SaslExchange:
         self._inline = iterations <= _INLINE_ITERATIONS
 
     def _rejection(self, answer: Any) -> str:
-        reason = str(answer.error_message or "the broker gave no reason")
+        reason = str(answer.error_message or _NO_REASON)
         if not self._needs_token:
             return reason
         if isinstance(self._provider, OidcTokens):

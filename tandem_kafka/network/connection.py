@@ -26,9 +26,9 @@ from kafka.errors import CorrelationIdError, RequestTimedOutError
 
 from tandem_kafka.errors import (
     IllegalStateError,
+    KafkaConnectionError,
     KafkaError,
     KafkaProtocolError,
-    UnsupportedVersionError,
     for_code,
 )
 from tandem_kafka.events.completable import NO_DEADLINE_MS
@@ -206,12 +206,11 @@ class BrokerConnection:
             # Since Kafka 2.4, the error response has the supported versions; earlier, 0 is safe.
             _, highest = offered.get(_API_VERSIONS_KEY, (0, 0))
             self._ask_versions(min(highest, asked - 1), now_ms)
-        elif response.error_code == _UNSUPPORTED_VERSION:
-            raise UnsupportedVersionError(
-                f"{self.node} supports no version of ApiVersions that this client supports"
-            )
         elif response.error_code:
-            raise for_code(response.error_code)(f"{self.node} rejected ApiVersions")
+            # Invariant: not the error of the code: a manager would take it for the response to its
+            # request, so that a member would end its membership, for example.
+            name = for_code(response.error_code).__name__
+            raise KafkaConnectionError(f"{self.node} rejected ApiVersions ({name})")
         else:
             self._versions_known(agreed_versions(offered, self._limits), now_ms)
 
@@ -422,10 +421,11 @@ def _decode_response(sent: _InFlight, body: memoryview) -> Any:
             return _decode_versions(kind, sent.version, bytes(body))
         response = decode_message(kind, sent.version, body)
     except Exception:
-        rejected = bytes(body[:2]) == _UNSUPPORTED_VERSION.to_bytes(2, "big")
-        if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and rejected:
-            # librdkafka's mock broker rejects a version with a response that no version defines.
-            return kind(error_code=_UNSUPPORTED_VERSION, api_keys=[])
+        code = int.from_bytes(body[:2], "big", signed=True)
+        if sent.request is None and sent.message.API_KEY == _API_VERSIONS_KEY and code:
+            # librdkafka's mock broker rejects a version with a response that no version defines,
+            # and kafka-python decodes every response with an error as version 0.
+            return kind(error_code=code, api_keys=[])
         raise
     reject_nulls(response, sent.version)
     return response

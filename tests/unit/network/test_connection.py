@@ -105,7 +105,8 @@ def test_no_known_version_of_api_versions_is_an_error() -> None:
         frame = frame_of(Sent(0, 18, 0, asked.correlation_id, b""), api_versions({}, 35))
         if asked.version:
             connection.receive(frame, 0)
-    with pytest.raises(UnsupportedVersionError):
+    rejection = r"rejected ApiVersions \(UnsupportedVersionError\)"
+    with pytest.raises(KafkaConnectionError, match=rejection):
         connection.receive(frame, 0)
 
 
