@@ -115,6 +115,28 @@ def test_a_follower_that_fails_is_asked_after_growing_pauses_and_named(code: int
         assert consumer.health().ready
 
 
+@CODES
+def test_a_follower_that_fails_has_its_partition_no_longer_than_the_leader_names_it(
+    code: int,
+) -> None:
+    """It had been asked for five minutes, as after UNKNOWN_SERVER_ERROR in Java."""
+    with Simulation("follower", brokers=2, racks=["a", "b"]) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        follower = simulation.cluster.brokers[3 - simulation.cluster.at(FIRST).leader]
+        consumer = simulation.consumer(auto_offset_reset="earliest", client_rack=follower.rack)
+        consumer.assign([FIRST])
+        assert read(simulation, consumer, 5)
+        wrong = errors_in_fetches(code)
+        change_for = lambda call: wrong if call.broker is follower else None  # noqa: E731
+        with changing(simulation, FetchResponse, change_for):
+            read(simulation, consumer, 1)  # what was in flight
+            assert not read(simulation, consumer, 10)
+            follower.rack = "c"  # as if it were out of sync: the leader does not name it
+            assert read(simulation, consumer, 3)[FIRST] > 15
+            assert consumer.health().ready
+
+
 @pytest.mark.parametrize("code", [29, 1])
 @pytest.mark.parametrize("way", ["seek", "seek_to_beginning"])
 def test_an_application_that_seeks_after_each_error_does_not_ask_all_the_time(

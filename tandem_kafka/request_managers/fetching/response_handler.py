@@ -203,6 +203,9 @@ class FetchResponseHandler:
         )
         self._context.retry_later(state)
         self.failed(state, error_type(names_of([tp])))
+        # Invariant: after any error. The leader knows whether the follower is still in sync, and
+        # returns the records itself if not; the lease of a follower takes minutes.
+        self._drop_replica(state)
         if reaction is Reaction.RESET:
             self._out_of_range(requested)
         elif reaction is Reaction.RAISE:
@@ -212,7 +215,6 @@ class FetchResponseHandler:
                 requested, _user_error(error_type, tp, requested.offset), sticky=False
             )
         elif reaction is Reaction.REFRESH:
-            self._drop_replica(state)
             leader = fetched.current_leader
             if leader is None or not self._context.metadata.update_leader(tp, leader, nodes):
                 self._metadata.request_update()
@@ -231,8 +233,7 @@ class FetchResponseHandler:
     def _out_of_range(self, requested: RequestedPartition) -> None:
         state = requested.state
         if requested.from_replica:
-            self._drop_replica(state)  # a follower may lag, so ask the leader
-            return
+            return  # a follower may lag, so the leader is asked
         position = state.position
         if position is None or position.offset != requested.offset:
             # Invariant: an error at `read_ahead` says nothing about the position. The buffer drains
