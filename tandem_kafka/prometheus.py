@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
-from weakref import ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,6 +21,9 @@ from tandem_kafka.errors import InvalidArgumentError
 
 __all__ = ["ConsumerCollector"]
 
+_described: Final[WeakSet[ConsumerCollector]] = WeakSet()
+_numbers: Final[WeakKeyDictionary[_Measured, int]] = WeakKeyDictionary()
+_count: Final = itertools.count(1)
 _NODE: Final = re.compile(r"\.node-(.+)$")
 #: What the groups of share consumers contain.
 _SHARE: Final = "-share-"
@@ -48,7 +52,7 @@ class ConsumerCollector(Collector):
     ``client_id``, in a collector of its own. Several collectors in one registry repeat the lines
     ``HELP`` and ``TYPE`` of a name. Prometheus accepts that; the Pushgateway and ``promtool`` do
     not, so give them one collector of all consumers. A registry keeps one of several collectors of
-    the same consumers.
+    the same consumers, and ``register()`` raises a ``ValueError`` for one of some of them.
 
     The names are those of the metrics with underscores, after ``kafka_consumer_``,
     ``kafka_consumer_topic_``, ``kafka_consumer_partition_`` or ``kafka_consumer_node_``. Totals are
@@ -81,9 +85,26 @@ class ConsumerCollector(Collector):
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def describe(self) -> Sequence[Metric]:
-        """Return nothing, so that a registry takes several collectors with the same names."""
-        return ()
+    def describe(self) -> Iterator[Metric]:
+        """Return a name for each consumer, so that a registry takes none of them twice.
+
+        It takes several collectors with the same metrics. One that is equal to another is in its
+        place, so it has no names.
+        """
+        if self in _described:
+            return
+        _described.add(self)
+        for each in self._consumers:
+            consumer = each()
+            if consumer is not None:
+                # Not its client_id: a consumer that replaces a closed one may have that as well.
+                number = _numbers.setdefault(consumer, next(_count))
+                claimed = Metric("kafka_consumer", "A consumer", "untyped")
+                claimed.name = (
+                    f"consumer {number}, which is in another ConsumerCollector of this registry: "
+                    "unregister that one, or leave the consumer out of this one"
+                )
+                yield claimed
 
     def collect(self) -> Iterator[Metric]:
         """Return a family for each metric."""

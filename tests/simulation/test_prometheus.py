@@ -82,6 +82,27 @@ def test_each_consumer_may_have_a_collector(registry: CollectorRegistry) -> None
     second.close()
 
 
+def test_a_registry_takes_no_consumer_twice(registry: CollectorRegistry) -> None:
+    """Its samples were exported twice, so that Prometheus rejects the whole scrape."""
+    first, second, third = (simulated_consumer(client_id=name) for name in ("1", "2", "3"))
+    both = ConsumerCollector(first, second)
+    registry.register(both)
+    for others in ((second,), (second, third), (first, second, third)):
+        with pytest.raises(ValueError, match="ConsumerCollector of this registry: unregister"):
+            registry.register(ConsumerCollector(*others))
+        assert exported(registry) == {"1", "2"}
+    registry.register(ConsumerCollector(third))
+    assert exported(registry) == {"1", "2", "3"}
+    other = CollectorRegistry()
+    other.register(ConsumerCollector(second))
+    assert exported(other) == {"2"}
+    registry.unregister(both)
+    registry.register(ConsumerCollector(second))
+    assert exported(registry) == {"2", "3"}
+    for each in (first, second, third):
+        each.close()
+
+
 def test_a_consumer_that_is_made_again_is_exported_again(registry: CollectorRegistry) -> None:
     for _ in range(3):
         consumer = simulated_consumer(client_id="one")
