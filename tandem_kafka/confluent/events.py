@@ -26,6 +26,8 @@ from tandem_kafka.types import TopicPartition as Key
 
 #: Milliseconds after which a persisting error is reported again.
 _REPEAT_MS: Final = 10_000
+#: Maximum number of errors in that time: a broker may send a new text with each.
+_MOST_ERRORS: Final = 10
 #: Milliseconds that `poll()` waits after a repeated error, before it polls our consumer again.
 _ERROR_PAUSE_MS: Final = 100
 #: Milliseconds without a first connection after which `error_cb` is called.
@@ -107,9 +109,11 @@ class Events:
 
     def _is_new(self, error: KafkaError) -> bool:
         now_ms, identity = self._clock.now_ms(), (error.code(), error.str())
-        if now_ms - self._reported_ms.get(identity, -_REPEAT_MS) < _REPEAT_MS:
+        recent = {each: at for each, at in self._reported_ms.items() if now_ms - at < _REPEAT_MS}
+        self._reported_ms = recent
+        if identity in recent or len(recent) >= _MOST_ERRORS:
             return False
-        self._reported_ms[identity] = now_ms
+        recent[identity] = now_ms
         return True
 
     def _call_error_cb(self, error: KafkaError) -> None:
@@ -166,6 +170,9 @@ class Events:
         try:
             found = self._kafka.partitions_for_topic(topic, timeout_ms=_LOOKUP_MS)
         except KafkaTimeoutError:
+            return
+        except OurKafkaError as error:
+            self.failed(error, 0)
             return
         if not found:
             code = KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -69,7 +69,7 @@ class BackgroundEvents:
 
     def _note_error(self, event: ErrorEvent) -> None:
         """Note an error for a poll() to raise, once if it is there already."""
-        if not any(map(event.repeats, self._errors)):
+        if event.adds_to(self._errors):
             self._errors.append(event)
 
     def _next(self) -> BackgroundEvent | None:

@@ -6,11 +6,16 @@ Rebalance events are numbered, and `CallbackCompleted` repeats the number. An ev
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import TopicPartition
+
+#: Maximum number of errors that wait and differ only in their texts.
+_MOST_SIMILAR: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,19 @@ class ErrorEvent:
         return (
             type(self.error) is type(error) and self.error.args == error.args and not other.outdated
         )
+
+    def adds_to(self, waiting: Collection[ErrorEvent]) -> bool:
+        """Tell whether poll() must raise this error, too.
+
+        Invariant: each poll() raises one error, and a broker may send another text with each.
+        Without a limit, poll() would raise errors long after they have ended.
+        """
+        similar = sum(map(self._resembles, waiting))
+        return similar < _MOST_SIMILAR and not any(map(self.repeats, waiting))
+
+    def _resembles(self, other: ErrorEvent) -> bool:
+        same = type(self.error) is type(other.error)
+        return same and self.about == other.about and self.topics == other.topics
 
     def concerns(self, subscription: SubscriptionState) -> bool:
         """Tell whether it concerns something that is read, or nothing in particular."""

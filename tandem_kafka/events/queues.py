@@ -55,7 +55,7 @@ class BackgroundQueue:
         """Network thread: append the error unless poll() will raise the same one anyway."""
         clean_error(event.error)
         waiting = [e for e in tuple(self._events) if isinstance(e, ErrorEvent)]
-        if not any(map(event.repeats, waiting)):
+        if event.adds_to(waiting):
             self.add(event)
 
     @property

@@ -301,6 +301,37 @@ def test_a_member_that_is_removed_after_each_join_is_not_ready(protocol: str) ->
         assert consumer.health().ready
 
 
+def test_errors_with_new_texts_do_not_pile_up_while_the_application_works() -> None:
+    """Each had waited for a poll() of its own, so that no record was returned for minutes."""
+    with Simulation("texts", brokers=2) as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        consumer = simulation.consumer(
+            "orders", group_id="g", group_protocol="consumer", auto_offset_reset="earliest"
+        )
+        count = itertools.count()
+
+        def refuse(message: Any) -> None:
+            message.error_code, message.error_message = 24, f"request {next(count)}"
+
+        with changing(simulation, ConsumerGroupHeartbeatResponse, lambda _: refuse):
+            for _ in range(3):
+                with suppress(KafkaError):
+                    consumer.poll(500)
+                simulation.sleep(60_000)  # a slow handler
+        assert next(count) > 100
+        assert len(consumer._core.engine.background) <= 3
+        errors = 0
+        while errors <= 6:
+            try:
+                if consumer.poll(1_000):
+                    break
+            except KafkaError:
+                errors += 1
+        assert errors <= 6
+        assert consumer.health().ready
+
+
 def set_codes(entries: str, code: int) -> Callable[[Any], None]:
     """Return a change that gives each of the entries of a response an error."""
 
