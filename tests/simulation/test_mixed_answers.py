@@ -24,6 +24,7 @@ from tandem_kafka.wire.messages import (
     FetchResponse,
     FindCoordinatorResponse,
     HeartbeatResponse,
+    JoinGroupResponse,
     MetadataRequest,
     MetadataResponse,
     OffsetCommitResponse,
@@ -430,3 +431,21 @@ def test_sessions_that_end_all_the_time_are_logged_once_a_minute(
         assert next(count) > 100
         lines = [each for each in caplog.messages if "a fetch session of broker 1 failed" in each]
         assert len(lines) == 2
+
+
+def test_a_member_id_that_is_required_and_not_given_is_asked_for_after_pauses() -> None:
+    """JoinGroup was sent again as fast as the coordinator answered."""
+    with Simulation("required") as simulation:
+        topic(simulation, "orders", 1)
+        produce(simulation, FIRST)
+        consumer = simulation.consumer("orders", group_id="g", auto_offset_reset="earliest")
+
+        def refuse(message: Any) -> None:
+            message.error_code, message.member_id = 79, ""
+
+        with changing(simulation, JoinGroupResponse, lambda _: refuse) as received:
+            assert not read(simulation, consumer, 20)
+            assert 10 <= received.total() <= 100
+            assert any("JoinGroup has failed for" in each for each in consumer.health().not_ready)
+        assert read(simulation, consumer, 3)
+        assert consumer.health().ready

@@ -387,7 +387,9 @@ class ClassicMembership(RequestManager):
             error, known = group_error(message.error_code, self._context), self._group.metadata
             if message.member_id:
                 self._group.joined(NO_GENERATION, message.member_id)
-            if isinstance(error, MemberIdRequiredError) and not known.member_id:
+            # Invariant: not without an id, which would be asked for at once, again and again.
+            given = message.member_id and not known.member_id
+            if isinstance(error, MemberIdRequiredError) and given:
                 self._request.proceed()  # no failure: KIP-394 prescribes a second JoinGroup
                 return
             raise error
