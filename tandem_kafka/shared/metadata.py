@@ -174,7 +174,9 @@ class ClusterMetadata:
         known = self.snapshot
         topic, info = known.topics.get(tp.topic), known.partition(tp)
         leader_id, leader_epoch = leader
-        all_nodes = {**known.nodes, **{node.node_id: node for node in nodes}}
+        # Without those that lead nothing, of which a response may name any number.
+        named = {node.node_id: node for node in nodes if node.node_id == leader_id}
+        all_nodes = {**known.nodes, **named}
         if topic is None or info is None or leader_id not in all_nodes:
             return False
         if leader_epoch <= info.leader_epoch:

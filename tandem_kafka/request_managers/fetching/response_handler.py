@@ -91,9 +91,12 @@ class FetchResponseHandler:
         """
         got_records, affected, refused = False, [], 0
         sizes: Counter[str] = Counter()
+        #: Invariant: each counts once. One that is named twice may be an error that is believed
+        #: the second time, or errors without end.
+        left = dict(requested_partitions)
         for fetched in response.partitions:
             tp = self._partition_of(fetched, session)
-            requested = requested_partitions.get(tp) if tp is not None else None
+            requested = left.pop(tp, None) if tp is not None else None
             if requested is None or not self.is_current(requested):
                 continue
             if self._failing and not fetched.error_code and fetched.preferred_read_replica < 0:

@@ -254,6 +254,20 @@ def test_one_out_of_range_response_skips_nothing() -> None:
     assert state.read_ahead == 30
 
 
+def test_a_response_counts_once_for_a_partition_however_often_it_names_it() -> None:
+    """One that named it twice was believed, and records were skipped."""
+    world, state, unsent = with_fetch_in_flight(auto_offset_reset="latest")
+    response = fetch_response({TP: Found(error=errors.OffsetOutOfRangeError)})
+    response.responses *= 2
+    world.respond(unsent, response)
+    assert state.state is FetchState.FETCHING
+    _, unsent = world.wait_and_send(world.managers.fetch)
+    response = fetch_response({TP: Found(records(10, 2))})
+    response.responses *= 2
+    world.respond(unsent, response)
+    assert len(chunks(world)) == 1
+
+
 def test_two_out_of_range_responses_must_be_consecutive() -> None:
     """After a response without the error in between, the second one counts as the first."""
     world, state, unsent = with_fetch_in_flight(auto_offset_reset="latest")
