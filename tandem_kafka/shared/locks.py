@@ -20,7 +20,7 @@ locked again, has `_ENDED` for its times: its acknowledgement is dropped.
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
@@ -62,11 +62,14 @@ class Acknowledger(Protocol):
         ...
 
 
+#: First offset, last offset and delivery count.
+LockedRange = tuple[int, int, int]
+
 #: Larger than each offset: an end of offsets is one more, and has 64 bits as well.
 _OFFSETS: Final = 2**63 - 1
 
 
-def are_plausible(ranges: Sequence[tuple[int, int, int]]) -> bool:
+def are_plausible(ranges: Sequence[LockedRange]) -> bool:
     """Tell whether ranges, in order, have each offset once, and only offsets of records."""
     end = 0
     for first, last, _ in ranges:
@@ -74,6 +77,32 @@ def are_plausible(ranges: Sequence[tuple[int, int, int]]) -> bool:
             return False
         end = last + 1
     return True
+
+
+def joined(ranges: Iterable[LockedRange], most: int) -> list[LockedRange]:
+    """Return ranges in order, up to one more than `most`; neighbours with the same count are one.
+
+    A broker names each offset of a batch for itself if it has not locked all of them.
+    """
+    found: list[LockedRange] = []
+    for first, last, count in ranges:
+        if found and found[-1][1:] == (first - 1, count) and first <= last:
+            found[-1] = found[-1][0], last, count
+        elif len(found) <= most:
+            found.append((first, last, count))
+        else:
+            break
+    found.sort()
+    return found
+
+
+def overlapping(ranges: Sequence[LockedRange], first: int, last: int) -> Sequence[LockedRange]:
+    """Return those of some ranges, in order, that have one of these offsets.
+
+    Invariant: without looking at each of them. A broker decides how many there are.
+    """
+    begin = bisect_left(ranges, first, key=itemgetter(1))
+    return ranges[begin : bisect_right(ranges, last, begin, key=itemgetter(0))]
 
 
 def count_of(ranges: Iterable[tuple[int, int]]) -> int:
@@ -129,7 +158,7 @@ class LockedPartition:
         topic_id: UUID,
         node_id: int,
         data: memoryview,
-        ranges: Sequence[tuple[int, int, int]],
+        ranges: Sequence[LockedRange],
         owner: Acknowledger,
     ) -> None:
         self.owner = owner
@@ -196,9 +225,10 @@ class LockedPartition:
         self.unacknowledged -= rest.unacknowledged
         return rest, others
 
-    def can_claim(self, first: int, last: int) -> bool:
-        """Tell whether the application can still claim one of these offsets."""
-        return bool(self.ranges_between(max(first, self.given), min(last + 1, self.stop)))
+    def can_claim(self, ranges: Sequence[LockedRange]) -> bool:
+        """Tell whether the application can still claim an offset of some ranges, in order."""
+        left = self.ranges_between(self.given, self.stop)
+        return any(overlapping(ranges, first, last) for first, last in left)
 
     @property
     def ends_ms(self) -> int:

@@ -13,6 +13,7 @@ from kafka import errors
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError, RecordLockLostError, TopicsDeniedError
+from tandem_kafka.request_managers.share.fetch_limits import MOST_RECORDS
 from tandem_kafka.request_managers.share.lock_manager import LockManager
 from tandem_kafka.shared.locks import Place
 from tandem_kafka.testing import Simulation
@@ -313,7 +314,17 @@ def test_an_error_is_raised_for_each_answer_and_health_tells_while_it_lasts() ->
 
 
 @pytest.mark.parametrize(
-    "ranges", [[(0, 2**63 - 1)], [(2**63 - 1, 2**63 - 1)], [(-2, 1)], [(2, 1)], [(0, 1), (1, 2)]]
+    "ranges",
+    [
+        [(0, 2**63 - 1)],
+        [(2**63 - 1, 2**63 - 1)],
+        [(-2, 1)],
+        [(2, 1)],
+        [(0, 1), (1, 2)],
+        # Each was kept, sorted, and acknowledged for itself: seventy times its bytes.
+        [(2 * number, 2 * number) for number in range(2 * MOST_RECORDS + 1)],
+    ],
+    ids=["to the end", "at the end", "before 0", "backwards", "overlapping", "too many"],
 )
 def test_a_damaged_response_is_an_error_once(ranges: list[tuple[int, int]]) -> None:
     """Each poll() raised it, also when all later responses were whole."""
@@ -339,6 +350,38 @@ def test_a_damaged_response_is_an_error_once(ranges: list[tuple[int, int]]) -> N
         produce(simulation, TP, 1)
         assert places(take(consumer, 4)) == [(0, 2), (1, 2), (2, 2), (3, 1)]
         assert session_of(consumer).refused == {}
+
+
+@pytest.mark.parametrize("number", [0, 1_000])
+def test_a_response_counts_once_for_a_partition_of_the_session(number: int) -> None:
+    """Each of others, and each time that it named one, was an error of a poll()."""
+    with sharing("named", brokers=1, count=0) as (simulation, start):
+        topic_id = simulation.cluster.topic_named("orders", None).topic_id
+
+        def refuse(response: Any) -> None:
+            leader = _PARTITION.LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+            refused = [
+                _PARTITION(
+                    partition_index=each,
+                    error_code=errors.CorruptRecordError.errno,
+                    error_message=f"no {each}",
+                    acknowledge_error_code=0,
+                    current_leader=leader,
+                    records=b"",
+                    acquired_records=[],
+                )
+                for each in (number, number, number + 100)
+            ]
+            response.responses = [_TOPIC(topic_id=topic_id, partitions=refused)]
+
+        consumer = start()
+        consumer.poll(5_000)
+        altering(simulation, refuse)
+        found = error_of(consumer)
+        assert found is None or number == 0
+        simulation.cluster._scripts._handlers.clear()
+        assert error_of(consumer) is None
+        assert set(session_of(consumer).refused) <= {(topic_id, 0)}
 
 
 # --- a broker that answers at once, and one that cannot renew -------------------------------------

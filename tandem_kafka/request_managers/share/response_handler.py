@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from tandem_kafka.errors import (
@@ -18,12 +18,19 @@ from tandem_kafka.network.request import ClientResponse
 from tandem_kafka.request_managers.context import ManagerContext
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
-from tandem_kafka.request_managers.share.fetch_limits import FetchLimits
+from tandem_kafka.request_managers.share.fetch_limits import MOST_RECORDS, FetchLimits
 from tandem_kafka.request_managers.share.lock_keeper import LockKeeper
 from tandem_kafka.request_managers.share.outcomes import LATE, LOST, Outcomes
 from tandem_kafka.request_managers.share.session import Acknowledged, ShareSession
 from tandem_kafka.shared.locked_records import LockedRecords
-from tandem_kafka.shared.locks import LockedPartition, Place, are_plausible
+from tandem_kafka.shared.locks import (
+    LockedPartition,
+    LockedRange,
+    Place,
+    are_plausible,
+    joined,
+    overlapping,
+)
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.hosts import advertised
 
@@ -31,6 +38,8 @@ log = client_logger(__name__)
 
 #: SHARE_SESSION_LIMIT_REACHED, which kafka-python does not know.
 _SESSION_LIMIT_REACHED: Final = 133
+#: The most ranges of one response. A broker may lock a batch more than it was asked for.
+_MOST_RANGES: Final = 2 * MOST_RECORDS
 #: How long to wait after a response without records that came before its time, or so soon.
 _EMPTY_PAUSE_MS: Final = 10
 _SOON_MS: Final = 5
@@ -74,19 +83,17 @@ class ResponseHandler:
         """Handle the response to a fetch; return an error of partitions that lasts."""
         message, now_ms = response.message, self._context.clock.now_ms()
         sent = self._answered(session, message)
-        counts = [
-            acquired.delivery_count
-            for _, each in _partitions(message)
-            for acquired in each.acquired_records
-        ]
-        got = bool(counts)
+        partitions = list(_asked_for(message, {*session.partitions, *sent}))
+        counts = (one.delivery_count for _, each in partitions for one in each.acquired_records)
+        most_delivered = max(counts, default=0)
+        got = any(each.acquired_records for _, each in partitions)
         if got:
-            self._limits.retried = max(counts) > 1
+            self._limits.retried = most_delivered > 1
         # Invariant: before the locks of this response: what is acknowledged is not handed out.
         self._keeper.take_acknowledgements()
-        self._measure(session, response)
-        for topic_id, each in _partitions(message):
-            place = topic_id, each.partition_index
+        self._measure(session, response, partitions)
+        left = _MOST_RANGES
+        for place, each in partitions:
             self._handle_outcome(
                 sent.pop(place, None),
                 _error_of(each.acknowledge_error_code, each.acknowledge_error_message),
@@ -95,7 +102,7 @@ class ResponseHandler:
             if each.error_code:
                 self._handle_partition_error(session, place, each, message.node_endpoints)
             elif each.acquired_records and not self._keeper.closing:
-                self._take(session, place, each, (sent_ms, now_ms))
+                left -= self._take(session, place, each, (sent_ms, now_ms), left)
         self._outcomes.unanswered(sent.values(), _INCOMPLETE)
         self._note_recovered(session, now_ms)
         session.empty = 0 if got else session.empty + 1
@@ -103,9 +110,7 @@ class ResponseHandler:
         early = now_ms - sent_ms < max(held_ms, _SOON_MS)
         session.empty_until_ms = 0 if got or not early else now_ms + _EMPTY_PAUSE_MS
         session.forget_old_locks(now_ms)
-        errors = (
-            _error_of(each.error_code, each.error_message) for _, each in _partitions(message)
-        )
+        errors = (_error_of(each.error_code, each.error_message) for _, each in partitions)
         error = next(filter(None, errors), None)
         if error is None:
             return session.lasting_error(now_ms, got=got)
@@ -118,8 +123,7 @@ class ResponseHandler:
         """Handle the response to acknowledgements or renewals."""
         message, now_ms = response.message, self._context.clock.now_ms()
         sent = self._answered(session, message)
-        for topic_id, each in _partitions(message):
-            place = topic_id, each.partition_index
+        for place, each in _asked_for(message, sent):
             error = _error_of(each.error_code, each.error_message)
             self._handle_outcome(sent.pop(place, None), error, (sent_ms, now_ms))
             if error is not None and reaction_to(FETCH, error) is Reaction.REFRESH:
@@ -138,19 +142,24 @@ class ResponseHandler:
             self._records.lock_ms = message.acquisition_lock_timeout_ms
         return session.take_sent()
 
-    def _measure(self, session: ShareSession, response: ClientResponse) -> None:
+    def _measure(
+        self,
+        session: ShareSession,
+        response: ClientResponse,
+        partitions: Sequence[tuple[Place, Any]],
+    ) -> None:
         metrics, message = self._context.metrics, response.message
-        refused = sum(1 for _, each in _partitions(message) if each.error_code)
+        refused = sum(1 for _, each in partitions if each.error_code)
         if refused < len(session.partitions):
             metrics.happened("last-fetch-seconds-ago")
         if not metrics.enabled:
             return
         metrics.record("fetch-latency", response.latency_ms)
         metrics.record("fetch-throttle-time", message.throttle_time_ms)
-        fetched = [each for _, each in _partitions(message) if each.acquired_records]
+        fetched = [each for _, each in partitions if each.acquired_records]
         if fetched:
             metrics.record("fetch-size", sum(len(each.records or b"") for each in fetched))
-            ranges = [each for one in fetched for each in one.acquired_records]
+            ranges = (each for one in fetched for each in one.acquired_records)
             count = sum(each.last_offset - each.first_offset + 1 for each in ranges)
             metrics.record("acquired", count)
 
@@ -178,22 +187,19 @@ class ResponseHandler:
         place: Place,
         fetched: Any,
         times: tuple[int, int],
-    ) -> None:
+        most: int,
+    ) -> int:
+        """Take what a response has locked of a partition; return how many ranges these are."""
         tp = self._name(place)
         if tp is None:
-            return
+            return 0
         # A session that has ended forgets what it refused.
         now_ms = self._context.clock.now_ms()
         self._context.topic_troubles.note_fetch(tp, now_ms, denied=False)
-        ranges = tuple(
-            sorted(
-                (each.first_offset, each.last_offset, each.delivery_count)
-                for each in fetched.acquired_records
-            )
-        )
-        if not are_plausible(ranges):
+        ranges = joined(_ranges_of(fetched), most)
+        if len(ranges) > most or not are_plausible(ranges):
             self._note_failure(session, place, _damaged(session, tp, ranges))
-            return
+            return 0
         data = memoryview(fetched.records or b"")
         locked = LockedPartition(tp, place[0], session.node.node_id, data, ranges, self._records)
         locked.requested_ms, locked.received_ms = times
@@ -206,17 +212,17 @@ class ResponseHandler:
             self._records.add(locked)
         else:
             self._keeper.release(locked, locked.withdraw())
+        return len(ranges)
 
-    def _end_locks(self, place: Place, ranges: Sequence[tuple[int, int, int]]) -> None:
+    def _end_locks(self, place: Place, ranges: Sequence[LockedRange]) -> None:
         """Note that these offsets are locked again."""
         # Invariant: first what waits for the application, which may begin with it meanwhile.
         for each in self._records.ahead():
-            same = each.place == place
-            if same and any(each.can_claim(first, last) for first, last, _ in ranges):
+            if each.place == place and each.can_claim(ranges):
                 each.lost = True  # nobody has released it: its leader has forgotten all locks
         for run in self._records.handed():
             if run.partition.place == place:
-                for first, last, _ in ranges:
+                for first, last, _ in overlapping(ranges, run.first, run.last):
                     run.end_locks(first, last)
 
     # --- errors of partitions --------------------------------------------------------------------
@@ -259,7 +265,11 @@ class ResponseHandler:
         tp = self._name(place)
         self._outcomes.unsent(session.lose(place), LOST)
         leader = answered.current_leader
-        nodes = [advertised(each.node_id, each.host, each.port, each.rack) for each in endpoints]
+        nodes = [
+            advertised(each.node_id, each.host, each.port, each.rack)
+            for each in endpoints
+            if each.node_id == leader.leader_id
+        ]
         hint = (leader.leader_id, leader.leader_epoch)
         if tp is None or hint[0] < 0 or not self._context.metadata.update_leader(tp, hint, nodes):
             self._metadata.request_update()
@@ -271,7 +281,7 @@ _INCOMPLETE: Final = IncompleteResponseError("the broker did not say what became
 
 
 def _damaged(
-    session: ShareSession, tp: TopicPartition, ranges: Sequence[tuple[int, int, int]]
+    session: ShareSession, tp: TopicPartition, ranges: Sequence[LockedRange]
 ) -> CorruptRecordError:
     """Return the error for ranges that cannot be; nobody knows which of their locks there are."""
     first, last = min(each[0] for each in ranges), max(each[1] for each in ranges)
@@ -292,7 +302,20 @@ def _error_of(code: int, text: str | None) -> KafkaError | None:
     return _error(code, text) if code else None
 
 
-def _partitions(message: Any) -> Any:
+def _asked_for(message: Any, asked: Iterable[Place]) -> Iterator[tuple[Place, Any]]:
+    """Yield each partition of a request once.
+
+    Invariant: no others. Each may be an error of `poll()`, and a response has room for many.
+    """
+    left = set(asked)
     for topic in message.responses:
         for each in topic.partitions:
-            yield topic.topic_id, each
+            place = topic.topic_id, each.partition_index
+            if place in left:
+                left.remove(place)
+                yield place, each
+
+
+def _ranges_of(fetched: Any) -> Iterator[LockedRange]:
+    for each in fetched.acquired_records:
+        yield each.first_offset, each.last_offset, each.delivery_count

@@ -18,8 +18,10 @@ from tandem_kafka.shared.locks import (
     Acknowledgement,
     AcknowledgeType,
     LockedPartition,
+    LockedRange,
     Place,
     Run,
+    overlapping,
 )
 from tandem_kafka.types import Node, TopicPartition
 from tandem_kafka.wire.messages import ShareAcknowledgeRequest, ShareFetchRequest
@@ -226,7 +228,7 @@ class ShareSession:
         return found
 
     def drop_locked_again(
-        self, place: Place, ranges: Sequence[tuple[int, int, int]]
+        self, place: Place, ranges: Sequence[LockedRange]
     ) -> list[Acknowledgement]:
         """Drop acknowledgements of what is locked again, as their locks have ended.
 
@@ -237,14 +239,16 @@ class ShareSession:
         Returns:
             Those that were dropped.
         """
-        waiting, begin, end = self.waiting.by_partition.get(place), ranges[0][0], ranges[-1][1]
-        if waiting is None or not any(each.overlaps(begin, end) for each in waiting.made):
-            return []
-        found: list[Acknowledgement] = []
-        for first, last, _ in ranges:
-            made = waiting.made
-            found += [each.within(first, last) for each in made if each.overlaps(first, last)]
-            waiting.made = [part for each in made for part in each.without(first, last)]
+        waiting, found = self.waiting.by_partition.get(place), list[Acknowledgement]()
+        if waiting is None:
+            return found
+        left: list[Acknowledgement] = []
+        for each in waiting.made:
+            left.append(each)
+            for first, last, _ in overlapping(ranges, each.first, each.last):
+                found.append(each.within(first, last))
+                left += left.pop().without(first, last)  # in order: behind the range before
+        waiting.made = left
         return found
 
     @property
