@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from tandem_kafka.aio.tasks import Tasks, running_loop
+from tandem_kafka.config import Config
 from tandem_kafka.consumer.closing import stop_unclosed
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Runtime
+
+if TYPE_CHECKING:
+    from tandem_kafka import Health
 
 _MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions", "_reading"))
 
@@ -15,6 +19,7 @@ _MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions"
 class Startable:
     """A part of ``AsyncKafkaConsumer`` and of ``AsyncShareConsumer``."""
 
+    _config: Config
     _tasks: Tasks
     _environment: tuple[Runtime | None, Any] = (None, None)
     _started = False
@@ -39,6 +44,21 @@ class Startable:
             "the consumer has not been started; use `async with consumer:` or "
             "`await consumer.start()`"
         )
+
+    def health(self) -> Health:
+        """Return what this consumer does, what it waits for, and what is wrong.
+
+        Any thread may call this, also before the start. It never waits.
+
+        .. versionadded:: 0.10
+        """
+        if "_core" in self.__dict__:
+            found: Health = super().health()  # type: ignore[misc] # of the other consumers
+            return found
+        from tandem_kafka.consumer.health import health_without_start  # noqa: PLC0415 - few ask
+
+        why = self._why_not_running()
+        return health_without_start(self._config, why, alive=not self._started)
 
     async def start(self) -> None:
         """Contact the cluster and subscribe, bound to the running event loop.

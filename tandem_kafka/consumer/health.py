@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tandem_kafka.config import Config
 from tandem_kafka.consumer.core import Core
 from tandem_kafka.shared.failures import LASTING_MS, FailingRequest
 from tandem_kafka.shared.group import NO_GENERATION
@@ -174,6 +175,30 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
         requests_queued=queued,
         requests_in_flight=in_flight,
         troubles=tuple(map(shown, (*troubles, *_warnings(core, poll_ms, topics), *others))),
+    )
+
+
+def health_without_start(config: Config, why: str, *, alive: bool) -> Health:
+    """Return the health of a consumer that has no network thread yet, or never will."""
+    return Health(
+        not_alive=() if alive else (why,),
+        not_ready=(why,),
+        client_id=config.client_id,
+        group_id=config.group_id,
+        member_id="",
+        generation_id=NO_GENERATION,
+        rebalance_ms=None,
+        poll_ms=None,
+        handler_ms=0,
+        heartbeat_ms=None,
+        fetch_ms=None,
+        commit_ms=None,
+        partitions={},
+        buffer_bytes=0,
+        buffer_limit_bytes=config.fetch_buffer_max_bytes,
+        requests_queued=0,
+        requests_in_flight=0,
+        troubles=(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import Health, PartitionHealth
+from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.probe import Probe
 from tandem_kafka.probe.history import PARTITIONS, SAMPLES, History, Rebalance
@@ -64,6 +66,22 @@ def test_the_status_follows_the_health() -> None:
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://127.0.0.1:{probe.port}/live", timeout=5)
     other.close()
+
+
+@pytest.mark.parametrize("kind", [AsyncKafkaConsumer, AsyncShareConsumer])
+def test_a_consumer_that_has_not_started_is_not_ready(kind: Any) -> None:
+    """Its request had no response."""
+    consumer = kind("orders", group_id="g", client_id="one")
+    with Probe(consumer, port=0) as probe:
+        assert get(probe, "/live") == (200, {"ok": True, "reasons": {"one": []}})
+        status, body = get(probe, "/ready")
+        assert (status, body["ok"]) == (503, False)
+        assert "has not been started" in body["reasons"]["one"][0]
+        assert "has not been started" in get(probe, "/")[1]
+        asyncio.run(consumer.close())
+        status, body = get(probe, "/live")
+        assert (status, body["ok"]) == (503, False)
+        assert "was closed before" in body["reasons"]["one"][0]
 
 
 def test_head_has_the_status_and_no_body() -> None:
