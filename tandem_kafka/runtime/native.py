@@ -11,12 +11,13 @@ not match the behaviour of the Python code.
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 from types import ModuleType
 from typing import Final
 
-log = logging.getLogger(__name__)
+from tandem_kafka.logs import client_logger
+
+log = client_logger(__name__)
 
 #: The required value of `_native.ABI`; change both together.
 ABI: Final = 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.spark.cluster import Cluster, DataLossError
 from tandem_kafka.spark.columns import RowShape
 from tandem_kafka.spark.failures import sentence_first
@@ -23,7 +23,7 @@ from tandem_kafka.types import names_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:

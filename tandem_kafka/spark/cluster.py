@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
@@ -19,6 +18,7 @@ from tandem_kafka.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options, servers_of, what_to_check
 from tandem_kafka.spark.failures import MistakeError
@@ -37,7 +37,7 @@ from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, n
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 R = TypeVar("R")
 

@@ -8,7 +8,6 @@ fetch. No consumer exists before the first task, and none survives a fork.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +18,10 @@ from typing import Any, Final
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.config import sealed
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: The value of Spark's own connector.
 IDLE_MS: Final = 5 * 60_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,12 +11,13 @@ from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import KafkaException, Producer
 
 from tandem_kafka.errors import KafkaError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import MonotonicClock
 from tandem_kafka.spark.client import producer_options, servers_of, what_to_check
 from tandem_kafka.spark.options import SinkOptions
 from tandem_kafka.spark.rows import Row, rows_of
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: Failures shown in an error; the others are only counted.
 _MAX_SHOWN: Final = 5

@@ -8,7 +8,6 @@ driver, from the offsets in a query's progress. Spark 4.2 and newer provide them
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +16,13 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.spark.offsets import PartitionOffsets, StreamOffset
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["LagListener", "StreamLag", "opentelemetry_lag", "prometheus_lag"]
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ retention has deleted offsets of the range, the broker rejects the fetch.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.spark.client import consumer_options
 from tandem_kafka.spark.cluster import DataLossError, recreation
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tandem_kafka import KafkaConsumer
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 #: Records of the first batch, before their size is known.
 _FIRST_ROWS: Final = 1_000

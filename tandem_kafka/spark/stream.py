@@ -11,7 +11,6 @@ One process runs this object for the lifetime of the query. Spark never calls `s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.spark.cluster import (
     Cluster,
     DataLossError,
@@ -58,7 +58,7 @@ except ImportError:  # before Spark 4.2
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 _NO_LIMIT = 2**62
 

@@ -7,7 +7,6 @@ network and of the cluster apply to any client.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -15,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from tandem_kafka.logs import client_logger
 from tandem_kafka.network.transport import (
     ConnectionClosed,
     ConnectionOpened,
@@ -40,7 +40,7 @@ _MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 #: More than a new connection needs to become a link and to be closed.
 _TURNS: Final = 6
 
-log = logging.getLogger(__name__)
+log = client_logger(__name__)
 
 T = TypeVar("T")
 
