@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from tandem_kafka.errors import (
     LocalAssignorError,
     UnsupportedVersionError,
 )
+from tandem_kafka.foreign_text import visible
 from tandem_kafka.network.request import Purpose, ToNode, UnsentRequest
 from tandem_kafka.request_managers.membership.kip848.states import State
 from tandem_kafka.types import TopicPartition
@@ -397,6 +399,20 @@ def test_an_unknown_assignor_counts_as_failed() -> None:
     member.respond(question, state_response(assignor="unknown"))
     assert member.send().message.error_code == -1
     assert isinstance(raised(member), LocalAssignorError)
+
+
+def test_the_name_of_an_unknown_assignor_has_no_effect_on_a_terminal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    member, _, question = signalled()
+    member.respond(question, state_response(assignor="\x1b[2J\nforged" + "x" * 10_000))
+    member.send()
+    error = raised(member)
+    shown = "".join(traceback.format_exception(error))
+    for line in f"{error}\n{shown}\n{caplog.text}".split("\n"):
+        assert visible(line) == line
+        assert len(line) < 3_000
+        assert not line.startswith("forged")
 
 
 def test_an_invalid_result_is_raised() -> None:
