@@ -36,6 +36,21 @@ _MOST_SECRETS: Final = 8
 _SHORTEST_PART: Final = 4
 #: A word in base64 or hexadecimal digits, also in a longer text.
 _ENCODED: Final = re.compile(r"[\w+/=-]{4,}", re.ASCII)
+#: What a text with a quoted character has.
+_QUOTES: Final = re.compile(r"[%\\&'\"+\n\r\t]|  ")
+#: A character, in any way to quote it: of URLs, programs, markup, shells and SQL, also twice.
+_CHARACTER: Final = re.compile(
+    r"(?:%(?:25)*|\\+x)(?P<byte>[0-9a-f]{2})"
+    r"|\\+u(?P<unit>[0-9a-f]{4})"
+    r"|&(?:amp;)*(?:#0*(?P<number>\d{1,6})|#x0*(?P<digits>[0-9a-f]{1,5})|(?P<name>[a-z]{2,4}));"
+    r"|(?P<itself>.)",
+    re.IGNORECASE | re.DOTALL,
+)
+#: What is doubled, or folded, in some texts.
+_REPEATED: Final = frozenset({b" ", b"'", b'"'})
+_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+#: In more characters of a text, quoted ones are not looked for.
+_LONG_TEXT: Final = 1 << 16
 #: A secret that may be a word of our own lines. If it were masked there, they would tell it.
 _WORD: Final = re.compile(r".{0,7}|[a-z._-]*", re.DOTALL)
 
@@ -130,18 +145,21 @@ class SentSecrets:
 class _Forms:
     """All forms of some secrets."""
 
-    __slots__ = ("_all", "_encoded", "_spelled")
+    __slots__ = ("_all", "_encoded", "_plain", "_spelled")
 
     def __init__(self, secrets: Secret[tuple[str, ...]]) -> None:
         each: list[Secret[str]] = list(map(Secret, secrets.reveal()))
         spelled = Secret({form.reveal() for one in each for form in _spellings(one)})
         encoded = Secret({form.reveal() for one in each for form in _encodings(one)})
+        self._plain = Secret([_plain(one.reveal())[0] for one in each])
         self._all = Secret([form.lower() for form in spelled.reveal() | encoded.reveal()])
         self._spelled = _any_of(spelled)
         self._encoded = _any_of(encoded)
 
     def hidden(self, text: Secret[str]) -> str:
         """Return a text without them."""
+        if self._all.reveal() and _QUOTES.search(text.reveal()):
+            text = Secret(self._unquoted(text))
         folded = Secret(text.reveal().lower())
         if not any(map(folded.reveal().__contains__, self._all.reveal())):
             return text.reveal()
@@ -149,6 +167,62 @@ class _Forms:
         # The whole word: its ends have some bits of the secret.
         search = self._encoded.reveal().search
         return _ENCODED.sub(lambda word: HIDDEN if search(word[0]) else word[0], text.reveal())
+
+    def _unquoted(self, text: Secret[str]) -> str:
+        """Return a text without them, however their characters are quoted."""
+        plain = Secret(_plain(text.reveal()[:_LONG_TEXT]))
+        folded, places = plain.reveal()
+        shown, end = list[str](), 0
+        for begin, stop in sorted(
+            (places[at], places[at + len(each)])
+            for each in self._plain.reveal()
+            if len(each) >= _SHORTEST_PART
+            for at in _places_of(each, folded)
+        ):
+            if begin >= end:
+                shown += text.reveal()[end:begin], HIDDEN
+            end = max(end, stop)
+        return "".join((*shown, text.reveal()[end:]))
+
+
+def _places_of(part: bytes, text: bytes) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _plain(text: str) -> tuple[bytes, list[int]]:
+    """Return a text without quoting, in small letters, and the place of each of its bytes.
+
+    One more place is the end of the text.
+    """
+    plain, places = bytearray(), list[int]()
+    for match in _CHARACTER.finditer(text):
+        meant = _meant(match)
+        if meant == b"\\" or (meant in _REPEATED and plain.endswith(meant)):
+            continue
+        plain += meant
+        places += [match.start()] * (len(plain) - len(places))
+    return bytes(plain), [*places, len(text)]
+
+
+def _meant(match: re.Match[str]) -> bytes:
+    """Return the bytes that a character stands for."""
+    kind, given = match.lastgroup, match[match.lastgroup or 0]
+    if kind == "byte":
+        given = chr(int(given, 16))
+        if given > "\x7f":
+            return given.encode("latin-1")
+    if kind == "number":
+        given = chr(int(given))
+    elif kind in {"unit", "digits"}:
+        given = chr(int(given, 16))
+    elif kind == "name":
+        given = _NAMED.get(given.lower(), match[0])
+    if given == "+" or given.isspace():
+        return b" "
+    return given.lower().encode("utf-8", "surrogatepass")
 
 
 def _any_of(forms: Secret[set[str]]) -> Secret[re.Pattern[str]]:
@@ -165,7 +239,7 @@ def _spellings(secret: Secret[str]) -> Iterator[Secret[str]]:
 
 def _encodings(secret: Secret[str]) -> Iterator[Secret[str]]:
     """Return what a longer text that has a secret in it has in hexadecimal digits or base64."""
-    for spell in (str, *_QUOTED):
+    for spell in (str, *_QUOTED, _as_json):
         data = Secret(spell(secret.reveal()).encode("utf-8", "surrogatepass"))
         yield Secret(data.reveal().hex())
         for encode in (base64.b64encode, base64.urlsafe_b64encode):

@@ -24,6 +24,15 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "of a form": quote_plus,
     "JSON": lambda text: json.dumps(text)[1:-1],
     "repr": lambda text: repr(text)[1:-1],
+    "JSON of others": lambda text: json.dumps(text, ensure_ascii=False)[1:-1].replace("/", r"\/"),
+    "bytes": lambda text: repr(text.encode())[2:-1],
+    "quoted twice": lambda text: quote(quote(text, safe=""), safe=""),
+    "markup": lambda text: "".join(f"&#{ord(each)};" for each in text),
+    "XML": lambda text: text.replace('"', "&amp;quot;"),
+    "a program": lambda text: "".join(f"\\u{ord(each):04x}" for each in text),
+    "a shell": lambda text: text.replace('"', '"\\""'),
+    "doubled": lambda text: text.replace('"', '""'),
+    "JSON in base64": lambda text: base64.b64encode(json.dumps([text]).encode()).decode(),
     "hexadecimal": lambda text: text.encode().hex(),
     "PLAIN": lambda text: base64.b64encode(f"\0ada\0{text}".encode()).decode(),
     "Basic": lambda text: base64.b64encode(f"ad:{text}".encode()).decode(),
@@ -39,6 +48,23 @@ def test_a_secret_is_hidden_in_each_form(form: str, method: str) -> None:
     given = f"wrong: {text}, sorry"
     shown = secrets.line(given) if method == "line" else secrets.readable(Secret(given))
     assert shown == "wrong: <hidden>, sorry"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["that's  my\\Secret", "that's\n my\\Secret", "that''s+my\\\\Secret", "that&apos;s my\\Secret"],
+)
+def test_a_secret_with_spaces_is_hidden_however_they_are_written(text: str) -> None:
+    """Spaces were folded after the secret had been looked for."""
+    secrets = SentSecrets(Secret("that's my\\Secret"))
+    assert secrets.readable(Secret(f"wrong: {text}, sorry")) == "wrong: <hidden>, sorry"
+
+
+@pytest.mark.parametrize("secret", ["\\\\", "'" * 3, "   ", "+", "\\'+ '"])
+def test_a_secret_of_marks_alone_hides_nothing_else(secret: str) -> None:
+    assert SentSecrets(Secret(secret)).readable(Secret("it's a + b")) == "it's a + b".replace(
+        secret, "<hidden>"
+    )
 
 
 def test_a_word_is_hidden_in_texts_of_a_peer_only() -> None:
