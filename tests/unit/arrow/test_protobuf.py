@@ -526,6 +526,20 @@ def test_a_short_descriptor_may_mean_many_columns() -> None:
         Protobuf(files.SerializeToString(), "s.M")
 
 
+def test_what_a_short_descriptor_repeats_is_bounded() -> None:
+    """Names with those around them, and long names and defaults of fields, which are columns."""
+    space = "p" * 10_000
+    head = 'name: "s.proto" message_type { name: "M" '
+    for text, told in {
+        f'package: "{space}" ' + 'message_type { name: "M" } ' * 100: "names with their packages",
+        f"{head} {field(1, 'a' * 256 * 10_000, 'int32')} }}": "too many fields",
+        f"{head} {field(1, 'a', 'string', more=f'default_value: {space * 8!r}')} }}": "too many",
+        head + "nested_type { " * 70 + "}" * 71: "deeper than 64 levels",
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=told):
+            Protobuf(file_set(f'syntax: "proto2" {text}').SerializeToString(), "M")
+
+
 # --- Any message, any bytes ----------------------------------------------------------------------
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -712,6 +726,21 @@ def test_a_registry_tells_other_messages() -> None:
     assert reasons[0] == "the registry has no Protobuf schema 3"
     assert reasons[1].startswith("schema 4 is no serialized descriptor: ")
     assert reasons[2] == "the registry has no Protobuf schema 5"
+
+
+@pytest.mark.parametrize("above", [70, 50, 3])
+def test_the_messages_of_a_schema_are_counted(above: int) -> None:
+    """Each had an index for each one around it: a megabyte cost 350."""
+    made = descriptor_pb2.FileDescriptorProto()
+    message = made.message_type.add()
+    for _ in range(above):
+        message = message.nested_type.add()
+    for _ in range(20_000):
+        message.nested_type.add()
+    registry = Registry()
+    registry.schemas[1] = base64.b64encode(made.SerializeToString()).decode(), "PROTOBUF"
+    [(_, told)] = decoded(Protobuf(Three, confluent=registry), written(1, b"\0"))[1]
+    assert "deeper than 64 levels" in told or "with their packages are too long" in told
 
 
 def test_a_registry_must_be_a_client() -> None:

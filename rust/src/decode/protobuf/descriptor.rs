@@ -16,6 +16,7 @@ const MAX_COLUMNS: usize = 10_000;
 const TOO_MANY: &str = "the message has too many fields";
 /// A default is written for each message without the field: a long one counts as several columns.
 const BYTES_PER_COLUMN: usize = 8;
+const BYTES_PER_INDEX: usize = size_of::<i64>();
 /// The default of a scalar that has none: as a number, as 4 or 8 bytes, and as a length.
 pub const ZERO: &[u8] = &[0; 8];
 
@@ -273,14 +274,18 @@ struct Types<'a> {
     names: Names,
 }
 
-/// How many bytes of full names may still come.
+/// How many bytes of full names, and of the indexes of messages, may still come.
 struct Names(usize);
 
 impl Names {
     fn full(&mut self, space: &str, name: &str) -> Read<String> {
-        let length = space.len() + 1 + name.len();
-        self.0 = self.0.checked_sub(length).ok_or("the names with their packages are too long")?;
+        self.take(space.len() + 1 + name.len())?;
         Ok(format!("{space}.{name}"))
+    }
+
+    fn take(&mut self, bytes: usize) -> Read<()> {
+        self.0 = self.0.checked_sub(bytes).ok_or("the names with their packages are too long")?;
+        Ok(())
     }
 }
 
@@ -491,6 +496,8 @@ fn nested(
             Ok(())
         })?;
         let name = if space.is_empty() { name.to_owned() } else { names.full(space, name)? };
+        // A message has two bytes at least, and an index for each one around it.
+        names.take(BYTES_PER_INDEX * (above.len() + 1))?;
         let indexes = [above, &[index]].concat();
         nested(inner, &name, &indexes, found, names)?;
         found.insert(indexes, name);
