@@ -53,16 +53,6 @@ def test_a_module_says_what_it_is_for() -> None:
     assert silent == [], "write the module's docstring"
 
 
-def test_lines_of_a_log_are_made_by_client_loggers() -> None:
-    """Others would print secrets and control characters of brokers."""
-    others = [
-        path
-        for path in sources("tandem_kafka")
-        if "getLogger(__name__)" in path.read_text(encoding="utf-8")
-    ]
-    assert others == [], "use client_logger() of tandem_kafka.logs"
-
-
 def test_time_threads_and_chance_come_from_the_runtime() -> None:
     others = [
         path
