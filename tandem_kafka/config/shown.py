@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from tandem_kafka.secret import HIDDEN
 
-#: A JAAS configuration, an address with credentials or a key, in an option that is not secret.
+#: The repr of these has what is in them.
+_DATA: Final = (str, bytes, list, tuple, Mapping, AbstractSet)
+#: A JAAS configuration, options of another client, an address with credentials or a key, in an
+#: option that is not secret.
 #: A password in an address may have slashes.
 _SECRET: Final = re.compile(
-    r"(passw|secret|token)\w*\s*[=:]|LoginModule|[:/].*@|-----BEGIN", re.IGNORECASE
+    r"(passw|secret|token|authorization)\w*['\"]?\s*[=:]|LoginModule|[:/].*@|-----BEGIN",
+    re.IGNORECASE,
 )
 
 
 def show(value: object, *, secret: bool = False) -> str:
     """Return the repr of a value, or `<hidden>` if it may contain a secret."""
     text = repr(value)
-    if secret or (isinstance(value, (str, bytes, list, tuple)) and _SECRET.search(text)):
+    if secret or (isinstance(value, _DATA) and _SECRET.search(text)):
         return HIDDEN
     return text
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka.util import ensure_valid_topic_name
 
+from tandem_kafka.config.shown import show
 from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
@@ -35,7 +36,7 @@ def check_subscription(topics: Any, pattern: Any) -> frozenset[str]:
     """
     names = check_topics(() if topics is None else topics)
     if names and pattern is not None:
-        msg = f"subscribe() takes topics or a pattern, not both; got {topics!r} and {pattern!r}"
+        msg = f"subscribe() takes topics or a pattern, not both; got {show(topics)} and {pattern!r}"
         raise IllegalStateError(msg)
     if not names and pattern is None:
         msg = "subscribe() needs topics or a pattern; to end a subscription, call unsubscribe()"
@@ -60,12 +61,13 @@ def check_topics(topics: Any) -> frozenset[str]:
         InvalidArgumentError: A name is blank.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
-        msg = f"topics must be a collection of names, got {topics!r}"
+        msg = f"topics must be a collection of names, got {show(topics)}"
         raise TypeError(msg)
     names = list(topics)
     for name in names:
         if not isinstance(name, str):
-            msg = f"a topic must be a str, got {name!r}"
+            # Other clients take a dict of options, passwords included.
+            msg = f"a topic must be a str, got {show(name)}"
             raise ArgumentTypeError(msg)
         if not name.strip():
             msg = f"a topic must be a non-empty str, got {name!r}"

@@ -142,6 +142,10 @@ def test_secrets_are_masked_but_used():
         {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": f"https://alice:{WORD}@host/"},
         {"proxy_url": f"socks5://alice:{WORD}/x@host:1"},
         {**SECRETIVE, "sasl_mechanism": None},
+        {"bootstrap_servers": [{"sasl.password": WORD}]},
+        {"group_id": {"bootstrap.servers": "host", "sasl.password": WORD}},
+        {"group_id": {f"password={WORD}"}},
+        {"client_id": {"Authorization": f"Bearer {WORD}"}},
     ],
     ids=lambda options: list(options)[-1],
 )

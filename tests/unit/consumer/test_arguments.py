@@ -25,6 +25,17 @@ TP = TopicPartition("orders", 0)
 COMMIT = OffsetAndMetadata(5, "note", 3)
 
 
+@pytest.mark.parametrize(
+    "options", [{"sasl.password": "Hidden-7"}, {"sasl_plain_password": "Hidden-7"}]
+)
+def test_options_in_place_of_topics_show_no_password(options: Any) -> None:
+    """Other clients take a dict of options."""
+    for topics in ([options], [[options]]):
+        with pytest.raises(TypeError) as caught:
+            check_topics(topics)
+        assert "Hidden-7" not in str(caught.value)
+
+
 def test_topics() -> None:
     assert check_topics(["b", "a", "b"]) == {"a", "b"}
     assert check_topics(name for name in ("a",)) == {"a"}

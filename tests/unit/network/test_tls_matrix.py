@@ -155,6 +155,9 @@ def test_each_connection_is_verified_for_itself(
     assert server.reused == [False, False, False]
 
 
-def test_it_is_not_weaker_with_random_chains(tmp_path: Path) -> None:
-    found = Counter(judged(ChainMaker(seed).case(), tmp_path) for seed in range(80))
+@pytest.mark.parametrize(
+    "seeds", [range(80), pytest.param(range(80, 3_080), marks=pytest.mark.full("it takes minutes"))]
+)
+def test_it_is_not_weaker_with_random_chains(seeds: range, tmp_path: Path) -> None:
+    found = Counter(judged(ChainMaker(seed).case(), tmp_path) for seed in seeds)
     assert set(found) >= {Verdict.ACCEPTED, Verdict.REFUSED, Verdict.LEFT}
