@@ -55,8 +55,11 @@ class SchemaRegistry(Protocol):
         Protobuf, the method gets one more argument, ``fmt="serialized"``.
         """
 
-    def get_version(self, subject_name: str, version: int, /) -> Any:
-        """Return an object whose attribute ``schema`` is like the result of `get_schema()`."""
+    def get_version(self, subject_name: str, version: int, /, *, deleted: bool) -> Any:
+        """Return an object whose attribute ``schema`` is like the result of `get_schema()`.
+
+        With ``deleted=True``, also one that was soft-deleted: records may still refer to it.
+        """
 
 
 class Schemas:
@@ -134,7 +137,7 @@ class Schemas:
                 continue
             if depth == _MAX_DEPTH or ask.count > _MAX_REFERENCES:
                 return False
-            registered = ask(partial(self._registry.get_version, *place))
+            registered = ask(partial(self._registry.get_version, *place, deleted=True))
             if registered is None:
                 return False
             if not self._follow(registered.schema, ask, found, depth + 1):

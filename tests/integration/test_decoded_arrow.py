@@ -196,7 +196,7 @@ class Registry:
         text = json.dumps({"type": "record", "name": "R", "fields": fields})
         return SimpleNamespace(schema_str=text, references=[])
 
-    def get_version(self, subject_name: str, version: int) -> Any:
+    def get_version(self, subject_name: str, version: int, *, deleted: bool) -> Any:
         raise NotImplementedError
 
 

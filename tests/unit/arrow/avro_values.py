@@ -51,11 +51,15 @@ class Registry:
         self.schemas: dict[str, Any] = schemas
         self.references: dict[str, Sequence[tuple[str, int]]] = {}
         self.asked: list[str] = []
+        #: Subjects that were soft-deleted.
+        self.deleted: set[str] = set()
 
     def get_schema(self, schema_id: int) -> Any:
         return self._found(f"s{schema_id}")
 
-    def get_version(self, subject_name: str, version: int) -> Any:
+    def get_version(self, subject_name: str, version: int, *, deleted: bool) -> Any:
+        if not deleted and subject_name in self.deleted:
+            raise status(404, 40401)
         return SimpleNamespace(schema=self._found(f"{subject_name}{version}"))
 
     def _found(self, name: str) -> Any:

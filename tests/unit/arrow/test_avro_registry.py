@@ -61,6 +61,13 @@ def test_references() -> None:
     assert "one that it refers to" in decoded(Avro(registry=registry), data)[1][0][1], "a circle"
 
 
+def test_a_reference_that_was_soft_deleted() -> None:
+    registry = Registry(s1=record(("a", "n.A"), name="Top"), a1={**COLOR, "name": "n.A"})
+    registry.references = {"s1": [("a", 1)]}
+    registry.deleted = {"a"}
+    assert decoded(Avro(registry=registry), b"\0\0\0\0\1\2") == ([{"a": "GREEN"}], [])
+
+
 def test_an_id_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = Registry(s1="string")
     decoder = Avro("string", registry=registry)
@@ -204,7 +211,7 @@ def test_a_registry_that_must_be_awaited() -> None:
         async def get_schema(self, schema_id: int) -> Any:
             raise NotImplementedError
 
-        async def get_version(self, subject_name: str, version: int) -> Any:
+        async def get_version(self, subject_name: str, version: int, *, deleted: bool) -> Any:
             raise NotImplementedError
 
     with pytest.raises(InvalidArgumentError, match="a client whose methods block"):

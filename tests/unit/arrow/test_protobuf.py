@@ -696,7 +696,7 @@ class Registry:
         text, kind = self.schemas[schema_id]
         return SimpleNamespace(schema_str=text, schema_type=kind, references=[])
 
-    def get_version(self, subject_name: str, version: int, /) -> Any:
+    def get_version(self, subject_name: str, version: int, /, *, deleted: bool) -> Any:
         raise NotImplementedError
 
 
