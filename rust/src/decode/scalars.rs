@@ -1,5 +1,7 @@
 //! Numbers, dates and times as text.
 
+use std::borrow::Cow;
+
 use arrow_schema::TimeUnit;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 
@@ -39,22 +41,13 @@ pub fn decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
 
 /// Days since 1970 of a date in ISO 8601.
 pub fn date(text: &str) -> Option<i32> {
-    let date = text.parse::<NaiveDate>().ok()?;
+    let date = full_date(text).parse::<NaiveDate>().ok()?;
     i32::try_from(date.signed_duration_since(NaiveDate::default()).num_days()).ok()
 }
 
 /// A time in ISO 8601; without an offset it is in UTC. None also if the unit cannot express it.
 pub fn timestamp(text: &str, unit: TimeUnit) -> Option<i64> {
-    let time =
-        DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc)).or_else(|_| {
-            let naive = text.parse::<NaiveDateTime>().or_else(|_| {
-                NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").or_else(|_| {
-                    text.parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN))
-                })
-            });
-            naive.map(|naive| naive.and_utc())
-        });
-    let time = time.ok()?;
+    let time = time(text).or_else(|| time(&full(text)?))?;
     let nanoseconds = time.timestamp_subsec_nanos(); // of a leap second, more than a second
     let (number, unit) = match unit {
         TimeUnit::Second => (time.timestamp() + i64::from(nanoseconds / SECOND), SECOND),
@@ -63,6 +56,54 @@ pub fn timestamp(text: &str, unit: TimeUnit) -> Option<i64> {
         TimeUnit::Nanosecond => (time.timestamp_nanos_opt()?, 1),
     };
     (nanoseconds % unit == 0).then_some(number)
+}
+
+fn time(text: &str) -> Option<DateTime<Utc>> {
+    let time =
+        DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc)).or_else(|_| {
+            let naive = text.parse::<NaiveDateTime>().or_else(|_| {
+                NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").or_else(|_| {
+                    full_date(text).parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN))
+                })
+            });
+            naive.map(|naive| naive.and_utc())
+        });
+    time.ok()
+}
+
+/// A date of the basic form, 20260501, with hyphens; others as they are.
+fn full_date(text: &str) -> Cow<'_, str> {
+    match text.as_bytes() {
+        digits if digits.len() == 8 && digits.iter().all(u8::is_ascii_digit) => {
+            format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]).into()
+        }
+        _ => text.into(),
+    }
+}
+
+/// What RFC 3339 has of a time that is in ISO 8601 otherwise: no seconds, no colons or hyphens, a
+/// comma, an offset of hours.
+fn full(text: &str) -> Option<String> {
+    let (date, rest) = text.split_once(['T', 't', ' '])?;
+    let (clock, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len()));
+    let (clock, fraction) = match clock.split_once(['.', ',']) {
+        Some((clock, fraction)) => (clock, format!(".{fraction}")),
+        None => (clock, String::new()),
+    };
+    let has_seconds = clock.len() >= "HHMMSS".len();
+    let clock = match (clock.len(), clock.is_ascii()) {
+        (4, true) => format!("{}:{}:00", &clock[..2], &clock[2..]),
+        (5, true) => format!("{clock}:00"),
+        (6, true) => format!("{}:{}:{}", &clock[..2], &clock[2..4], &clock[4..]),
+        _ => clock.to_owned(),
+    };
+    let offset = match (offset.len(), offset.is_ascii()) {
+        (3, true) => format!("{offset}:00"),
+        (5, true) => format!("{}:{}", &offset[..3], &offset[3..]),
+        _ => offset.to_owned(),
+    };
+    let is_whole = has_seconds || fraction.is_empty(); // 12:00,5 would be half a minute
+    is_whole.then(|| format!("{}T{clock}{fraction}{offset}", full_date(date)))
 }
 
 #[cfg(test)]
@@ -108,6 +149,18 @@ mod tests {
         {
             assert_eq!(timestamp(text, TimeUnit::Millisecond), Some(86_401_500), "{text}");
         }
+        for text in [
+            "1970-01-02T00:00Z",
+            "1970-01-02 00:00",
+            "19700102T0100+01",
+            "19700102T000000,0z",
+            "1970-01-01t20:00:00-0400",
+            "19700102",
+        ] {
+            assert_eq!(timestamp(text, TimeUnit::Millisecond), Some(86_400_000), "{text}");
+        }
+        assert_eq!(timestamp("1970-01-02T00:00.5Z", TimeUnit::Millisecond), None);
+        assert_eq!(date("19691231"), Some(-1));
         assert_eq!(timestamp("1970-01-02", TimeUnit::Second), Some(86_400));
         assert_eq!(timestamp("1970-01-02T00:00:01.5Z", TimeUnit::Second), None);
         assert_eq!(timestamp("1969-12-31T23:59:59.5Z", TimeUnit::Millisecond), Some(-500));
