@@ -101,10 +101,11 @@ class Json(_Decoder):
 
     A document is checked whole (RFC 8259); of names that are read, none may be in an object twice.
     Nothing is converted that would change: 1.5 is no int64, "1" no number, 0.005 no decimal(18, 2);
-    2.0 and 1e3 are integers. A timestamp or date is a string in ISO 8601, in UTC unless it has an
-    offset, or a number in the unit of the type; a value of type binary is base64. Fields that are
-    missing are null, or an error if the schema says `nullable=False`. Fields that the schema does
-    not name are ignored.
+    2.0 and 1e16 are integers. A timestamp or date is a string in ISO 8601, in UTC unless it has an
+    offset, or a number in the unit of the type; a value of type binary is base64. The id of a
+    schema that Confluent's serializer writes before a document is skipped, as is a byte order mark.
+    Fields that are missing are null, or an error if the schema says `nullable=False`. Fields that
+    the schema does not name are ignored.
     The document `null`, like a tombstone, is null.
 
     Args:
@@ -146,9 +147,12 @@ class Json(_Decoder):
     ) -> Self:
         """Return a decoder that takes the schema from the first documents that it decodes.
 
-        Later batches keep that schema. Fields have the types null, bool, int64, float64, string,
-        list and struct. Another run may see other documents first: give a schema if the type of
-        the result matters.
+        Later batches keep that schema. Fields have the types null, bool, int64, uint64, float64,
+        string, list and struct. Another run may see other documents first: give a schema if the
+        type of the result matters.
+
+        No digit of an integer is lost: a field with integers of 2^63 to 2^64-1 is uint64. Larger
+        ones, negative ones among these, and integers beyond 2^53 among fractions need a schema.
 
         Args:
             samples: How many documents to look at; not more than the first batch has.
@@ -157,7 +161,7 @@ class Json(_Decoder):
 
         Raises:
             InvalidArgumentError: ``samples`` is not positive. Raised by ``poll_arrow()`` if a field
-                has types that have nothing in common.
+                has types that have nothing in common, or no type for all digits.
         """
         if not isinstance(samples, int) or samples < 1:  # type: ignore[redundant-expr]
             msg = f"samples must be a positive int, got {samples!r}"

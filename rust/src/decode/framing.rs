@@ -43,6 +43,11 @@ pub fn framed(bytes: &[u8]) -> Result<(SchemaId, &[u8]), String> {
     found.ok_or_else(|| format!("{} bytes have no place for a schema id", bytes.len()))
 }
 
+/// JSON without the id of its schema: no document begins with one of these bytes.
+pub fn bare_json(bytes: &[u8]) -> Result<&[u8], String> {
+    if matches!(bytes, [0 | 1, ..]) { framed(bytes).map(|(_, rest)| rest) } else { Ok(bytes) }
+}
+
 /// Adds to a reason that it concerns the header, not the value.
 pub fn in_header(reason: String) -> String {
     format!("the header with the schema id: {reason}")

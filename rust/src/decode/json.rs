@@ -1,5 +1,6 @@
 //! JSON documents by a schema: each is checked whole, and nothing is converted that would change.
 
+use std::cell::Cell;
 use std::{fmt, str};
 
 use arrow_schema::DataType;
@@ -12,23 +13,44 @@ use serde_json::value::RawValue;
 
 use crate::decode::cells::Cells;
 use crate::decode::column::{Column, Struct, Values, shown};
+use crate::decode::framing::bare_json;
 use crate::decode::{Decode, Format, scalars};
 
-/// From here on, a float may have been another integer.
-const INEXACT: f64 = 9_007_199_254_740_992.0;
+/// Float64 has all digits of integers up to this one.
+pub const EXACT: u64 = 1 << 53;
+/// Of the largest integer of 128 bits.
+const MAX_DIGITS: u8 = 38;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
-pub struct Json(DataType);
+pub struct Json {
+    data_type: DataType,
+    /// Whether other documents have told the type.
+    is_inferred: bool,
+}
 
 impl Json {
     /// For a type that `column::check` has accepted.
     pub fn new(data_type: DataType) -> Self {
-        Json(data_type)
+        Json { data_type, is_inferred: false }
     }
+
+    /// For a type that documents have told: float64 takes no integer whose digits it lacks.
+    pub fn inferred(data_type: DataType) -> Self {
+        Json { data_type, is_inferred: true }
+    }
+}
+
+/// The text of a document. The id of a schema may come before it, and a byte order mark, which
+/// serializers of .NET write.
+pub fn text(bytes: &[u8]) -> Result<&str, String> {
+    let text = str::from_utf8(bare_json(bytes)?)
+        .map_err(|error| format!("invalid unicode after {} bytes", error.valid_up_to()))?;
+    Ok(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text))
 }
 
 impl Format for Json {
     fn data_type(&self) -> DataType {
-        self.0.clone()
+        self.data_type.clone()
     }
 
     fn decoder(&self) -> Box<dyn Decode + '_> {
@@ -39,42 +61,93 @@ impl Format for Json {
 impl Decode for &Json {
     fn read(&mut self, _: Option<&[u8]>, bytes: &[u8], column: &mut Column) -> Result<(), String> {
         // Of the whole document: strings that are ignored are not looked at again.
-        let text = str::from_utf8(bytes)
-            .map_err(|error| format!("invalid unicode after {} bytes", error.valid_up_to()))?;
-        let mut document = serde_json::Deserializer::from_str(text);
-        let value = Value { column, cells: &Cells::of(bytes) };
-        let read = value.deserialize(&mut document).and_then(|()| document.end());
-        read.map_err(|error| match error.is_data() {
+        let text = text(bytes)?;
+        let row = column.len();
+        let mut document = Document::of(bytes, self.is_inferred);
+        let mut read = document.read(text, column);
+        if read.is_err() && document.needs_digits.get() {
+            column.truncate(row);
+            document = Document { has_digits: true, ..Document::of(bytes, self.is_inferred) };
+            read = document.read(text, column);
+        }
+        let Err(error) = read else { return Ok(()) };
+        if self.data_type == DataType::Null {
+            // Before a document has told the type, any would be wrong: what matters is whether it is JSON.
+            serde_json::from_str::<serde_json::Value>(text).map_err(|error| error.to_string())?;
+        }
+        Err(match error.is_data() {
             true => format!("${}: {error}", column.place()),
             false => error.to_string(),
         })
     }
 }
 
+/// What all values of a document share.
+struct Document {
+    cells: Cells,
+    is_inferred: bool,
+    /// Whether numbers are read from their text, where a float may have lost digits.
+    has_digits: bool,
+    /// Whether that is needed. Most documents are read faster without it.
+    needs_digits: Cell<bool>,
+}
+
+impl Document {
+    fn of(bytes: &[u8], is_inferred: bool) -> Self {
+        let needs_digits = Cell::new(false);
+        Document { cells: Cells::of(bytes), is_inferred, has_digits: false, needs_digits }
+    }
+
+    fn read(&self, text: &str, column: &mut Column) -> Result<(), serde_json::Error> {
+        let mut parser = serde_json::Deserializer::from_str(text);
+        Value { column, document: self }.deserialize(&mut parser).and_then(|()| parser.end())
+    }
+}
+
 /// Reads a value of the document into a column.
 struct Value<'a> {
     column: &'a mut Column,
-    cells: &'a Cells,
+    document: &'a Document,
 }
 
 impl<'de> DeserializeSeed<'de> for Value<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let Values::Decimal(values, precision, scale) = &mut self.column.values else {
-            return deserializer.deserialize_any(self);
-        };
-        // The text of the number: as a float it would be another.
-        let raw = <&RawValue>::deserialize(deserializer)?.get();
-        if raw == "null" {
-            return self.visit_unit();
+        if let Values::Decimal(values, precision, scale) = &mut self.column.values {
+            // The text of the number: as a float it would be another.
+            let raw = <&RawValue>::deserialize(deserializer)?.get();
+            if raw == "null" {
+                return self.visit_unit();
+            }
+            let number = scalars::decimal(raw.trim_matches('"'), *precision, *scale);
+            values.push(number.ok_or_else(|| {
+                D::Error::custom(format!("{raw} is no decimal({precision}, {scale})"))
+            })?);
+            self.column.added();
+            return Ok(());
         }
-        let number = scalars::decimal(raw.trim_matches('"'), *precision, *scale);
-        values.push(number.ok_or_else(|| {
-            D::Error::custom(format!("{raw} is no decimal({precision}, {scale})"))
-        })?);
-        self.column.added();
-        Ok(())
+        if !self.document.has_digits || !self.column.may_need_digits() {
+            return deserializer.deserialize_any(self);
+        }
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        if !raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            let whole = serde_json::Deserializer::from_str(raw).deserialize_any(self);
+            return whole.map_err(D::Error::custom);
+        }
+        if let Values::F32(values) = &mut self.column.values {
+            let number = raw.parse::<f32>().ok().filter(|number| number.is_finite());
+            values.push(number.ok_or_else(|| D::Error::custom(format!("{raw} is no float32")))?);
+            self.column.added();
+            return Ok(());
+        }
+        match scalars::decimal(raw, MAX_DIGITS, 0) {
+            Some(number) => self.column.push_integer(number),
+            None => {
+                let wanted = shown(self.column.field.data_type());
+                Err(D::Error::custom(format!("{raw} is no {wanted}")))
+            }
+        }
     }
 }
 
@@ -95,8 +168,27 @@ trait Whole:
 
 impl Whole for i64 {}
 impl Whole for u64 {}
+impl Whole for i128 {}
 
 impl Column {
+    /// Whether a float may have lost digits that matter: all of integers, the last one of float32.
+    fn may_need_digits(&self) -> bool {
+        matches!(
+            self.values,
+            Values::I8(_)
+                | Values::I16(_)
+                | Values::I32(_)
+                | Values::I64(_)
+                | Values::U8(_)
+                | Values::U16(_)
+                | Values::U32(_)
+                | Values::U64(_)
+                | Values::F32(_)
+                | Values::Date(_)
+                | Values::Timestamp(..)
+        )
+    }
+
     /// Append a number without a fraction, which a column of floats takes as one.
     fn push_whole<T: Whole, E: Error>(
         &mut self,
@@ -152,6 +244,28 @@ impl serde::de::Expected for &Column {
     }
 }
 
+impl Value<'_> {
+    /// Check that an inferred type keeps the digits of an integer.
+    fn check_digits<E: Error>(&self, number: impl fmt::Display, size: u64) -> Result<(), E> {
+        let is_float = matches!(self.column.values, Values::F64(_));
+        if self.document.is_inferred && is_float && size > EXACT {
+            let why = format!("{number} is an integer beyond 2^53 among fractions: give a schema");
+            return Err(E::custom(why));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the number of a document may become another float32 from its float64: halfway between
+/// two, or where float32 has fewer digits or none.
+fn is_rounded_twice(number: f64) -> bool {
+    const BELOW: u64 = f64::MANTISSA_DIGITS as u64 - f32::MANTISSA_DIGITS as u64;
+    let is_halfway = number.to_bits() & ((1 << BELOW) - 1) == 1 << (BELOW - 1);
+    let size = number.abs();
+    is_halfway
+        || size != 0.0 && !(f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX)).contains(&size)
+}
+
 impl<'de> Visitor<'de> for Value<'_> {
     type Value = ();
 
@@ -163,7 +277,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         if !self.column.field.is_nullable() {
             return Err(E::custom("null, but the schema does not allow it"));
         }
-        self.cells.take(self.column.width).map_err(E::custom)?;
+        self.document.cells.take(self.column.width).map_err(E::custom)?;
         self.column.push_null();
         Ok(())
     }
@@ -178,24 +292,24 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.check_digits(number, number.unsigned_abs())?;
         self.column.push_whole(number, number as f32, number as f64)
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.check_digits(number, number)?;
         self.column.push_whole(number, number as f32, number as f64)
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
         match &mut self.column.values {
-            Values::F32(values) if number.abs() <= f64::from(f32::MAX) => {
-                values.push(number as f32);
-            }
+            Values::F32(values) if !is_rounded_twice(number) => values.push(number as f32),
             Values::F64(values) => values.push(number),
-            // 2.0 and 1e3 are integers for JSON.
-            _ if number.fract() == 0.0 && number.abs() < INEXACT => {
-                return self.column.push_integer(number as i64);
+            _ => {
+                // 2.0 and 1e3 are integers for JSON, and 1.00000000000000000000001 is none.
+                self.document.needs_digits.set(self.column.may_need_digits());
+                return Err(self.column.unexpected(Unexpected::Float(number)));
             }
-            _ => return Err(self.column.unexpected(Unexpected::Float(number))),
         }
         self.column.added();
         Ok(())
@@ -226,16 +340,20 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let cells = self.cells;
+        let document = self.document;
         match &mut self.column.values {
             Values::List(list) => {
                 list.reading = true;
-                while items.next_element_seed(Value { column: &mut list.item, cells })?.is_some() {}
+                while items.next_element_seed(Value { column: &mut list.item, document })?.is_some()
+                {
+                }
                 list.push().map_err(A::Error::custom)?;
             }
             Values::LargeList(list) => {
                 list.reading = true;
-                while items.next_element_seed(Value { column: &mut list.item, cells })?.is_some() {}
+                while items.next_element_seed(Value { column: &mut list.item, document })?.is_some()
+                {
+                }
                 list.push().map_err(A::Error::custom)?;
             }
             _ => return Err(self.column.unexpected(Unexpected::Seq)),
@@ -245,7 +363,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let (row, cells) = (self.column.len(), self.cells);
+        let (row, document) = (self.column.len(), self.document);
         match &mut self.column.values {
             Values::Struct(fields) => {
                 let (mut next, mut found) = (0, 0);
@@ -261,7 +379,7 @@ impl<'de> Visitor<'de> for Value<'_> {
                     if field.len() > row {
                         return Err(A::Error::custom("the field is in the object twice"));
                     }
-                    entries.next_value_seed(Value { column: field, cells })?;
+                    entries.next_value_seed(Value { column: field, document })?;
                     fields.current = None;
                     next = index + 1;
                     found += 1;
@@ -275,14 +393,14 @@ impl<'de> Visitor<'de> for Value<'_> {
                             fields.current = Some(index);
                             return Err(A::Error::custom("the field is missing"));
                         }
-                        cells.take(field.width).map_err(A::Error::custom)?;
+                        document.cells.take(field.width).map_err(A::Error::custom)?;
                         field.push_null();
                     }
                 }
             }
             Values::Map(map) => {
-                while entries.next_key_seed(Value { column: &mut map.keys, cells })?.is_some() {
-                    entries.next_value_seed(Value { column: &mut map.items, cells })?;
+                while entries.next_key_seed(Value { column: &mut map.keys, document })?.is_some() {
+                    entries.next_value_seed(Value { column: &mut map.items, document })?;
                 }
                 map.push().map_err(A::Error::custom)?;
             }

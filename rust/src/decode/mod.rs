@@ -104,7 +104,7 @@ impl ColumnDecoder {
         let input = Input::imported(column)?;
         let found = column.py().detach(|| infer::data_type(&input, samples));
         let data_type = found.map_err(unusable)?;
-        Ok(ColumnDecoder(Box::new(json::Json::new(data_type))))
+        Ok(ColumnDecoder(Box::new(json::Json::inferred(data_type))))
     }
 
     /// Avro of a reader's schema. Each schema is JSON, and before it those that it refers to. With

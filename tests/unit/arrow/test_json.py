@@ -57,6 +57,16 @@ def value_of(data_type: Any, text: str) -> Any:
         (pa.uint64(), "18446744073709551615", 2**64 - 1),
         (pa.int32(), "2.0", 2),
         (pa.int32(), "1e3", 1_000),
+        (pa.int64(), "1e16", 10**16),
+        (pa.int64(), "-1E18", -(10**18)),
+        (pa.int64(), "9007199254740992.0", 2**53),
+        (pa.int64(), "9007199254740993.0", 2**53 + 1),
+        (pa.uint64(), "1.8446744073709551615e19", 2**64 - 1),
+        (pa.timestamp("ms", "UTC"), "1.5e3", dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)),
+        (pa.float32(), "1.00000005960464477540", 1 + 2**-23),
+        (pa.float32(), "1.00000005960464477539", 1.0),
+        (pa.float32(), "1e-46", 0.0),
+        (pa.float32(), "3.4028235e38", 2.0**128 - 2.0**104),
         (pa.float64(), "0.1", 0.1),
         (pa.float64(), "1", 1.0),
         (pa.float64(), "9007199254740993.0", 9007199254740992.0),
@@ -95,12 +105,13 @@ def test_a_value(data_type: Any, text: str, expected: Any) -> None:
         (pa.bool_(), "1", "$.f: expected bool, got 1"),
         (pa.int8(), "128", "$.f: 128 is out of the range of int8"),
         (pa.int64(), "9223372036854775808", "out of the range of int64"),
-        (pa.int64(), "1e30", "invalid type: floating point"),
-        (pa.int64(), "9007199254740993.0", "invalid type: floating point"),
+        (pa.int64(), "1e30", "out of the range of int64"),
+        (pa.int64(), "1e300", "$.f: 1e300 is no int64"),
+        (pa.int64(), "1.00000000000000000000001", "$.f: 1.00000000000000000000001 is no int64"),
         (pa.uint8(), "-1", "-1 is out of the range of uint8"),
-        (pa.int64(), "1.5", "invalid type: floating point `1.5`, expected int64"),
+        (pa.int64(), "1.5", "$.f: 1.5 is no int64"),
         (pa.int64(), '"1"', 'invalid type: string "1", expected int64'),
-        (pa.float32(), "1e39", "invalid type: floating point"),
+        (pa.float32(), "1e39", "$.f: 1e39 is no float32"),
         (pa.float64(), "1e400", "number out of range"),
         (pa.float64(), "NaN", "expected value"),
         (pa.decimal128(18, 2), "0.005", "0.005 is no decimal(18, 2)"),
@@ -149,7 +160,10 @@ def test_a_value_that_does_not_fit(data_type: Any, text: str, reason: str) -> No
         (b"[1]", "expected an object"),
         (b"1", "expected an object, got 1"),
         (b'{"f":1}\0', "trailing characters"),
-        (b'\xef\xbb\xbf{"f":1}', "expected value"),
+        (b'\xef\xbb\xbf\xef\xbb\xbf{"f":1}', "expected value"),
+        (b"\0\0\0\0", "4 bytes have no place for a schema id"),
+        (b"\1" + bytes(15), "16 bytes have no place for a schema id"),
+        (b"\0\0\0\0\7", "EOF"),
         (b'{"g":"\xff"}', "invalid unicode"),
         (b'{"f":1,"h":["\xff"]}', "invalid unicode after 13 bytes"),
     ],
@@ -275,10 +289,105 @@ def test_the_schema_of_the_first_documents() -> None:
     assert decoder.decode(pa.array([b'{"e":1}']))[0].type == column.type, "it stays"
     one = Json.infer(samples=1)
     assert one.decode(pa.array(documents))[0].type.num_fields == 3
-    with pytest.raises(InvalidArgumentError, match=r"\$.a is int64 in some documents and a string"):
+    with pytest.raises(InvalidArgumentError, match=r"\$.a is both int64 and a string: give"):
         Json.infer().decode(pa.array([b'{"a":1}', b'{"a":"x"}']))
     with pytest.raises(InvalidArgumentError, match="samples must be a positive int, got 0"):
         Json.infer(0)
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        (["18446744073709551615", "9223372036854775809", "7"], pa.uint64()),
+        (["-9223372036854775808", "9223372036854775807"], pa.int64()),
+        (["9007199254740992", "1.5", "-9007199254740992"], pa.float64()),
+        (
+            [r'{"f":1e20,"g":"\",100000000000000000000,\\"}', '{"f":1.5,"g":""}'],
+            pa.struct([("f", pa.float64()), ("g", pa.string())]),
+        ),
+    ],
+)
+def test_an_inferred_type_has_all_digits(documents: list[str], expected: Any) -> None:
+    column, failures = Json.infer().decode(pa.array(documents))
+    assert (column.type, failures) == (expected, [])
+    assert column.to_pylist() == [json.loads(each) for each in documents]
+
+
+@pytest.mark.parametrize(
+    ("documents", "told"),
+    [
+        (["9007199254740993", "1.5"], "has fractions, and integers beyond 2^53"),
+        (["1.5", "-9007199254740993"], "has fractions, and integers beyond 2^53"),
+        (["9223372036854775808", "-1"], "has negative integers, and integers of 2^63 or more"),
+        (["18446744073709551616"], "has integers outside int64 and uint64"),
+        (["-9223372036854775809"], "has integers outside int64 and uint64"),
+        (["[1e20, 7, 100000000000000000000]"], "has integers outside int64 and uint64"),
+    ],
+)
+def test_no_digit_is_lost_to_an_inferred_type(documents: list[str], told: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Json.infer().decode(pa.array([f'{{"f":{each}}}' for each in documents]))
+    assert f"{told}: give a schema" in str(caught.value)
+
+
+def test_a_later_document_loses_no_digit_to_an_inferred_type() -> None:
+    decoder = Json.infer()
+    decoder.decode(pa.array(["1.5"]))
+    column, [(row, told)] = decoder.decode(pa.array(["9007199254740993", "9007199254740992"]))
+    assert (column.to_pylist(), row) == ([None, 2.0**53], 0)
+    assert "9007199254740993 is an integer beyond 2^53 among fractions: give a schema" in told
+
+
+def test_the_id_of_a_schema_and_a_byte_order_mark_may_come_first() -> None:
+    documents = [
+        b'{"f":1}',
+        b'\0\0\0\0\7{"f":2}',
+        b"\1" + bytes(range(16)) + b'{"f":3}',
+        b'\xef\xbb\xbf{"f":4}',
+        b'\0\0\0\0\7\xef\xbb\xbf{"f":5}',
+    ]
+    expected = [{"f": number} for number in range(1, 6)]
+    assert decoded(pa.schema([("f", pa.int64())]), *documents) == (expected, [])
+    column, failures = Json.infer().decode(pa.array(documents))
+    assert (column.to_pylist(), failures) == (expected, [])
+
+
+@pytest.mark.parametrize("document", ['{"a":1} x', '["\\ud800"]', "[1e999]", '{"a":tru}'])
+def test_a_document_that_tells_no_schema_is_no_json(document: str) -> None:
+    _, [(_, told)] = Json.infer().decode(pa.array([document]))
+    assert "line 1" in told
+    assert "expected null" not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-05-01T12:00Z",
+        "2026-05-01 12:00",
+        "2026-05-01t12:00:00z",
+        "2026-05-01T14:00:00+0200",
+        "2026-05-01T14:00:00+02",
+        "2026-05-01T07:30:00.000-04:30",
+        "2026-05-01T12:00:00,000Z",
+        "20260501T120000Z",
+        "20260501T1200Z",
+        "20260501T140000.000+0200",
+    ],
+)
+def test_times_in_iso_8601(text: str) -> None:
+    expected = dt.datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert value_of(pa.timestamp("us", "UTC"), f'"{text}"') == expected
+    assert value_of(pa.date32(), '"20260501"') == dt.date(2026, 5, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-05-01T12:00,5Z", "2026-05-01T12Z", "2026-05-01T12:00+", "2026-05-01T12:00+2", "T12:00Z",
+     "202605-01T12:00Z", "2026-05-01T1200000Z", "2026-05-01T12:00:00+1:00", "2026-05-01T12:00Zz",
+     "2026-05-01T25:00Z", "20260230T120000Z", "2026-05-01T12:00:00.Z", "é026-05-01T12:00Z"],
+)  # fmt: skip
+def test_what_is_no_time_in_iso_8601(text: str) -> None:
+    assert "is no timestamp" in value_of(pa.timestamp("us", "UTC"), f'"{text}"')
 
 
 @pytest.mark.parametrize("document", [b"{", b"null"])
