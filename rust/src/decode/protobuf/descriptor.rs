@@ -677,7 +677,8 @@ impl Planner<'_> {
         let absent = match &kind {
             _ if repeated => Absent::Null,
             _ if told.label == REQUIRED || features.presence == LEGACY_REQUIRED => Absent::Wrong,
-            Kind::Scalar(scalar) if told.default.is_some() => {
+            // What is not null says which field of a oneof is set.
+            Kind::Scalar(scalar) if told.default.is_some() && told.oneof.is_none() => {
                 let default = scalar.default(told.default.unwrap_or_default());
                 Absent::Default(default.ok_or_else(|| format!("{place}: the default is invalid"))?)
             }

@@ -122,13 +122,18 @@ impl<'a> Reader<'a, '_> {
                         Kind::Scalar(scalar) if is_packed => {
                             let mut packed = Bytes(bytes.sized()?);
                             while !packed.is_empty() {
-                                scalar.read(&mut list.item, &mut packed)?;
+                                if kind.is_unknown(packed.0) {
+                                    packed.varint()?;
+                                } else {
+                                    scalar.read(&mut list.item, &mut packed)?;
+                                }
                             }
                         }
                         Kind::Message(message) => {
                             let inner = inner(&mut bytes, number, wire)?;
                             self.message(message, &mut list.item, inner)?;
                         }
+                        _ if kind.is_unknown(bytes.0) => bytes.skip(number, wire)?,
                         _ => {
                             let row = list.item.len();
                             let item = &mut list.item;
@@ -274,6 +279,15 @@ impl<'a> Reader<'a, '_> {
     fn entries(&mut self, number: usize, key: &Scalar, value: &Kind, map: &mut Map) -> Read<()> {
         let mut ranges = std::mem::take(&mut self.open.maps[number]);
         let whole = self.whole;
+        if value.is_closed() {
+            let mut kept = Vec::with_capacity(ranges.len());
+            for (first, end) in ranges.drain(..) {
+                if !has_unknown_value(value, &whole[first..end])? {
+                    kept.push((first, end));
+                }
+            }
+            ranges = kept;
+        }
         let entries = ranges.iter().map(|(first, end)| &whole[*first..*end]);
         let mut last = HashMap::new();
         let mut keys = Vec::with_capacity(ranges.len());
@@ -374,6 +388,19 @@ fn key_of<'a>(key: &Scalar, entry: &'a [u8]) -> Read<&'a [u8]> {
     Ok(found)
 }
 
+/// Whether the last value of an entry is unknown, and with it the entry.
+fn has_unknown_value(value: &Kind, entry: &[u8]) -> Read<bool> {
+    let (mut rest, mut is_unknown) = (Bytes(entry), false);
+    while !rest.is_empty() {
+        let (number, wire) = rest.tag()?;
+        if (number, wire) == (2, VARINT) {
+            is_unknown = value.is_unknown(rest.0);
+        }
+        rest.skip(number, wire)?;
+    }
+    Ok(is_unknown)
+}
+
 impl Message {
     /// The place of a field in `numbers`, which is probably `next` or the one before it.
     fn find(&self, number: u32, next: usize) -> Option<usize> {
@@ -394,6 +421,10 @@ impl Kind {
         let Kind::Scalar(Scalar::Enum(symbols)) = self else { return false };
         symbols.closed
             && Bytes(bytes).varint().is_ok_and(|number| symbols.get(number as i32).is_none())
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self, Kind::Scalar(Scalar::Enum(symbols)) if symbols.closed)
     }
 }
 
