@@ -12,6 +12,7 @@ use arrow_buffer::{
     NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256,
 };
 use arrow_data::ArrayData;
+use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, TimeUnit};
 
 use crate::decode::cells::BYTES_PER_CELL;
@@ -71,6 +72,8 @@ pub struct List<O> {
 
 pub struct Map {
     ends: Vec<i32>,
+    /// Entries whose key comes again in the same map, ascending; they are left out in the end.
+    replaced: Vec<usize>,
     pub keys: Column,
     pub items: Column,
 }
@@ -374,13 +377,8 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Ok(())
     }
 
-    /// Returns a value that is there twice from an index on.
-    fn repeated(&self, begin: usize) -> Option<&[u8]> {
-        let ends = &self.ends[begin..];
-        let mut seen = HashSet::with_capacity(ends.len() - 1);
-        let mut values =
-            ends.windows(2).map(|pair| &self.data[pair[0].as_usize()..pair[1].as_usize()]);
-        values.find(|each| !seen.insert(*each))
+    fn get(&self, index: usize) -> &[u8] {
+        &self.data[self.ends[index].as_usize()..self.ends[index + 1].as_usize()]
     }
 
     fn end(&mut self) {
@@ -469,21 +467,36 @@ impl Map {
         let DataType::Struct(pair) = entries.data_type() else { unreachable!("a map's entries") };
         Map {
             ends: started(rows),
+            replaced: Vec::new(),
             keys: Column::new(Arc::clone(&pair[0]), 0),
             items: Column::new(Arc::clone(&pair[1]), 0),
         }
     }
 
+    /// End a map whose keys must differ.
     pub fn push(&mut self) -> Result<(), String> {
-        let begin = self.ends[self.ends.len() - 1] as usize;
-        let repeated = match &self.keys.values {
-            Values::Text(keys) => keys.repeated(begin),
-            _ => None,
-        };
-        if let Some(name) = repeated {
-            let name = String::from_utf8_lossy(name);
+        if let (Values::Text(keys), Some(first)) = (&self.keys.values, self.repeated().last()) {
+            let name = String::from_utf8_lossy(keys.get(*first));
             return Err(format!("the name {name:?} is in the object twice"));
         }
+        self.end_entries()
+    }
+
+    /// End a map of which the last entry of a key counts.
+    pub fn push_last(&mut self) -> Result<(), String> {
+        self.replaced.extend(self.repeated().iter().rev());
+        self.end_entries()
+    }
+
+    /// The entries of the open map whose key comes again, descending.
+    fn repeated(&self) -> Vec<usize> {
+        let Values::Text(keys) = &self.keys.values else { return Vec::new() };
+        let begin = self.ends[self.ends.len() - 1] as usize;
+        let mut seen = HashSet::with_capacity(self.keys.len() - begin);
+        (begin..self.keys.len()).rev().filter(|index| !seen.insert(keys.get(*index))).collect()
+    }
+
+    fn end_entries(&mut self) -> Result<(), String> {
         self.ends.push(i32::from_usize(self.items.len()).ok_or_else(full)?);
         Ok(())
     }
@@ -495,6 +508,7 @@ impl Map {
     fn truncate(&mut self, length: usize) {
         self.ends.truncate(length + 1);
         let end = self.ends[self.ends.len() - 1] as usize;
+        self.replaced.truncate(self.replaced.partition_point(|entry| *entry < end));
         self.keys.truncate(end);
         self.items.truncate(end);
     }
@@ -508,11 +522,32 @@ impl Map {
         let (length, keys, items) = (self.keys.len(), self.keys.finish()?, self.items.finish()?);
         let pair = vec![typed(&self.keys.field, &keys), typed(&self.items.field, &items)];
         let pairs = StructArray::try_new_with_length(pair.into(), vec![keys, items], None, length)?;
-        let ends = std::mem::replace(&mut self.ends, started(0));
+        let mut ends = std::mem::replace(&mut self.ends, started(0));
+        let pairs = match std::mem::take(&mut self.replaced) {
+            replaced if replaced.is_empty() => pairs,
+            replaced => {
+                for end in &mut ends {
+                    *end -= replaced.partition_point(|entry| *entry < *end as usize) as i32;
+                }
+                without(&pairs, &replaced)?
+            }
+        };
         let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
         let field = Field::new(entries.name(), pairs.data_type().clone(), entries.is_nullable());
         Ok(Arc::new(MapArray::try_new(Arc::new(field), offsets, pairs, nulls, sorted)?))
     }
+}
+
+/// Returns an array without some rows, which ascend.
+fn without(array: &StructArray, rows: &[usize]) -> Result<StructArray, ArrowError> {
+    let data = array.to_data();
+    let mut kept = MutableArrayData::new(vec![&data], false, array.len() - rows.len());
+    let mut begin = 0;
+    for end in rows.iter().copied().chain([array.len()]) {
+        kept.try_extend(0, begin, end)?;
+        begin = end + 1;
+    }
+    Ok(StructArray::from(kept.freeze()))
 }
 
 fn started<O: OffsetSizeTrait>(rows: usize) -> Vec<O> {

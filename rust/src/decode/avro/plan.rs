@@ -18,6 +18,7 @@ const MAX_STEPS: usize = 200_000;
 const BYTES_PER_STEP: usize = 64;
 /// So many symbols, or fields that are skipped, count as a step: a type may be used many times.
 const PARTS_PER_STEP: usize = 8;
+const DAY_SECONDS: i64 = 86_400;
 
 /// Reads a type of the writer into a column of the reader.
 pub enum Step {
@@ -25,6 +26,8 @@ pub enum Step {
     Boolean,
     /// A number, times a factor.
     Number(Wire, i64),
+    /// The same, as a time of a day of so many units.
+    Time(Wire, i64, i64),
     Bytes,
     Fixed(usize),
     /// The symbols, or why one has no place.
@@ -162,15 +165,15 @@ impl<'a> Resolver<'a> {
             )
         };
         let factor = factor(source.logical, target.logical).ok_or_else(mismatch)?;
+        let whole = |wire| match target.logical {
+            Some(Logical::Time(unit)) => Step::Time(wire, factor, DAY_SECONDS * per_second(unit)),
+            _ => Step::Number(wire, factor),
+        };
         Ok(match (&source.kind, &target.kind) {
             (Kind::Null, Kind::Null) => Step::Null,
             (Kind::Boolean, Kind::Boolean) => Step::Boolean,
-            (Kind::Int, Kind::Int | Kind::Long | Kind::Float | Kind::Double) => {
-                Step::Number(Wire::Int, factor)
-            }
-            (Kind::Long, Kind::Long | Kind::Float | Kind::Double) => {
-                Step::Number(Wire::Long, factor)
-            }
+            (Kind::Int, Kind::Int | Kind::Long | Kind::Float | Kind::Double) => whole(Wire::Int),
+            (Kind::Long, Kind::Long | Kind::Float | Kind::Double) => whole(Wire::Long),
             (Kind::Float, Kind::Float | Kind::Double) => Step::Number(Wire::Float, 1),
             (Kind::Double, Kind::Double) => Step::Number(Wire::Double, 1),
             (Kind::Bytes | Kind::String, Kind::Bytes | Kind::String) => Step::Bytes,
@@ -233,15 +236,16 @@ impl<'a> Resolver<'a> {
                 (columns[*index], sources[column]) = (Some(column), Some(*index));
             }
         };
-        // Names go before aliases: no alias takes a field that another one names.
-        for (column, field) in wanted.iter().enumerate() {
-            read(column, named.get(field.name.as_str()));
-        }
+        // Aliases go before names: by the specification, they rename the writer's fields, and a new
+        // field may have the old name.
         for (column, field) in wanted.iter().enumerate() {
             if !named.contains_key(field.name.as_str()) {
                 let found = field.aliases.iter().filter_map(|alias| named.get(alias.as_str()));
                 read(column, found.min());
             }
+        }
+        for (column, field) in wanted.iter().enumerate() {
+            read(column, named.get(field.name.as_str()));
         }
         let mut parts = Vec::with_capacity(fields.len());
         for (field, column) in fields.iter().zip(&columns) {

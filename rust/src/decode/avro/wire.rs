@@ -9,15 +9,12 @@ use crate::decode::avro::schema::{Kind, Schema};
 use crate::decode::cells::{BYTES_PER_CELL, Cells};
 use crate::decode::column::{Column, List, Values};
 
-/// An array may claim any number of items that take no bytes, such as null.
-const MAX_EMPTY: u32 = 1_000;
 /// A writer's schema may refer to itself: what is skipped can be deeper than any schema.
 const MAX_DEPTH: usize = 500;
 
 /// What is left of a value.
 pub struct Bytes<'a> {
     rest: &'a [u8],
-    empty: u32,
     cells: &'a Cells,
 }
 
@@ -25,7 +22,7 @@ type Read<T> = Result<T, String>;
 
 impl<'a> Bytes<'a> {
     pub fn new(bytes: &'a [u8], cells: &'a Cells) -> Self {
-        Bytes { rest: bytes, empty: 0, cells }
+        Bytes { rest: bytes, cells }
     }
 
     /// Check that the value has ended.
@@ -96,8 +93,9 @@ impl<'a> Bytes<'a> {
         found.ok_or_else(|| format!("there is no {what} {index}"))
     }
 
-    /// Call `each` for each item of an array or map.
-    fn items(&mut self, mut each: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
+    /// Call `each` for each item of an array or map, which has `width` values in Arrow at least. One
+    /// may take no bytes, such as null, and then any number may be claimed.
+    fn items(&mut self, width: usize, mut each: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
         loop {
             let mut count = self.long()?;
             if count == 0 {
@@ -111,18 +109,10 @@ impl<'a> Bytes<'a> {
                 let before = self.rest.len();
                 each(self)?;
                 if self.rest.len() == before {
-                    self.note_empty()?;
+                    self.cells.take(width)?;
                 }
             }
         }
-    }
-
-    fn note_empty(&mut self) -> Read<()> {
-        self.empty += 1;
-        if self.empty > MAX_EMPTY {
-            return Err(format!("more than {MAX_EMPTY} items take no bytes"));
-        }
-        Ok(())
     }
 
     /// Skip a type that the reader does not have. It is checked like any other, but for texts.
@@ -140,8 +130,8 @@ impl<'a> Bytes<'a> {
             Kind::Bytes | Kind::String => drop(self.sized()?),
             Kind::Fixed(_, size) => drop(self.take(*size)?),
             Kind::Enum(_, symbols, _) => drop(self.index(symbols.len(), "symbol")?),
-            Kind::Array(items) => self.items(|bytes| bytes.skip(schema, *items, depth + 1))?,
-            Kind::Map(values) => self.items(|bytes| {
+            Kind::Array(items) => self.items(1, |bytes| bytes.skip(schema, *items, depth + 1))?,
+            Kind::Map(values) => self.items(1, |bytes| {
                 bytes.sized()?;
                 bytes.skip(schema, *values, depth + 1)
             })?,
@@ -155,7 +145,7 @@ impl<'a> Bytes<'a> {
                     self.skip(schema, field.schema, depth + 1)?;
                 }
                 if self.rest.len() == before {
-                    self.note_empty()?;
+                    self.cells.take(1)?;
                 }
             }
         }
@@ -182,6 +172,17 @@ pub fn read(step: &Step, writer: &Schema, column: &mut Column, bytes: &mut Bytes
             }
         }
         Step::Number(wire, factor) => number(*wire, *factor, &mut column.values, bytes)?,
+        Step::Time(wire, factor, day) => {
+            number(*wire, *factor, &mut column.values, bytes)?;
+            let time = match &column.values {
+                Values::I32(values) => values.last().map(|time| i64::from(*time)),
+                Values::I64(values) => values.last().copied(),
+                _ => None,
+            };
+            if let Some(time) = time.filter(|time| !(0..*day).contains(time)) {
+                return Err(format!("{time} is no time of a day, which has {day}"));
+            }
+        }
         Step::Bytes => put(&mut column.values, bytes.sized()?)?,
         Step::Fixed(size) => put(&mut column.values, bytes.take(*size)?)?,
         Step::Enum(symbols) => {
@@ -193,18 +194,18 @@ pub fn read(step: &Step, writer: &Schema, column: &mut Column, bytes: &mut Bytes
             if let Values::List(list) = &mut column.values {
                 let List { reading, item: items, .. } = list.as_mut();
                 *reading = true;
-                bytes.items(|bytes| read(item, writer, items, bytes))?;
+                bytes.items(items.width, |bytes| read(item, writer, items, bytes))?;
                 list.push()?;
             }
         }
         Step::Map(item) => {
             if let Values::Map(map) = &mut column.values {
-                bytes.items(|bytes| {
+                bytes.items(1, |bytes| {
                     put(&mut map.keys.values, bytes.sized()?)?;
                     map.keys.added();
                     read(item, writer, &mut map.items, bytes)
                 })?;
-                map.push()?;
+                map.push_last()?;
             }
         }
         Step::Record(parts) => {
