@@ -126,7 +126,9 @@ class ColumnDecoder:
     def infer_json(column: object, samples: int) -> ColumnDecoder: ...
     @staticmethod
     def avro(
-        reader: Sequence[str], writers: Mapping[int | bytes, Sequence[str]] | None
+        reader: Sequence[str],
+        writers: Mapping[int | bytes, Sequence[str]] | None,
+        max_precision: int,
     ) -> ColumnDecoder: ...
     @staticmethod
     def schema_ids(column: object, headers: object = None) -> list[int | bytes]: ...

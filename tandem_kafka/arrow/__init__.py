@@ -43,6 +43,8 @@ __all__ = [
 ]
 
 _UNITS: Final = ("us", "ns")
+#: The digits of decimal128 and decimal256.
+_PRECISIONS: Final = (38, 76)
 
 
 class _Decoder:
@@ -253,6 +255,10 @@ class Avro(_Registered):
         schema: The reader's schema, as JSON or as what JSON stands for.
         registry: A client such as ``confluent_kafka.schema_registry.SchemaRegistryClient``. It is
             asked once for each schema, on the thread that polls (asyncio: in the event loop).
+        max_precision: The most digits of a decimal. With 38, a decimal of more digits has the type
+            decimal128(38, scale), which DuckDB, polars, Delta Lake and Spark take, and a value that
+            does not fit is such an error. With 76, it is decimal256. Kafka Connect writes decimals
+            of 64 digits by default.
         errors: As for `Json`. A schema that the registry does not have is such an error; it is
             asked for again after ten seconds.
         flatten: The fields become columns of the batch, in place of the column of structs.
@@ -263,8 +269,8 @@ class Avro(_Registered):
 
     Raises:
         InvalidArgumentError: The schema is none, or has no type in Arrow; there is neither schema
-            nor registry; ``errors`` is none of these. Raised by ``poll_arrow()`` if the schema of
-            the first record has no type in Arrow.
+            nor registry; ``max_precision`` or ``errors`` is none of these. Raised by
+            ``poll_arrow()`` if the schema of the first record has no type in Arrow.
         ImportError: The native extension is not loaded.
     """
 
@@ -273,6 +279,7 @@ class Avro(_Registered):
         schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         registry: SchemaRegistry | None = None,
+        max_precision: Literal[38, 76] = 76,
         errors: DecodeErrors = "raise",
         flatten: bool = False,
         timeout_ms: float = 30_000,
@@ -281,6 +288,10 @@ class Avro(_Registered):
         if schema is None and registry is None:
             msg = "Avro needs a schema, a registry, or both"
             raise InvalidArgumentError(msg)
+        if max_precision not in _PRECISIONS:
+            msg = f"max_precision must be 38 or 76, got {max_precision!r}"
+            raise InvalidArgumentError(msg)
+        self._max_precision = max_precision
         self._reader: Sequence[str] | None = None
         self._origin = ""
         if schema is not None:
@@ -296,7 +307,8 @@ class Avro(_Registered):
             self._origin = f"the first record has schema {named(first)}: "
             self._reader = writers[first]
         reader = self._reader or ['"null"']
-        self._use(lambda: self._native.ColumnDecoder.avro(reader, writers), self._origin)
+        make = self._native.ColumnDecoder.avro
+        self._use(lambda: make(reader, writers, self._max_precision), self._origin)
 
 
 def _json(schema: Mapping[str, Any] | Sequence[Any]) -> str:

@@ -108,14 +108,16 @@ impl ColumnDecoder {
     }
 
     /// Avro of a reader's schema. Each schema is JSON, and before it those that it refers to. With
-    /// `writers`, values begin with the id of the schema they were written with.
+    /// `writers`, values begin with the id of the schema they were written with. Decimals have at
+    /// most `max_precision` digits: 38 or 76.
     #[staticmethod]
     fn avro(
         py: Python<'_>,
         reader: avro::Texts,
         writers: Option<HashMap<SchemaId, avro::Texts>>,
+        max_precision: u8,
     ) -> PyResult<Self> {
-        let made = py.detach(|| avro::Avro::new(&reader, writers));
+        let made = py.detach(|| avro::Avro::new(&reader, writers, max_precision));
         Ok(ColumnDecoder(Box::new(made.map_err(unusable)?)))
     }
 

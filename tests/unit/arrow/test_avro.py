@@ -167,12 +167,15 @@ ITEMS = {"type": "array", "items": "null"}
         (COLOR, b"\4", "there is no symbol 2"),
         (["null", "int"], b"\4", "there is no branch 2"),
         (["null", "int"], b"\1", "there is no branch -1"),
-        (ITEMS, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\1\0", "more than 1000 items take no bytes"),
+        (ITEMS, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\1\0", "too many objects that are null"),
         (ITEMS, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\0", "number of items is out of range"),
         (logical("bytes", "decimal", precision=2), b"\2\x64", "more than 2 digits"),
         (logical("bytes", "decimal", precision=38), b"\x22" + b"\x7f" * 17, "more than 38 digits"),
         (logical("bytes", "decimal", precision=76), b"\x42" + b"\x7f" * 33, "more than 76 digits"),
         (logical("fixed", "duration", name="T", size=12), b"\xff" * 12, "out of range"),
+        (logical("int", "time-millis"), b"\1", "$: -1 is no time of a day, which has 86400000"),
+        (logical("int", "time-millis"), b"\x80\xf0\xb2\x52", "86400000 is no time of a day"),
+        (logical("long", "time-micros"), b"\1", "-1 is no time of a day, which has 86400000000"),
         (
             record(("a", record(("b", {"type": "array", "items": "string"}), name="S"))),
             b"\4\2x\2\xff\0",
@@ -211,7 +214,10 @@ def test_what_was_read_of_a_wrong_value_is_gone() -> None:
         (record(("a", "int"), ("a", "int")), "the field 'a' is in a record twice"),
         (record(("a", FIXED), ("b", FIXED)), "the type 'F' is defined twice"),
         ([["int"]], "a union is directly in a union"),
-        (record(("a", ["null", "R"])), "the schema refers to itself"),
+        (
+            record(("b", record(("a", ["null", "R"]), name="S"))),
+            r"\$.b.a: the schema refers to itself, .* give a schema without that field",
+        ),
         ({"type": "fixed", "name": "F", "size": 10**6}, "too many or too wide fields"),
         (7, "7 is no type"),
     ],
@@ -292,12 +298,70 @@ def test_other_threads_run_while_a_schema_is_parsed() -> None:
         found = False
         for _ in range(20):
             before = counted[0]
-            native.ColumnDecoder.avro([text], None)
+            native.ColumnDecoder.avro([text], None, 76)
             found = found or counted[0] > before
     finally:
         stop.set()
         sys.setswitchinterval(interval)
     assert found
+
+
+def test_the_last_entry_of_a_key_counts() -> None:
+    schema = {"type": "map", "values": {"type": "map", "values": "long"}}
+    values = [
+        b"\6\2a\2\2x\2\0\2b\4\2x\4\2x\6\0\2a\4\2x\10\2y\12\0\0",
+        b"\2\2a\6\2x\2\2y\4\2x\6\0",  # ends too early
+        b"\4\2a\0\2a\2\2z\2\0\0",
+        b"\0",
+    ]
+    rows, [(row, _)] = decoded(Avro(schema), *values)
+    assert row == 1
+    assert rows == [
+        [("b", [("x", 3)]), ("a", [("x", 4), ("y", 5)])],
+        None,
+        [("a", [("z", 1)])],
+        [],
+    ]
+
+
+def test_items_without_bytes_are_bounded_by_what_they_take() -> None:
+    empty = record(*((f"f{number}", "null") for number in range(1_000)), name="E")
+    for item, most, too_many in (("null", 100_000, 2_000_000), (empty, 100, 2_000)):
+        schema = {"type": "array", "items": item}
+        value = [None if item == "null" else dict.fromkeys(f"f{each}" for each in range(1_000))]
+        column, failures = Avro(schema).decode(pa.array([encoded(schema, value * most)]))
+        assert (failures, len(column[0])) == ([], most)
+        claim = encoded("long", too_many) + b"\0"
+        [row], [(_, told)] = decoded(Avro(schema), claim)
+        assert row is None
+        assert "the value has too many objects that are null or almost empty" in told
+        skipping = Avro(record(("b", "int", 1)), registry=Registry(s1=record(("a", schema))))
+        _, [(_, told)] = decoded(skipping, b"\0\0\0\0\1" + encoded("long", 2**60) + b"\0")
+        assert "the value has too many objects that are null or almost empty" in told
+
+
+def test_decimals_of_kafka_connect() -> None:
+    schema = logical("bytes", "decimal", precision=64, scale=2)
+    narrow = logical("bytes", "decimal", precision=9, scale=2)
+    digits = "9" * 36 + ".99"
+    fits = [Decimal(digits), Decimal(f"-{digits}")]
+    values = [
+        encoded("bytes", number.to_bytes(17, "big", signed=True))
+        for number in (10**38 - 1, 1 - 10**38, 10**38)
+    ]
+    decoder = Avro(schema, max_precision=38)
+    assert decoder.schema == pa.decimal128(38, 2)
+    rows, [(row, told)] = decoded(decoder, *values)
+    assert (rows, row) == ([*fits, None], 2)
+    assert told == "$: the decimal has more than 38 digits"
+    assert Avro(schema).schema == pa.decimal256(64, 2)
+    assert Avro(narrow, max_precision=38).schema == pa.decimal128(9, 2)
+    with pytest.raises(
+        InvalidArgumentError, match=r"\$.f: a decimal with 39 digits after the point"
+    ):
+        Avro(record(("f", logical("bytes", "decimal", precision=64, scale=39))), max_precision=38)
+    with pytest.raises(InvalidArgumentError, match="max_precision must be 38 or 76, got 37"):
+        Avro(schema, max_precision=37)  # type: ignore[arg-type]
 
 
 WIDE = record(*((f"f{number}", "long") for number in range(2_000)), name="Wide")
@@ -350,6 +414,8 @@ ALIASED = record(("x", "int"), name="New")
 ALIASED["aliases"] = ["Old"]
 ALIASED["fields"][0]["aliases"] = ["y"]
 LISTED = {"type": "array", "items": "string"}
+REUSED = record(("x", "int", 1), ("a", "int", 2))
+REUSED["fields"][0]["aliases"] = ["a"]
 
 
 @pytest.mark.parametrize(
@@ -370,6 +436,8 @@ LISTED = {"type": "array", "items": "string"}
         ({"type": "array", "items": "int"}, {"type": "array", "items": "double"}, [1], [1.0]),
         ({"type": "map", "values": "int"}, {"type": "map", "values": "long"}, {"k": 1}, [("k", 1)]),
         (record(("y", "int"), name="Old"), ALIASED, {"y": 7}, {"x": 7}),
+        (record(("a", "int")), REUSED, {"a": 7}, {"x": 7, "a": 2}),
+        (record(("a", "int"), ("x", "int")), REUSED, {"a": 7, "x": 8}, {"x": 8, "a": 7}),
         (
             record(("y", "int"), name="Old"),
             ["null", record(("y", "int"), name="Other"), ALIASED],

@@ -221,7 +221,7 @@ def test_a_registry_that_must_be_awaited() -> None:
 def test_the_first_schema_must_have_a_type() -> None:
     decoder = Avro(registry=Registry(s1=record(("a", ["null", "R"]))), errors="drop")
     for _ in range(2):
-        with pytest.raises(InvalidArgumentError, match="record has schema 1: the schema refers"):
+        with pytest.raises(InvalidArgumentError, match=r"record has schema 1: .*the schema refers"):
             decoded(decoder, b"\0\0\0\0\1\0")
 
 

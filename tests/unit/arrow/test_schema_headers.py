@@ -184,7 +184,7 @@ def test_a_registry_without_guids(registry: Registry, told: str) -> None:
 def test_the_first_schema_must_have_a_type() -> None:
     registry = WithGuids(**{str(GUID): record(("a", ["null", "R"]))})
     named = [(b"__value_schema_id", b"\1" + GUID.bytes)]
-    with pytest.raises(InvalidArgumentError, match=f"first record has schema {GUID}: the schema"):
+    with pytest.raises(InvalidArgumentError, match=f"first record has schema {GUID}: .*the schema"):
         rows([Rec(b"\0", headers=named)], value=Avro(registry=registry))
 
 

@@ -40,10 +40,15 @@ struct Writer {
 }
 
 impl Avro {
-    /// Without `writers`, values are bare Avro of the reader's schema.
-    pub fn new(reader: &Texts, writers: Option<HashMap<SchemaId, Texts>>) -> Result<Self, String> {
+    /// Without `writers`, values are bare Avro of the reader's schema. Decimals have at most
+    /// `max_precision` digits.
+    pub fn new(
+        reader: &Texts,
+        writers: Option<HashMap<SchemaId, Texts>>,
+        max_precision: u8,
+    ) -> Result<Self, String> {
         let reader = Arc::new(Schema::parse(reader)?);
-        let data_type = reader.data_type()?;
+        let data_type = reader.data_type(max_precision)?;
         let writer = |schema: Arc<Schema>| -> Result<Writer, String> {
             let step = plan::resolve(&schema, &reader)?;
             Ok(Writer { schema, step })
@@ -174,7 +179,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_value_or_an_error(values in prop::collection::vec(garbage(), 1..8)) {
             let writers = HashMap::from([(SchemaId::Number(0), vec![WRITER.to_owned()])]);
-            let avro = Avro::new(&vec![READER.to_owned()], Some(writers)).unwrap();
+            let avro = Avro::new(&vec![READER.to_owned()], Some(writers), 76).unwrap();
             let framed = values.iter().map(|value| [&[0; 5], &value[..]].concat());
             let input = Input::Small(BinaryArray::from_iter_values(framed));
             let (column, failures) = decode_rows(&avro, &input, None, 0..values.len()).unwrap();
@@ -185,7 +190,7 @@ mod tests {
 
         #[test]
         fn any_text_is_a_schema_or_an_error(text in r#"(record|[\[\]{}:, ]|"(type|name|fields|items|int|array|R|fixed|size)"|[0-9]){0,30}"#) {
-            let _ = Avro::new(&vec![text], None);
+            let _ = Avro::new(&vec![text], None, 38);
         }
     }
 }

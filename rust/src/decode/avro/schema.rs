@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, Fields, IntervalUnit, TimeUnit};
 use serde_json::{Map, Value};
 
-use crate::decode::{CHARS_PER_NAME, names_limit};
+use crate::decode::{CHARS_PER_NAME, below, names_limit};
 
 /// Named types can be in each other to any depth.
 const MAX_DEPTH: usize = 64;
@@ -123,11 +123,11 @@ impl Schema {
         if texts.is_empty() { Err("there is no schema".to_owned()) } else { Ok(schema) }
     }
 
-    /// The type of a column.
-    pub fn data_type(&self) -> Result<DataType, String> {
-        let mut budget = MAX_COLUMNS;
-        let field = self.field(self.root, "", &mut Vec::new(), &mut budget)?;
-        Ok(field.data_type().clone())
+    /// The type of a column. Decimals have at most so many digits.
+    pub fn data_type(&self, max_precision: u8) -> Result<DataType, String> {
+        let (above, columns_left) = (Vec::new(), MAX_COLUMNS);
+        let mut types = Types { schema: self, above, columns_left, max_precision };
+        Ok(types.field(self.root, "", "$")?.data_type().clone())
     }
 
     /// The branches of a union that are not null.
@@ -280,33 +280,55 @@ impl Schema {
         }
         Ok(fields)
     }
+}
 
-    fn field(
-        &self,
-        index: usize,
-        name: &str,
-        above: &mut Vec<usize>,
-        budget: &mut usize,
-    ) -> Result<ArrowField, String> {
-        let node = &self.nodes[index];
+/// Makes the types of columns.
+struct Types<'a> {
+    schema: &'a Schema,
+    /// The types that contain this one.
+    above: Vec<usize>,
+    columns_left: usize,
+    max_precision: u8,
+}
+
+impl Types<'_> {
+    fn field(&mut self, index: usize, name: &str, place: &str) -> Result<ArrowField, String> {
+        let schema = self.schema;
+        let node = &schema.nodes[index];
         let width = if let Kind::Fixed(_, size) = node.kind { size / BYTES_PER_COLUMN } else { 0 };
         let width = width + name.len() / CHARS_PER_NAME;
-        *budget =
-            budget.checked_sub(1 + width).ok_or("the schema has too many or too wide fields")?;
-        if above.contains(&index) {
-            return Err("the schema refers to itself, which no Arrow type does".to_owned());
+        let left = self.columns_left.checked_sub(1 + width);
+        self.columns_left = left.ok_or("the schema has too many or too wide fields")?;
+        if self.above.contains(&index) {
+            return Err(format!(
+                "{place}: the schema refers to itself, which no Arrow type does; with a registry, \
+                 give a schema without that field, and it is skipped"
+            ));
         }
-        if above.len() == MAX_DEPTH {
+        if self.above.len() == MAX_DEPTH {
             return Err(format!("the schema is deeper than {MAX_DEPTH} levels"));
         }
-        above.push(index);
+        self.above.push(index);
         let mut nullable = false;
-        let mut below = |index, name: &str| self.field(index, name, above, budget);
         let data_type = match (&node.kind, node.logical) {
             (_, Some(Logical::Decimal(precision, scale))) if precision <= 38 => {
                 DataType::Decimal128(precision, scale)
             }
-            (_, Some(Logical::Decimal(precision, scale))) => DataType::Decimal256(precision, scale),
+            (_, Some(Logical::Decimal(precision, scale))) if precision <= self.max_precision => {
+                DataType::Decimal256(precision, scale)
+            }
+            (_, Some(Logical::Decimal(_, scale)))
+                if i16::from(scale) <= i16::from(self.max_precision) =>
+            {
+                DataType::Decimal128(self.max_precision, scale)
+            }
+            (_, Some(Logical::Decimal(_, scale))) => {
+                return Err(format!(
+                    "{place}: a decimal with {scale} digits after the point has no place in \
+                     max_precision={}",
+                    self.max_precision
+                ));
+            }
             (_, Some(Logical::Date)) => DataType::Date32,
             (_, Some(Logical::Time(TimeUnit::Millisecond))) => {
                 DataType::Time32(TimeUnit::Millisecond)
@@ -327,30 +349,35 @@ impl Schema {
             (Kind::Bytes, _) => DataType::Binary,
             (Kind::String | Kind::Enum(..), _) => DataType::Utf8,
             (Kind::Fixed(_, size), _) => DataType::FixedSizeBinary(*size as i32),
-            (Kind::Array(items), _) => DataType::List(Arc::new(below(*items, "item")?)),
+            (Kind::Array(items), _) => {
+                DataType::List(Arc::new(self.field(*items, "item", &below(place, "[]"))?))
+            }
             (Kind::Map(values), _) => {
                 let key = ArrowField::new("key", DataType::Utf8, false);
-                let pair = Fields::from(vec![key, below(*values, "value")?]);
+                let pair =
+                    Fields::from(vec![key, self.field(*values, "value", &below(place, ".*"))?]);
                 let entries = ArrowField::new("entries", DataType::Struct(pair), false);
                 DataType::Map(Arc::new(entries), false)
             }
             (Kind::Union(branches), _) => {
-                let members = self.members(branches);
+                let members = schema.members(branches);
                 nullable = members.len() < branches.len();
                 match members[..] {
                     [] => {
                         nullable = true;
                         DataType::Null
                     }
-                    [member] => below(member, "")?.data_type().clone(),
-                    _ if self.is_number(&members) => {
+                    [member] => self.field(member, "", place)?.data_type().clone(),
+                    _ if schema.is_number(&members) => {
                         let is_whole =
-                            matches!(self.nodes[members[0]].kind, Kind::Int | Kind::Long);
+                            matches!(schema.nodes[members[0]].kind, Kind::Int | Kind::Long);
                         if is_whole { DataType::Int64 } else { DataType::Float64 }
                     }
                     _ => {
                         let fields = members.iter().enumerate().map(|(number, member)| {
-                            let field = below(*member, &format!("member{number}"))?;
+                            let name = format!("member{number}");
+                            let place = below(place, &format!(".{name}"));
+                            let field = self.field(*member, &name, &place)?;
                             Ok(field.with_nullable(true))
                         });
                         DataType::Struct(fields.collect::<Result<_, String>>()?)
@@ -358,11 +385,14 @@ impl Schema {
                 }
             }
             (Kind::Record(_, fields), _) => {
-                let fields = fields.iter().map(|field| below(field.schema, &field.name));
+                let fields = fields.iter().map(|field| {
+                    let place = below(place, &format!(".{}", field.name));
+                    self.field(field.schema, &field.name, &place)
+                });
                 DataType::Struct(fields.collect::<Result<_, String>>()?)
             }
         };
-        above.pop();
+        self.above.pop();
         Ok(ArrowField::new(name, data_type, nullable))
     }
 }
