@@ -139,6 +139,7 @@ class ColumnDecoder:
         framed: bool,
         files: Mapping[int | bytes, bytes] | None,
         nanoseconds: bool,
+        struct_as_json: bool,
         as_spark: bool,
     ) -> ColumnDecoder: ...
     @staticmethod

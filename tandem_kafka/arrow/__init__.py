@@ -327,11 +327,13 @@ class Protobuf(_Registered):
     required field, invalid UTF-8 and a time outside its range are errors.
 
     Types of Arrow are those of Protobuf, and maps are maps. An enum is a string: a symbol, or the
-    digits of a number that the enum does not have; a field of a closed enum (proto2) with such a
-    number is unknown. Timestamp and Duration have the unit that ``unit`` names; the wrappers such
-    as Int64Value are the type that they wrap. A field that is missing has the default of its type
-    if it has no presence (proto3 without optional), the default that a file of proto2 gives it, an
-    empty list or map, and else is null. No Arrow type contains itself, so neither may a message.
+    digits of a number that the enum does not have; a value of a closed enum (proto2) with such a
+    number is unknown, also in a list, and so is the entry of a map. Timestamp and Duration have the
+    unit that ``unit`` names; the wrappers such as Int64Value are the type that they wrap. A field
+    that is missing has the default of its type if it has no presence (proto3 without optional), the
+    default that a file of proto2 gives it, an empty list or map, and else is null, as is a field of
+    a oneof that is not set. No Arrow type contains itself, so neither may a message; see
+    ``struct_as_json``.
 
     Args:
         descriptor: A generated class, its ``DESCRIPTOR``, or the bytes of a ``FileDescriptorSet``
@@ -345,6 +347,8 @@ class Protobuf(_Registered):
             error; the registry must support ``format=serialized``.
         unit: The unit of times, ``"us"`` or ``"ns"``. A time with finer digits than microseconds is
             an error with ``"us"``, one outside the years 1678 to 2261 with ``"ns"``.
+        struct_as_json: ``google.protobuf.Struct``, ``Value`` and ``ListValue``, which contain each
+            other, become strings of JSON. A number that JSON lacks, such as NaN, is an error.
         errors: As for `Avro`.
         flatten: The fields become columns of the batch, in place of the column of structs.
         timeout_ms: As for `Avro`.
@@ -369,6 +373,7 @@ class Protobuf(_Registered):
         *,
         confluent: SchemaRegistry | bool = False,
         unit: Literal["us", "ns"] = "us",
+        struct_as_json: bool = False,
         errors: DecodeErrors = "raise",
         flatten: bool = False,
         timeout_ms: float = 30_000,
@@ -378,6 +383,7 @@ class Protobuf(_Registered):
             msg = f"unit must be one of {', '.join(_UNITS)}, got {unit!r}"
             raise InvalidArgumentError(msg)
         self._nanoseconds = unit == "ns"
+        self._struct_as_json = bool(struct_as_json)
         self.descriptors, self.message = _descriptors(descriptor, message)
         self._framed = confluent is not False
         if not isinstance(confluent, bool):
@@ -389,7 +395,7 @@ class Protobuf(_Registered):
         if self._schemas is not None:
             files = {each: _serialized(text) for each, (*_, text) in self._schemas.known.items()}
         make = self._native.ColumnDecoder.protobuf
-        style = self._nanoseconds, self._as_spark
+        style = self._nanoseconds, self._struct_as_json, self._as_spark
         self._use(lambda: make(self.descriptors, self.message, self._framed, files, *style))
 
 

@@ -136,8 +136,9 @@ impl ColumnDecoder {
     /// A message of Protobuf in a FileDescriptorSet. With `framed`, values begin with the id of a
     /// schema and the indexes of the message in it. With `files`, each a FileDescriptorProto, they
     /// must be those of this message. Times are in microseconds, or in `nanoseconds`. See
-    /// `Protobuf` in Python for `as_spark`.
+    /// `Protobuf` in Python for `struct_as_json` and `as_spark`.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "Python gives each as an option")]
     fn protobuf(
         py: Python<'_>,
         descriptors: &[u8],
@@ -145,9 +146,10 @@ impl ColumnDecoder {
         framed: bool,
         files: Option<HashMap<SchemaId, Vec<u8>>>,
         nanoseconds: bool,
+        struct_as_json: bool,
         as_spark: bool,
     ) -> PyResult<Self> {
-        let style = protobuf::Style::new(nanoseconds, as_spark);
+        let style = protobuf::Style::new(nanoseconds, struct_as_json, as_spark);
         let made = py.detach(|| {
             let framing = protobuf::Framing::new(framed, files);
             protobuf::Protobuf::new(descriptors, message, framing, style)

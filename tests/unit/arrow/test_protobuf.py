@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from google.protobuf import (  # noqa: E402
     descriptor_pb2,
     descriptor_pool,
     duration_pb2,
+    json_format,
     message_factory,
     struct_pb2,
     text_format,
@@ -352,6 +354,95 @@ def test_a_symbol_that_a_closed_enum_lacks_replaces_nothing(head: str, features:
     assert decoded(Protobuf(kind), known + unknown)[0] == [{"text": "x", "choice": None, "c": "A"}]
 
 
+LISTS = field(1, "r", "enum .s.C", REPEATED) + field(2, "p", "enum .s.C", REPEATED)
+LISTS += field(3, "m", ".s.M.MEntry", REPEATED) + entry("MEntry", "string", "enum .s.C")
+
+
+def test_lists_and_maps_leave_out_what_a_closed_enum_lacks() -> None:
+    first = 'enum_type { name: "C" value { name: "A" number: 0 } value { name: "B" number: 1 } }'
+    kind = message_class(
+        "s.M",
+        file_set(f'name: "c.proto" package: "s" {first} message_type {{ name: "M" {LISTS} }}'),
+    )
+    lists = b"\x08\1\x08\x09\x08\0" + b"\x12\4\1\x89\1\0"
+    known, unknown = b"\x1a\5\x0a\1k\x10\1", b"\x1a\5\x0a\1k\x10\x09"
+    other = b"\x1a\5\x0a\1j\x10\x09"
+    check(kind, lists, known, unknown, other, known + unknown, unknown + known)
+    [row], _ = decoded(Protobuf(kind), lists + known + other + unknown)
+    assert row == {"r": ["B", "A"], "p": ["B", "A"], "m": [("k", "B")]}
+
+
+def test_a_field_of_a_oneof_that_is_not_set_is_null() -> None:
+    members = field(1, "s", "string", more='default_value: "d" oneof_index: 0')
+    members += field(2, "i", "int32", more='default_value: "7" oneof_index: 0')
+    kind = Protobuf(message_class("s.M", small(members + 'oneof_decl { name: "o" }', "")))
+    expected = [{"s": None, "i": None}, {"s": None, "i": 4}, {"s": "x", "i": None}]
+    assert decoded(kind, b"", b"\x0a\1x\x10\4", b"\x10\4\x0a\1x") == (expected, [])
+
+
+DYNAMIC = field(1, "a", ".google.protobuf.Struct") + field(2, "b", ".google.protobuf.Value")
+DYNAMIC += field(3, "c", ".google.protobuf.ListValue", REPEATED)
+DYNAMIC += field(4, "m", ".s.M.MEntry", REPEATED)
+DYNAMIC += entry("MEntry", "string", ".google.protobuf.Value")
+
+
+def test_messages_that_contain_each_other_become_json() -> None:
+    kind = message_class("s.M", small(DYNAMIC))
+    decoder = Protobuf(kind, struct_as_json=True)
+    assert decoder.schema.field("a").type == pa.string()
+    value = {"n": None, "i": 1.0, "f": -0.5, "t": 'ü"\n', "l": [True, {}, []], "o": {"x": {"y": 2}}}
+    message = kind()
+    json_format.ParseDict({"a": value, "b": [value], "c": [[1], []], "m": {"k": value}}, message)
+    data = message.SerializeToString()
+    [row, absent, twice], failures = decoded(decoder, data, b"", data + data)
+    assert not failures
+    assert json.loads(row["a"]) == value
+    assert (json.loads(row["b"]), [*map(json.loads, row["c"])]) == ([value], [[1], []])
+    assert [(key, json.loads(each)) for key, each in row["m"]] == [("k", value)]
+    assert absent == {"a": None, "b": None, "c": [], "m": []}
+    merged = kind.FromString(data + data)
+    assert json.loads(twice["a"]) == json_format.MessageToDict(merged)["a"]
+    assert json.loads(twice["b"]) == [value, value]
+    assert '"i":1' in row["a"]
+    assert '"i":1.' not in row["a"]
+    schema = Protobuf(struct_pb2.Struct, struct_as_json=True).schema
+    assert schema.field("fields").type.item_type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"\x11\0\0\0\0\0\0\xf8\x7f", "$.b: JSON has no number NaN"),
+        (b"\x1a\1\xff", "$.b: invalid utf-8"),
+        (b"\x12\0", "$.b: the field has wire type 2 where its type has 1"),
+        (b"\x32\5\x0a", "$.b: 5 bytes were to come, and there are 1"),
+    ],
+)
+def test_a_value_that_is_no_json(value: bytes, told: str) -> None:
+    decoder = Protobuf(message_class("s.M", small(DYNAMIC)), struct_as_json=True)
+    [row], [(_, reason)] = decoded(decoder, b"\x12" + bytes([len(value)]) + value)
+    assert row is None
+    assert told in reason
+
+
+def test_json_of_messages_is_bounded() -> None:
+    decoder = Protobuf(message_class("s.M", small(DYNAMIC)), struct_as_json=True)
+    deep = b""
+    for _ in range(60):
+        deep = b"\x0a" + _length(deep) + deep  # a list in a list
+        deep = b"\x32" + _length(deep) + deep
+    part = b"\x12\x82\x08\x1a\xff\7" + b"x" * 1_023
+    rows, failures = decoded(decoder, b"\x12" + _length(deep) + deep, part * 3_000)
+    assert rows == [None, None]
+    assert "deeper than 100 levels" in failures[0][1]
+    assert "too many objects" in failures[1][1], "each part is written again with those before it"
+
+
+def _length(data: bytes) -> bytes:
+    size = len(data)
+    return bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])
+
+
 def test_times_have_a_unit_and_nothing_is_cut_off() -> None:
     kind = message_class(
         "s.M",
@@ -485,8 +576,9 @@ OTHER = f'message_type {{ name: "N" {field(1, "back", ".s.M", REPEATED)} }}'
     ("make", "told"),
     [
         (lambda: Protobuf(message_class("s.M", small(NODE, more=OTHER))),
-         r"\$.next.back: the message s.M contains itself \(s.M > s.N > s.M\)"),
-        (lambda: Protobuf(struct_pb2.Struct), r"_value: the message google.*.Struct contains"),
+         r"\$.next.back: the message s.M contains itself \(s.M > s.N > s.M\).* and it is "),
+        (lambda: Protobuf(struct_pb2.Struct),
+         r"_value: the message google.*.Struct contains itself .*; struct_as_json=True makes JSON"),
         (lambda: Protobuf(SET.SerializeToString()), "give message=, got None"),
         (lambda: Protobuf(SET.SerializeToString(), "t.Nope"), 'no message "t.Nope"; they have goo'),
         (lambda: Protobuf(b"", "t.Top"), "they have none"),

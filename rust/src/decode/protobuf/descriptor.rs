@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
+use crate::decode::protobuf::dynamic::Dynamic;
 use crate::decode::protobuf::wire::{Bytes, FIXED32, FIXED64, GROUP, Read, SIZED, VARINT};
 use crate::decode::{CHARS_PER_NAME, below, names_limit};
 
@@ -57,6 +58,8 @@ pub enum Kind {
     Duration(usize),
     /// One of google.protobuf's messages with one field.
     Wrapper(Scalar),
+    /// One of google.protobuf's messages that contain each other. Each has a number.
+    Dynamic(usize, Dynamic),
     /// Each map has a number.
     Map(usize, Scalar, Box<Kind>),
 }
@@ -509,7 +512,7 @@ fn nested(
 pub struct Plan {
     pub message: Message,
     pub data_type: DataType,
-    /// How many maps and times it has.
+    /// How many maps, times and messages as JSON it has.
     pub numbered: usize,
     /// Whether digits of times that are finer than their unit are cut off.
     pub cuts_times: bool,
@@ -519,15 +522,16 @@ pub struct Plan {
 #[derive(Clone, Copy)]
 pub struct Style {
     unit: TimeUnit,
+    struct_as_json: bool,
     as_spark: bool,
 }
 
 impl Style {
-    /// With `as_spark`, messages such as Int64Value stay messages, and digits of times that are
-    /// finer than their unit are cut off.
-    pub fn new(nanoseconds: bool, as_spark: bool) -> Self {
+    /// With `struct_as_json`, messages such as Struct are JSON text. With `as_spark`, messages such
+    /// as Int64Value stay messages, and digits of times that are finer than their unit are cut off.
+    pub fn new(nanoseconds: bool, struct_as_json: bool, as_spark: bool) -> Self {
         let unit = if nanoseconds { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
-        Style { unit, as_spark }
+        Style { unit, struct_as_json, as_spark }
     }
 }
 
@@ -564,8 +568,13 @@ impl Planner<'_> {
     fn message(&mut self, name: &str, place: &str) -> Read<(Message, DataType)> {
         if let Some(first) = self.above.iter().position(|each| each == name) {
             let cycle: Vec<_> = self.above[first..].iter().map(|each| &each[1..]).collect();
+            let advice = match Dynamic::of(name) {
+                Some(_) => "struct_as_json=True makes JSON text of it",
+                None => "remove the field from the descriptor, and it is skipped",
+            };
             return Err(format!(
-                "{place}: the message {0} contains itself ({1} > {0}), which no Arrow type does",
+                "{place}: the message {0} contains itself ({1} > {0}), which no Arrow type does; \
+                 {advice}",
                 &name[1..],
                 cycle.join(" > ")
             ));
@@ -712,6 +721,9 @@ impl Planner<'_> {
                 if let Some(scalar) = wrapped(name).filter(|_| !self.style.as_spark) {
                     let data_type = scalar.data_type();
                     return Ok((Kind::Wrapper(scalar), data_type));
+                }
+                if let Some(dynamic) = Dynamic::of(name).filter(|_| self.style.struct_as_json) {
+                    return Ok((Kind::Dynamic(self.next(), dynamic), DataType::Utf8));
                 }
                 let (message, data_type) = self.message(name, place)?;
                 Ok((Kind::Message(Box::new(message)), data_type))

@@ -1,6 +1,7 @@
 //! Protobuf by the reader's descriptor, bare or in the framing of a schema registry.
 
 mod descriptor;
+mod dynamic;
 mod read;
 mod wire;
 
@@ -219,7 +220,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_value_or_an_error(values in prop::collection::vec(garbage(), 1..8)) {
-            let style = Style::new(false, false);
+            let style = Style::new(false, true, false);
             let protobuf = Protobuf::new(&descriptors(), "M", Framing::Bare, style).unwrap();
             let input = Input::Small(BinaryArray::from_iter_values(&values));
             let (column, failures) = decode_rows(&protobuf, &input, None, 0..values.len()).unwrap();
@@ -237,7 +238,7 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = byte;
             let _ = descriptor::messages(&bytes);
-            let style = Style::new(true, false);
+            let style = Style::new(true, false, false);
             if let Ok(protobuf) = Protobuf::new(&bytes, "M", Framing::Skipped, style) {
                 let value = [0, 0, 0, 0, 0, 0, 0x4a, 1, b'x'];
                 let input = Input::Small(BinaryArray::from_iter_values([value]));

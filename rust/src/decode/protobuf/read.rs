@@ -9,7 +9,7 @@ use std::str;
 
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::decode::cells::Cells;
+use crate::decode::cells::{BYTES_PER_CELL, Cells};
 use crate::decode::column::{Column, Map, Struct, Values};
 use crate::decode::protobuf::descriptor::{Absent, Kind, Message, Scalar, ZERO};
 use crate::decode::protobuf::wire::{Bytes, GROUP, Read, SIZED, VARINT};
@@ -25,12 +25,15 @@ pub struct Open {
     maps: Vec<Vec<(usize, usize)>>,
     /// Seconds and nanoseconds.
     times: Vec<(i64, i64)>,
+    /// Messages that become JSON.
+    dynamic: Vec<Vec<u8>>,
     cuts_times: bool,
 }
 
 impl Open {
     pub fn new(count: usize, cuts_times: bool) -> Self {
-        Open { maps: vec![Vec::new(); count], times: vec![(0, 0); count], cuts_times }
+        let (maps, dynamic) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        Open { maps, times: vec![(0, 0); count], dynamic, cuts_times }
     }
 }
 
@@ -231,6 +234,22 @@ impl<'a> Reader<'a, '_> {
                 column.added();
                 Ok(())
             }
+            Kind::Dynamic(number_of, dynamic) => {
+                let inner = inner(bytes, number, wire)?;
+                let message = &mut self.open.dynamic[*number_of];
+                if has_come {
+                    column.truncate(row);
+                } else {
+                    message.clear();
+                }
+                message.extend_from_slice(inner);
+                // It is written again for each part that comes.
+                self.cells.take(message.len() / BYTES_PER_CELL)?;
+                let Values::Text(texts) = &mut column.values else { unreachable!("JSON is text") };
+                texts.push(&dynamic.text(message)?)?;
+                column.added();
+                Ok(())
+            }
             Kind::Map(..) => unreachable!("a map is repeated"),
         }
     }
@@ -363,7 +382,7 @@ fn in_unit(seconds: i64, nanos: i64, data_type: &DataType) -> Read<i64> {
     Ok(seconds * 1_000_000 + nanos / 1_000)
 }
 
-fn wrong(wire: u32, expected: u32) -> String {
+pub fn wrong(wire: u32, expected: u32) -> String {
     format!("the field has wire type {wire} where its type has {expected}")
 }
 
