@@ -113,7 +113,7 @@ def test_an_empty_topic(run: Run, cluster: SimulatedKafka, registry: Registry) -
     ("values", "told"),
     [
         ([b'{"a":1}', b"no"], "the value of orders-0 at offset 1 is no such JSON: expected ident"),
-        ([b'{"a":1}', b'{"a":"x"}'], "values of orders cannot be decoded: $.a is int64 in some"),
+        ([b'{"a":1}', b'{"a":"x"}'], "values of orders cannot be decoded: $.a is both int64 and"),
         ([b'{"a":1,"A":2}'], "have no table in DuckDB: Binder Error: Duplicate type parameter A"),
     ],
 )

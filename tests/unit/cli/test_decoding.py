@@ -166,7 +166,7 @@ def test_one_of_several_schemas_has_no_type(
     flags = ["-t", "orders", "-s", "value=avro", "-r", registry.url, "-f", "%o"]
     assert run("cat", *flags, "-E").out == "0"
     err = run("cat", *flags).err
-    assert "orders-0 at offset 1 is no such Avro: schema 8: the schema " in err
+    assert "orders-0 at offset 1 is no such Avro: schema 8: $.next: the schema " in err
 
 
 def test_json_stays_text(run: Run, cluster: SimulatedKafka) -> None:
