@@ -22,7 +22,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from importlib import _bootstrap, import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -54,8 +54,15 @@ LAZY: Final = (
 )
 _PACKAGE: Final = "kafka"
 
-_locks: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
-#: Modules that run. Writer: the thread that holds the module's lock.
+#: Invariant: locks of the import system, which knows what each thread waits for. Threads that hold
+#: one of these wait for imports, and threads that import wait for these; with other locks, three
+#: imports at once could wait for each other for ever.
+_locks: Final[dict[str, Any]] = {
+    name: _bootstrap._ModuleLock(name)  # type: ignore[attr-defined]  # noqa: SLF001
+    for name in LAZY
+}
+#: Guards the fields below and the ends of lazy modules. Nothing waits while it is held.
+_state: Final = threading.Lock()
 _running: set[str] = set()
 _actions: defaultdict[str, list[Callable[[Any], None]]] = defaultdict(list)
 
@@ -96,41 +103,67 @@ class _LazyModule(ModuleType):
 
 
 @contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Wait for other threads that run a module, unless one of them waits for this thread."""
+    lock = _locks[name]
+    try:
+        lock.acquire()
+    except RuntimeError:  # a deadlock: as in other imports in a circle, nobody waits
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
 def whole_imports() -> Iterator[None]:
     """Let no other thread run the package meanwhile.
 
     Two threads that import modules of kafka-python in different orders are an error to Python.
     """
-    with _locks[_PACKAGE]:
+    with _alone(_PACKAGE):
         yield
 
 
 def _run(module: Any) -> None:
     """Run a module once. A thread that asks while another one runs it waits for that."""
     name = module.__name__
-    with _locks[name]:
-        waits = type(module) is _LazyModule and name not in _running
-        if not waits:
-            return
-        _running.add(name)
+    with _alone(name):
+        with _state:
+            waits = type(module) is _LazyModule and name not in _running
+            if not waits:
+                return
+            _running.add(name)
         try:
             with schemas_may_be_read():
                 module.__spec__.loader.exec_module(module)
-            for action in _actions.pop(name, ()):
-                action(module)
+            while not _has_run(module):
+                for action in _actions.pop(name):
+                    action(module)
         finally:
             _running.discard(name)
+
+
+def _has_run(module: Any) -> bool:
+    """Make a module an ordinary one, unless actions wait for it."""
+    with _state:
+        if module.__name__ in _actions:
+            return False
         module.__class__ = ModuleType
+        return True
 
 
 def when_run(name: str, action: Callable[[Any], None]) -> None:
     """Call an action with a module of `LAZY` when it has run: now, or then."""
     module = import_module(name)
-    with _locks[name]:
-        if type(module) is _LazyModule:
+    with _state:
+        waits = type(module) is _LazyModule
+        if waits:
             _actions[name].append(action)
-        else:
-            action(module)
+    if not waits:
+        action(module)
 
 
 class _LazyLoader(Loader):
@@ -168,7 +201,9 @@ def _import_lazily() -> None:
     try:
         for name in LAZY:
             try:
-                import_module(name)
+                # As `import` does, and unlike `import_module`, in a circle of imports it takes
+                # the module as it is.
+                __import__(name)
             except ModuleNotFoundError:  # another release of kafka-python
                 if name == _PACKAGE:
                     raise

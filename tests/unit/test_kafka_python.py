@@ -229,6 +229,53 @@ def test_two_threads_import_at_once(seed: int) -> None:
     )
 
 
+#: Statements of threads that begin at once, and seconds after which each goes on. Between them,
+#: they hold the locks of imports that the others wait for.
+CIRCLES = {
+    "one of ours": {
+        "from tandem_kafka import TopicPartition": 0,
+        "from kafka import errors": 0,
+        "import kafka.consumer": 0.07,
+    },
+    "another order": {
+        "from tandem_kafka import ShareConsumer": 0.09,
+        "import kafka.consumer": 0.115,
+        "import kafka.protocol.old.produce": 0,
+    },
+    "three of ours": {
+        "import tandem_kafka.config": 0,
+        "import tandem_kafka.errors": 0.125,
+        "from tandem_kafka import TopicPartition": 0,
+        "from kafka import errors": 0,
+        "from kafka import KafkaProducer": 0.0275,
+        "import kafka.consumer": 0.068,
+    },
+}
+
+
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_imports_that_wait_for_each_other_end(circle: str) -> None:
+    """kafka-python's own imports in a circle raise ImportError, then as without this package."""
+    run(
+        "import sys, threading, time\n"
+        "sys.setswitchinterval(1e-6)\n"
+        f"delays = {CIRCLES[circle]!r}\n"
+        "failed = []\n"
+        "start = threading.Barrier(len(delays))\n"
+        "def work(statement):\n"
+        "    start.wait()\n"
+        "    time.sleep(delays[statement])\n"
+        "    try: exec(statement)\n"
+        "    except BaseException as error:\n"
+        "        if 'tandem' in statement or not isinstance(error, ImportError):\n"
+        "            failed.append((statement, error))\n"
+        "threads = [threading.Thread(target=work, args=(s,), daemon=True) for s in delays]\n"
+        "for each in threads: each.start()\n"
+        "for each in threads: each.join(10)\n"
+        "assert not failed and not any(each.is_alive() for each in threads), failed\n"
+    )
+
+
 _FOLDER = Path(str(find_spec("kafka").origin)).parent  # type: ignore[union-attr]
 
 
