@@ -98,7 +98,7 @@ class SentSecrets:
         self._secrets = Secret((*self._secrets.reveal()[1 - _MOST_SECRETS :], secret.reveal()))
         self._every = _Forms(self._secrets)
         self._distinct = _Forms(
-            Secret(tuple(itertools.filterfalse(_WORD.fullmatch, self._secrets.reveal())))
+            Secret((*itertools.filterfalse(_WORD.fullmatch, self._secrets.reveal()),))
         )
 
     def hidden(self, text: Secret[str]) -> str:
@@ -129,7 +129,7 @@ class SentSecrets:
             if each is None or id(each) in seen:
                 continue
             seen.add(id(each))
-            args = tuple(map(self._argument, each.args))
+            args = (*map(self._argument, each.args),)
             if args != each.args:
                 each.args = args
             rest += [each.__cause__, each.__context__]

@@ -74,7 +74,7 @@ class ConsumerCollector(Collector):
                 "ConsumerCollector() needs at least one consumer, and each needs "
                 "metrics_enabled=True"
             )
-        self._consumers = tuple(map(ref, consumers))
+        self._consumers = (*map(ref, consumers),)
         # Made at once: the reference to an object that is gone has no hash.
         self._key = frozenset(self._consumers)
 

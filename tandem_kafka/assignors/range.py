@@ -97,7 +97,7 @@ def _assign_within_racks(topics: Sequence[_SharedTopic]) -> None:
     if not matter:
         return
     for topic in topics:
-        ids = tuple(member.member_id for member in topic.members)
+        ids = tuple([member.member_id for member in topic.members])
         alike[ids, tuple(topic.racks)].append(topic)
     for together in alike.values():
         if len(together) > 1:

@@ -100,14 +100,16 @@ def classic_group(described: dict[str, Any]) -> Group:
         described["group_state"],
         described["protocol_data"],
         members=tuple(
-            Member(
-                each["member_id"],
-                each["client_id"],
-                each["client_host"].lstrip("/"),
-                each.get("group_instance_id"),
-                assigned=_of_classic(each["member_assignment"]),
-            )
-            for each in described["members"]
+            [
+                Member(
+                    each["member_id"],
+                    each["client_id"],
+                    each["client_host"].lstrip("/"),
+                    each.get("group_instance_id"),
+                    assigned=_of_classic(each["member_assignment"]),
+                )
+                for each in described["members"]
+            ]
         ),
     )
 
@@ -131,16 +133,18 @@ def consumer_group(described: Any) -> Group:
         described.group_epoch,
         described.assignment_epoch,
         tuple(
-            Member(
-                each.member_id,
-                each.client_id,
-                each.client_host.lstrip("/"),
-                each.instance_id,
-                each.member_epoch,
-                _of_consumer(each.assignment.topic_partitions),
-                _of_consumer(each.target_assignment.topic_partitions),
-            )
-            for each in described.members
+            [
+                Member(
+                    each.member_id,
+                    each.client_id,
+                    each.client_host.lstrip("/"),
+                    each.instance_id,
+                    each.member_epoch,
+                    _of_consumer(each.assignment.topic_partitions),
+                    _of_consumer(each.target_assignment.topic_partitions),
+                )
+                for each in described.members
+            ]
         ),
     )
 
@@ -155,15 +159,17 @@ def share_group(described: Any) -> Group:
         described.group_epoch,
         described.assignment_epoch,
         tuple(
-            Member(
-                each.member_id,
-                each.client_id,
-                each.client_host.lstrip("/"),
-                epoch=each.member_epoch,
-                assigned=_of_consumer(each.assignment.topic_partitions),
-                topics=tuple(sorted(each.subscribed_topic_names)),
-            )
-            for each in described.members
+            [
+                Member(
+                    each.member_id,
+                    each.client_id,
+                    each.client_host.lstrip("/"),
+                    epoch=each.member_epoch,
+                    assigned=_of_consumer(each.assignment.topic_partitions),
+                    topics=tuple(sorted(each.subscribed_topic_names)),
+                )
+                for each in described.members
+            ]
         ),
     )
 

@@ -98,7 +98,7 @@ def _version_from_text(text: str) -> tuple[int, ...] | None:
         return None
     if not _DOTTED_NUMBERS.fullmatch(text):
         raise ValueError
-    return tuple(int(part) for part in text.split("."))
+    return tuple([int(part) for part in text.split(".")])
 
 
 def _parse_consumer_timeout(value: Any) -> int | None:
@@ -210,7 +210,7 @@ def _parse_socket_options(value: Any) -> tuple[tuple[object, ...], ...]:
     items = objects(value)
     if not all(isinstance(item, (list, tuple)) and len(item) in {3, 4} for item in items):
         raise TypeError
-    return tuple(tuple(item) for item in items)
+    return tuple([tuple(item) for item in items])
 
 
 def _parse_ssl_context(value: Any) -> ssl.SSLContext | None:

@@ -143,7 +143,7 @@ def each_partition(partitions: Iterable[Any]) -> tuple[TopicPartition, ...]:
         TypeError: One of them is not a TopicPartition.
         InvalidArgumentError: One of them is invalid.
     """
-    return tuple(check_partition(tp) for tp in partitions)
+    return tuple([check_partition(tp) for tp in partitions])
 
 
 def check_offset(offset: Any) -> OffsetAndMetadata:

@@ -50,7 +50,7 @@ class Decoding:
         self._decoders = decoders
         self._names = (*columns, *(name for name in decoders if name not in columns))
         self._plain = tuple(
-            name for name in columns if name not in decoders and name in ARROW_COLUMNS
+            [name for name in columns if name not in decoders and name in ARROW_COLUMNS]
         )
         self._binary_view = binary_view
         self._shows_errors = any(each.errors == "null" for each in decoders.values())

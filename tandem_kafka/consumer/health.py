@@ -141,8 +141,8 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
     engine, config, now_ms = core.engine, core.config, core.clock.now_ms()
     group, metrics, polled_ms = engine.group, engine.metrics, engine.polls.polled_ms
     poll_ms = now_ms - polled_ms if polled_ms else None
-    dead = tuple(map(core.client.secrets.line, _not_alive(core, now_ms, poll_ms)))
-    troubles = tuple(engine.loop.troubles(now_ms))
+    dead = (*map(core.client.secrets.line, _not_alive(core, now_ms, poll_ms)),)
+    troubles = (*engine.loop.troubles(now_ms),)
     since_ms = group.rebalancing_since_ms
     queued, in_flight = engine.loop.requests()
     found = engine.loop.broker_troubles(now_ms)
@@ -154,8 +154,10 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
     shown = core.client.secrets.line
     return Health(
         not_alive=dead,
-        not_ready=dead
-        + tuple(map(shown, _not_ready(core, troubles, broken, topics, failing, needed))),
+        not_ready=(
+            *dead,
+            *map(shown, _not_ready(core, troubles, broken, topics, failing, needed)),
+        ),
         client_id=config.client_id,
         group_id=config.group_id,
         member_id=group.metadata.member_id,
@@ -174,7 +176,7 @@ def health_of(core: Core, fetched: Iterable[TopicPartition] | None = None) -> He
         buffer_limit_bytes=config.fetch_buffer_max_bytes,
         requests_queued=queued,
         requests_in_flight=in_flight,
-        troubles=tuple(map(shown, (*troubles, *_warnings(core, poll_ms, topics), *others))),
+        troubles=(*map(shown, (*troubles, *_warnings(core, poll_ms, topics), *others)),),
     )
 
 

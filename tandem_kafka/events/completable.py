@@ -116,7 +116,7 @@ class Reaper:
 
     def watched(self) -> tuple[Completable, ...]:
         """Return the events that are not done."""
-        return tuple(event for event in self._watched if not event.future.done)
+        return tuple([event for event in self._watched if not event.future.done])
 
     def forget_done(self) -> int:
         """Drop completed events and return their number."""

@@ -27,6 +27,7 @@ from tandem_kafka.network.request import AnyNode, ToNode, UnsentRequest
 from tandem_kafka.network.transport import Transport, TransportEvent
 from tandem_kafka.network.troubles import OVERDUE_MS, Trouble, troubles
 from tandem_kafka.runtime import Random
+from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import Node
 from tandem_kafka.wire.versions import release_of
 
@@ -104,10 +105,10 @@ class NetworkClient:
 
     def troubles(self, now_ms: int, overdue_ms: int = OVERDUE_MS) -> list[Trouble]:
         """Say what is wrong with brokers; any thread may call this."""
-        states, links = tuple(self._pool.states.values()), tuple(self._pool.links())
+        states, links = tuple(self._pool.states.values()), (*self._pool.links(),)
         known = {node.node_id for node in self._any_node.known}
         found = troubles(states, links, known, now_ms, overdue_ms)
-        return [each._replace(text=self._pool.secrets.line(each.text)) for each in found]
+        return [replaced(each, text=self._pool.secrets.line(each.text)) for each in found]
 
     # Calls of the loop.
 
@@ -188,7 +189,7 @@ class NetworkClient:
     @property
     def in_flight(self) -> int:
         """The number of requests in flight, on all connections."""
-        return sum(link.connection.in_flight for link in tuple(self._pool.links()))
+        return sum(link.connection.in_flight for link in (*self._pool.links(),))
 
     def disconnect(self, node_id: int) -> None:
         """Close the connections to a broker; its requests fail in the next iteration."""

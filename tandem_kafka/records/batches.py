@@ -12,6 +12,7 @@ from operator import lt
 from struct import Struct
 from typing import Final, NamedTuple
 
+from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import UNKNOWN_EPOCH
 
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
@@ -131,17 +132,17 @@ def walk_batches(records: memoryview, high_watermark: int) -> BatchWalk:
                     # Either of the two may be wrong.
                     return BatchWalk(previous.start, offset_before, problem)
                 if _is_beyond(header.base_offset, previous.last_offset + 1, high_watermark):
-                    return found._replace(problem=_beyond(header.base_offset, high_watermark))
+                    return replaced(found, problem=_beyond(header.base_offset, high_watermark))
             before_last = header, found.last_offset
             found = BatchWalk(found.end + header.size, header.last_offset, None)
     except MalformedBatchError as error:
-        return found._replace(problem=str(error))
+        return replaced(found, problem=str(error))
     if total and not found.end:
         problem = (
             f"{total} bytes hold no complete batch, so no record can be read; "
             "raise max_partition_fetch_bytes above the size of the largest batch"
         )
-        return found._replace(problem=problem)
+        return replaced(found, problem=problem)
     return found
 
 

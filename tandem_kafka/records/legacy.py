@@ -17,6 +17,7 @@ from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, is_in
 from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.compression import CODEC_NAMES, decompress
 from tandem_kafka.records.decoder import ReaderOptions
+from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import UNKNOWN_EPOCH
 
 #: The CRC covers the bytes from here on, starting with the magic byte.
@@ -116,7 +117,7 @@ def _read_bytes(data: memoryview, pos: int) -> tuple[memoryview | None, int]:
 def _with_real_offsets(messages: list[_Message], header: BatchHeader) -> list[_Message]:
     """Make inner offsets absolute, and check that they do not exceed that of the wrapper."""
     shift = header.last_offset - messages[-1].offset if header.magic else 0
-    messages = [message._replace(offset=message.offset + shift) for message in messages]
+    messages = [replaced(message, offset=message.offset + shift) for message in messages]
     offsets = [message.offset for message in messages]
     if not is_increasing(offsets) or offsets[0] < 0 or offsets[-1] > header.last_offset:
         raise MalformedBatchError("the offsets of wrapped messages are out of order")

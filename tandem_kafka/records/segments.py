@@ -23,6 +23,7 @@ from tandem_kafka.records.columns import RecordColumns
 from tandem_kafka.records.decoder import ReaderOptions
 from tandem_kafka.records.legacy import CRC_AT, decode_legacy
 from tandem_kafka.records.v2 import BatchReader
+from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import UNKNOWN_EPOCH
 
 #: The key of a marker has two 16-bit numbers: its version and its type (0 abort, 1 commit).
@@ -168,7 +169,7 @@ class BatchDecoder:
         if header is None:
             raise MalformedBatchError("a batch is truncated")  # a defect: its end was found before
         if header.leader_epoch > self._leader_epoch > UNKNOWN_EPOCH:
-            header = header._replace(leader_epoch=UNKNOWN_EPOCH)
+            header = replaced(header, leader_epoch=UNKNOWN_EPOCH)
         try:
             segment = self._decode_batch(header)
         except BatchTooLargeError as error:

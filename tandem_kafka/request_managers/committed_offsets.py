@@ -104,9 +104,11 @@ class CommittedOffsetsManager(RequestManager):
         if destination is None:
             return IDLE
         unsent = tuple(
-            self._send(lookup, destination)
-            for lookup in self._lookups
-            if lookup.state.can_send(now_ms)
+            [
+                self._send(lookup, destination)
+                for lookup in self._lookups
+                if lookup.state.can_send(now_ms)
+            ]
         )
         wait_ms = min((lk.state.wait_ms(now_ms) for lk in self._lookups), default=FOREVER_MS)
         return PollResult(unsent, wait_ms)

@@ -38,7 +38,7 @@ class TopicMetadataManager(RequestManager):
         if not self._lookups:
             return IDLE
         self._lookups = [lookup for lookup in self._lookups if not lookup.event.future.done]
-        unsent = tuple(self._send(lk) for lk in self._lookups if lk.state.can_send(now_ms))
+        unsent = tuple([self._send(lk) for lk in self._lookups if lk.state.can_send(now_ms)])
         wait_ms = min((lk.state.wait_ms(now_ms) for lk in self._lookups), default=FOREVER_MS)
         return PollResult(unsent, wait_ms)
 

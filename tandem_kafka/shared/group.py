@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tandem_kafka.logs import ClientNames
+from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import ConsumerGroupMetadata, Node
 
 NO_GENERATION = -1
@@ -46,7 +47,7 @@ class GroupIdentity:
     def joined(self, generation: int, member_id: str) -> None:
         """Set the generation (or member epoch) and member id of a membership."""
         self.lost = False
-        metadata = self.metadata._replace(generation_id=generation, member_id=member_id)
+        metadata = replaced(self.metadata, generation_id=generation, member_id=member_id)
         if generation != NO_GENERATION:
             self._last = metadata
         self.metadata = metadata
@@ -76,11 +77,11 @@ class GroupIdentity:
         """
         now = self.metadata
         last = self._last if now.generation_id == NO_GENERATION else None
-        return now if last is None else last._replace(state=now.state)
+        return now if last is None else replaced(last, state=now.state)
 
     def set_state(self, state: str) -> None:
         """Set the member state, by kafka-python's name."""
-        self.metadata = self.metadata._replace(state=state)
+        self.metadata = replaced(self.metadata, state=state)
 
     def rebalanced_since(self, then: ConsumerGroupMetadata) -> bool:
         """Tell whether the same member is rebalancing, or has rebalanced since `then`."""

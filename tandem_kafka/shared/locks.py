@@ -29,6 +29,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tandem_kafka.runtime import Clock
+from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import TopicPartition
 
 #: A partition, by the id of its topic and its number: a topic of the same name may replace another.
@@ -484,12 +485,12 @@ class Acknowledgement(NamedTuple):
 
     def within(self, first: int, last: int) -> Acknowledgement:
         """Return the part of it with these offsets."""
-        return self._replace(first=max(self.first, first), last=min(self.last, last))
+        return replaced(self, first=max(self.first, first), last=min(self.last, last))
 
     def without(self, first: int, last: int) -> list[Acknowledgement]:
         """Return what is left of it without some offsets."""
         parts = (self.first, min(self.last, first - 1)), (max(self.first, last + 1), self.last)
-        return [self._replace(first=begin, last=end) for begin, end in parts if begin <= end]
+        return [replaced(self, first=begin, last=end) for begin, end in parts if begin <= end]
 
     @property
     def run_is_over(self) -> bool:
@@ -508,7 +509,7 @@ class Acknowledgement(NamedTuple):
             rows = groupby(offsets, key=lambda offset: now_ms < run.lock_times(offset)[0])
             for is_sure, row in rows:
                 first, *others = row
-                yield self._replace(first=first, last=(others or [first])[-1]), is_sure
+                yield replaced(self, first=first, last=(others or [first])[-1]), is_sure
 
 
 def _values_from(made: dict[int, int], begin: int) -> list[int]:

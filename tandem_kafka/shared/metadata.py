@@ -45,7 +45,7 @@ class ClusterMetadata:
     def __init__(self, bootstrap: Sequence[tuple[str, int]]) -> None:
         self.snapshot = ClusterSnapshot()
         self._bootstrap = tuple(
-            Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
+            [Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)]
         )
         self.rebootstraps = 0
         #: The number of metadata responses so far, without leader hints from fetch responses.

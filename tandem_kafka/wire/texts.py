@@ -40,6 +40,6 @@ def _plan(fields: Any) -> _Plan:
     """Return a plan without structs that have no texts."""
     nested = [(name, _plan(field.fields)) for name, field in fields.items() if field.fields]
     return (
-        tuple(name for name in fields if name.endswith("error_message")),
-        tuple((name, inner) for name, inner in nested if any(inner)),
+        tuple([name for name in fields if name.endswith("error_message")]),
+        tuple([(name, inner) for name, inner in nested if any(inner)]),
     )

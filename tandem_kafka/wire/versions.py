@@ -124,7 +124,7 @@ def release_of(versions: BrokerVersionData) -> tuple[int, ...] | None:
         return tuple(versions.broker_version)
     try:
         infer = _data_of_releases().infer_broker_version_from_api_versions
-        return tuple(infer(versions.api_versions))
+        return (*infer(versions.api_versions),)
     except (KafkaError, LookupError):
         return None
 

@@ -53,7 +53,7 @@ class DoneMap:
 
     def before(self, end: int) -> DoneMap:
         """Return what it says of a log that ends at `end`: what a map claims beyond is no claim."""
-        ranges = tuple((start, min(stop, end)) for start, stop in self.ranges if start < end)
+        ranges = tuple([(start, min(stop, end)) for start, stop in self.ranges if start < end])
         return replace(self, ranges=ranges)
 
     def is_of(self, topic_id: UUID) -> bool:

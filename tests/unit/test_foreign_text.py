@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import logging
 import traceback
@@ -119,3 +120,18 @@ def test_an_error_is_cleaned_with_its_causes() -> None:
     assert SECRET not in shown
     assert "inner <hidden>\\\\n2026" in shown
     assert error.__cause__.args[1] == {"<hidden>"}
+
+
+def test_a_memory_profiler_breaks_no_error() -> None:
+    """It references each object while the arguments of an error are made."""
+    found: list[object] = []
+
+    class Profiled(SentSecrets):
+        def line(self, text: str, keep: str = "") -> str:
+            found.append(gc.get_objects())
+            return super().line(text, keep)
+
+    error = ValueError("one", "two\n")
+    Profiled().clean(error)
+    assert error.args == ("one", "two\\n")
+    assert len(found) == 2

@@ -53,6 +53,46 @@ def test_a_module_says_what_it_is_for() -> None:
     assert silent == [], "write the module's docstring"
 
 
+#: Calls that know how many items they have.
+SIZED = {"fromkeys", "items", "keys", "sorted", "values"}
+OF_THE_NETWORK_THREAD = (
+    "engine", "events", "network", "records", "request_managers", "shared", "wire",
+)  # fmt: skip
+
+
+def _grows_a_tuple(node: ast.AST) -> bool:
+    """Whether a call makes a tuple before it knows the size; see `replaced`."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    if not isinstance(node.func, ast.Name) or node.func.id != "tuple":
+        return False
+    given = node.args[0]
+    if isinstance(given, ast.Call):
+        name = given.func
+        return getattr(name, "id", getattr(name, "attr", "")) not in SIZED
+    return isinstance(given, ast.GeneratorExp)
+
+
+def _replaces(node: ast.AST) -> bool:
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return called and node.func.attr == "_replace" and bool(node.keywords)  # type: ignore[attr-defined]
+
+
+def test_no_profiler_finds_an_unfinished_tuple() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
+        for path in sources("tandem_kafka")
+        for node in ast.walk(parse(path))
+        if _grows_a_tuple(node)
+        or (
+            path.relative_to(PACKAGE).parts[0] in OF_THE_NETWORK_THREAD
+            and "oidc" not in path.parts  # a thread of its own
+            and _replaces(node)
+        )
+    ]
+    assert found == [], "write tuple([...]), (*iterator,) or replaced(...)"
+
+
 def test_time_threads_and_chance_come_from_the_runtime() -> None:
     others = [
         path

@@ -98,7 +98,7 @@ class LockKeeper:
         now_ms, limits = self._context.clock.now_ms(), self._limits
         ends = self.closing or self._records.resting
         kept = 0
-        for each in tuple(self._records.ahead()):
+        for each in (*self._records.ahead(),):
             if ends or not self.is_subscribed(each.tp):
                 self.release(each, self._records.withdraw(each))
             elif now_ms >= each.usable_until_ms:

@@ -179,7 +179,7 @@ class ClusterState(ABC):
         nodes, partitions = list(self.brokers), self.topics[name].partitions
         count = self.topics[name].replicas or len(nodes)
         for number in range(len(partitions), total):
-            replicas = tuple(nodes[(number + i) % len(nodes)] for i in range(count))
+            replicas = tuple([nodes[(number + i) % len(nodes)] for i in range(count)])
             partition = SimPartition(name, number, replicas[0], 0, replicas)
             partition.log.begin_epoch(partition.epoch)
             partitions.append(partition)

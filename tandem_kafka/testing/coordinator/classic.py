@@ -85,15 +85,17 @@ class ClassicGroup:
     def write(self) -> None:
         """Write the complete generation."""
         members = tuple(
-            GroupMetadataMember(
-                m.member_id,
-                m.instance_id,
-                m.session_ms,
-                m.rebalance_ms,
-                m.protocols[self.protocol],
-                m.assignment,
-            )
-            for m in self.members.values()
+            [
+                GroupMetadataMember(
+                    m.member_id,
+                    m.instance_id,
+                    m.session_ms,
+                    m.rebalance_ms,
+                    m.protocols[self.protocol],
+                    m.assignment,
+                )
+                for m in self.members.values()
+            ]
         )
         self.since_ms = self._step.now_ms
         record = GroupMetadata(

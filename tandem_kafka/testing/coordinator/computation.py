@@ -192,9 +192,11 @@ class Computations:
         """Return the present state of the group for the chosen member."""
         group = self._group
         members = tuple(
-            (member_id, frozenset(wanted))
-            for member_id, wanted in group.wanted.items()
-            if member_id in group.members
+            [
+                (member_id, frozenset(wanted))
+                for member_id, wanted in group.wanted.items()
+                if member_id in group.members
+            ]
         )
         if self.current is None:
             raise AssertionError("there is no computation")  # `check` was not called

@@ -313,7 +313,7 @@ class ConsumerGroup:
     def _write_epoch(self) -> None:
         log = self._context.log
         log.write(records.ConsumerGroupMetadata(self.epoch))
-        wanted = tuple((name, frozenset(tps)) for name, tps in self.wanted.items())
+        wanted = tuple([(name, frozenset(tps)) for name, tps in self.wanted.items()])
         announced = tuple(self.announced.items())
         log.write(records.ConsumerGroupPartitionMetadata(self.epoch, wanted, announced))
 

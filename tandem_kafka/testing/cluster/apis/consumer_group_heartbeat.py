@@ -77,15 +77,17 @@ def _is_valid(call: Call) -> bool:
 
 def _announced(request: Any) -> tuple[ClientAssignor, ...]:
     return tuple(
-        ClientAssignor(
-            each.name,
-            each.minimum_version,
-            each.maximum_version,
-            each.metadata_version,
-            bytes(each.metadata_bytes),
-            each.reason,
-        )
-        for each in request.client_assignors
+        [
+            ClientAssignor(
+                each.name,
+                each.minimum_version,
+                each.maximum_version,
+                each.metadata_version,
+                bytes(each.metadata_bytes),
+                each.reason,
+            )
+            for each in request.client_assignors
+        ]
     )
 
 

@@ -132,7 +132,7 @@ def _partition(call: Call, partition: SimPartition) -> tuple[Any, ...]:
         partition.leader if brokers[partition.leader].up else -1,
         partition.epoch,
         partition.replicas,
-        tuple(cluster.in_sync(partition)),
+        (*cluster.in_sync(partition),),
         tuple(down),
     )
 
