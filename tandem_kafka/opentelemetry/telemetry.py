@@ -31,6 +31,9 @@ _LINKS: Final = 128
 #: Longer headers have no links. Invariant: anybody who produces can send them, and the time that
 #: propagators need grows with the square of the length: 64 kB kept poll() busy for 11 seconds.
 _HEADER_BYTES: Final = 512
+#: A link has no baggage. Its propagator takes longer than that of the span, and logs each entry
+#: that is invalid.
+_BAGGAGE: Final = "baggage"
 
 #: The poll() that this thread or task is in; None in iteration. Other callers have their own. It
 #: may be that of another consumer, or have ended: a task keeps the one that it was created in.
@@ -211,7 +214,7 @@ def _links(records: Iterable[ConsumerRecord[Any, Any]]) -> list[Link]:
             carrier = {
                 name: value.decode("utf-8", "replace")
                 for name, value in record.headers
-                if value and len(value) <= _HEADER_BYTES
+                if value and len(value) <= _HEADER_BYTES and name.lower() != _BAGGAGE
             }
             context = trace.get_current_span(extract(carrier)).get_span_context()
             if context.is_valid:

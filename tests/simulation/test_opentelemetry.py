@@ -236,6 +236,16 @@ def test_process_links_to_the_span_that_created_the_record(observed: Observed) -
     }
 
 
+def test_baggage_is_not_read_for_links(
+    observed: Observed, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = read(observed.consumer())[3]
+    headers = [*HEADERS, ("baggage", b"bad;;=,=;")]
+    linked = ConsumerRecord(**{**_fields(record), "headers": headers})
+    assert len(telemetry._links([linked])) == 1
+    assert not caplog.records
+
+
 def test_no_header_keeps_the_propagators_busy(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
