@@ -176,6 +176,8 @@ class Storage:
                 f"{at} is of type {kind}, for which {self._place} has no place; decode it to "
                 "another type, or leave it out"
             )
+        if pa.types.is_dictionary(kind):
+            return self._plan_of_dictionary(kind, at)
         word = self._words[found]
         if found != "list, map, struct" or word == "JSON":
             stored, change = _STORED[word](kind)
@@ -183,6 +185,20 @@ class Storage:
         if pa.types.is_struct(kind):
             return self._plan_of_struct(kind, at)
         return (self._plan_of_map if pa.types.is_map(kind) else self._plan_of_list)(kind, at)
+
+    def _plan_of_dictionary(self, kind: pa.DataType, at: str) -> Plan | None:
+        plan = self._plan(kind.value_type, at)
+        if plan is None:
+            return None
+        stored, change = plan
+        if change is None and not pa.types.is_nested(stored):
+            return kind, None
+
+        def decoded(column: pa.Array) -> pa.Array:
+            values = column.dictionary.take(column.indices)
+            return values if change is None else change(values)
+
+        return stored, decoded
 
     def _plan_of_map(self, kind: pa.DataType, at: str) -> Plan | None:
         keys, items = self._plan(kind.key_type, f"{at} (keys)"), self._plan(kind.item_type, at)

@@ -308,3 +308,16 @@ def test_slices_and_nulls_of_nested_types(large: Any) -> None:
                 each["m"] = each["m"] and [tuple(pair) for pair in each["m"]]
             assert stored.to_pylist() == without
             assert stored.type == storage("Delta Lake").type_of(kind, "value")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_dictionary_is_stored_as_its_values(place: str, kind: str) -> None:
+    given = pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), column(kind))
+    stored, failures = storage(place).column(given, "value")
+    stored.validate(full=True)
+    assert not failures
+    assert stored.type == storage(place).type_of(given.type, "value") or stored.type == pa.null()
+    plain, _ = storage(place).column(column(kind).take(pa.array([0, None, 1])), "value")
+    values = stored.dictionary_decode() if pa.types.is_dictionary(stored.type) else stored
+    assert values.equals(plain)
