@@ -244,8 +244,6 @@ class Part:
         )
 
     def _decoded(self, decoder: ArrowDecoder, contents: pa.Array) -> tuple[pa.Array, Problems]:
-        if self.kind == "json" and pc.any(_are_framed(contents)).as_py():
-            contents = pa.array([*map(_bare_json, contents.to_pylist())], pa.binary())
         try:
             decoded, failures = decoder.decode(contents)
         except SchemaRegistryError as error:
