@@ -262,9 +262,11 @@ class PositionsManager(RequestManager):
     ) -> None:
         if not self._is_awaiting(state, timestamp):
             return
+        left = state.out_of_range_at
         if found is None:
             # No record is recent enough, so start with the next one.
             state.await_reset(LATEST)
+            state.out_of_range_at = left
             self._lookup_needed = True
             return
         topic, partition = state.tp
@@ -275,6 +277,17 @@ class PositionsManager(RequestManager):
             found.offset,
             fields={"topic": topic, "partition": partition, "offset": found.offset},
         )
+        if left is not None and left.offset < found.offset:
+            log.warning(
+                "retention removed records of %s-%d before they were read: offsets %d to %d are "
+                "skipped, which are %d",
+                topic,
+                partition,
+                left.offset,
+                found.offset - 1,
+                found.offset - left.offset,
+                fields={"topic": topic, "partition": partition, "offset": left.offset},
+            )
         # The offset comes from the leader, so it needs no validation.
         self._set_position(state, Position(found.offset, UNKNOWN_EPOCH))
 

@@ -247,7 +247,7 @@ class AssignedPartition(FetchProgress):
         self.retry_at_ms = self.failures = 0
         #: Its fetches that fail; None once one has succeeded.
         self.failing: Failing | None = None
-        #: A position that the leader has once reported as out of range.
+        #: A position that the leader has reported as out of range, until reading goes on.
         self.out_of_range_at: Position | None = None
         #: Whether a lookup of the end is in progress.
         self.end_offset_asked = False
@@ -457,6 +457,7 @@ class AssignedPartition(FetchProgress):
         self.base = None
         self.preferred_replica = None
         self.reset_timestamp = timestamp
+        self.out_of_range_at = None
         self._changes.note(self)  # again: a reader between the two stores has seen the old base
 
     def await_validation(self) -> None:

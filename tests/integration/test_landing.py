@@ -75,6 +75,7 @@ def land(topic: str, consume: Consume) -> Any:
                 "assign",
                 "max_poll_interval_ms",
                 "metadata_max_age_ms",
+                "fetch_max_wait_ms",
             )
             if name in given
         }
@@ -168,6 +169,36 @@ def test_what_is_read_again_of_a_topic_made_anew_is_all_of_it(
         landing.run(fail)
     landing.run(lambda: landing._collected.rows == 25)
     assert table.rows() == sorted(expected(range(10)) + expected(range(25)))
+
+
+def test_records_that_retention_removed_are_told(
+    kafka: Cluster, topic: str, land: Any, table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While no landing runs, and while one does: it reads nothing then, in a slow commit."""
+    produce(kafka, topic, range(10))
+    land(table.open()).run(until(table, 10))
+    produce(kafka, topic, range(10, 30))
+    kafka.admin.delete_records(topic, {0: 15})
+    removed = {30: 40}
+
+    def enough() -> bool:
+        count = len(table.rows())
+        if count == 25 and removed:
+            landing._pause({TopicPartition(topic, 0)})
+            landing._consumer.poll(300)
+            produce(kafka, topic, range(30, 50))
+            kafka.admin.delete_records(topic, {0: removed.pop(30)})
+            landing._resume()
+        return count == 35
+
+    landing = land(table.open(), fetch_max_wait_ms=10)
+    landing.run(enough)
+    assert table.rows() == expected(range(10)) + expected(range(15, 30)) + expected(range(40, 50))
+    told = [each for each in caplog.messages if "retention" in each]
+    assert [each.partition("offsets ")[2] for each in told] == [
+        "10 to 14 are skipped, which are 5",
+        "30 to 39 are skipped, which are 10",
+    ]
 
 
 def test_rows_bound_a_commit(kafka: Cluster, topic: str, land: Any) -> None:

@@ -255,6 +255,7 @@ class FetchResponseHandler:
             error = OffsetOutOfRangeError({state.tp: requested.offset})
             self._buffer_error(requested, error, sticky=True)
         else:
+            state.out_of_range_at = position  # again: what the reset skips is told
             self._positions.start_lookups()
 
     def _buffer_error(
