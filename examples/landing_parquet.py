@@ -36,6 +36,7 @@ def main() -> None:
         group_id=os.environ.get("GROUP", "example"),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
+        isolation_level="read_committed",
     ) as consumer:
         landing = Landing(
             consumer,

@@ -58,9 +58,11 @@ class Landing:
     never read.
 
     Args:
-        consumer: A consumer with topics, ``group_id`` and ``enable_auto_commit=False``, without
-            deserializers. While ``run()`` runs, do not poll, seek or commit. Its rebalance listener
-            is replaced.
+        consumer: A consumer with topics, ``group_id``, ``enable_auto_commit=False`` and
+            ``isolation_level="read_committed"``, without deserializers. With
+            ``"read_uncommitted"``, the default of consumers, records of open and aborted
+            transactions are landed too, and a WARNING says so. While ``run()`` runs, do not poll,
+            seek or commit. Its rebalance listener is replaced.
         sink: The table: `ParquetDirectory`, `DeltaLake`, `Database`, or an object with the methods
             of `Sink`.
         every: The time from the first record to its commit.
@@ -80,7 +82,8 @@ class Landing:
     Example::
 
         with KafkaConsumer("orders", group_id="orders-to-parquet", enable_auto_commit=False,
-                           auto_offset_reset="earliest") as consumer:
+                           auto_offset_reset="earliest",
+                           isolation_level="read_committed") as consumer:
             landing = Landing(consumer, ParquetDirectory("orders"), value=Json(schema))
             landing.run(signals=[signal.SIGTERM, signal.SIGINT])
     """
@@ -102,6 +105,12 @@ class Landing:
             if not callable(getattr(sink, method, None)):
                 raise ArgumentTypeError(f"sink must have the method {method}(), got {sink!r}")
         _check_bounds(every, {"rows": rows, "size_bytes": size_bytes})
+        if consumer.config["isolation_level"] == "read_uncommitted":
+            log.warning(
+                "The landing copies records of open and aborted transactions too; create the "
+                "consumer with isolation_level='read_committed'",
+                client=consumer.log_names,
+            )
         missing = [] if columns is None else [name for name in _PLACE if name not in columns]
         if missing:
             msg = f"columns must have {', '.join(_PLACE)}; {', '.join(missing)} is missing"

@@ -70,6 +70,7 @@ def live(table: Table, bootstrap: str, topic: str, until: int | None) -> None:
         group_id="landing",
         bootstrap_servers=bootstrap,
         enable_auto_commit=False,
+        isolation_level="read_committed",
         auto_offset_reset="earliest",
     ) as consumer:
         consumer.assign(partitions)
