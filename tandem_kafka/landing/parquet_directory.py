@@ -93,10 +93,10 @@ class ParquetDirectory:
     ) -> Mapping[TopicPartition, int | None]:
         """Begin a manifest for each partition; former writers can no longer add files."""
         self.abort()
+        _make({self._folder(tp) for tp in partitions})
         for tp in partitions:
             folder = self._folder(tp)
             while True:
-                folder.mkdir(parents=True, exist_ok=True)
                 last = max((int(each.stem) for each in folder.glob("*.json")), default=0)
                 before = _read(folder / _name(last)) if last else _Manifest(0, [], None)
                 begun = _Manifest(len(before.files), [], before.next, before.topic)
@@ -187,7 +187,7 @@ class ParquetDirectory:
             self._schema = present
             if merged != present:
                 folder = self._root / _SCHEMAS
-                folder.mkdir(exist_ok=True)
+                _make({folder})
                 with suppress(FileExistsError):  # another writer was faster
                     path = folder / f"{last + 1:08}.arrow"
                     _write(path, merged.serialize().to_pybytes(), replace=False)
@@ -230,12 +230,30 @@ def _write(path: Path, content: bytes, *, replace: bool) -> None:
             path.hardlink_to(temporary)
     finally:
         temporary.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _make(folders: set[Path]) -> None:
+    """Make folders that survive a power failure, and those above them."""
+    parents = {folder.parent for folder in folders}
+    missing = {parent for parent in parents if not parent.is_dir()}
+    if missing:
+        _make(missing)
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    for parent in parents:
+        # Also of folders that are there: who made them may have been killed before this.
+        _sync(parent)
+
+
+def _sync(folder: Path) -> None:
+    """Let the names of files in a folder survive a power failure."""
     if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
+        opened = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(opened)
         finally:
-            os.close(folder)
+            os.close(opened)
 
 
 def _by_partition(table: pa.Table) -> Iterator[tuple[TopicPartition, pa.Table]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,30 @@ def test_a_late_commit_of_a_fenced_writer_does_not_count(tmp_path: Path) -> None
     new.commit({ZERO: 3})
     assert table.rows() == landed((0, range(3)))
     assert ParquetDirectory(table.place).acquire([ZERO]) == {ZERO: 3}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems cannot sync folders")
+def test_folders_survive_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a commit returns, each folder has been synced since something was added to it."""
+    synced: dict[int, set[str]] = {}
+    sync = os.fsync
+
+    def note(opened: int) -> None:
+        sync(opened)
+        status = os.fstat(opened)
+        if stat.S_ISDIR(status.st_mode):
+            synced[status.st_ino] = set(os.listdir(opened))
+
+    monkeypatch.setattr(os, "fsync", note)
+    sink = ParquetDirectory(tmp_path / "new" / "table")
+    sink.acquire([ZERO, ONE])
+    sink.write(rows(range(2)))
+    sink.commit({ZERO: 2})
+    folders = [tmp_path, tmp_path / "new", sink._root, *sink._root.iterdir()]
+    assert len(folders) == 6
+    for folder in folders:
+        present = {each.name for each in folder.iterdir()}
+        assert present - synced.get(folder.stat().st_ino, set()) == set(), folder
 
 
 def test_files_of_crashes_are_removed(tmp_path: Path) -> None:
