@@ -71,8 +71,7 @@ class DeltaLake:
     def write(self, table: pa.Table) -> None:
         """Keep the records until the commit."""
         stored = self.storage.table(table)
-        columns = pa.schema(Schema.from_arrow(stored.schema).to_arrow())
-        merged_schema(pa.schema(self._newest().schema().to_arrow()), columns)
+        _check(stored, self._newest())
         self._written = stored
 
     def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
@@ -102,6 +101,8 @@ class DeltaLake:
             ]
             if fenced:
                 raise SinkFencedError(fenced)
+            # Again: another writer may have added a column, and the writer casts what it can.
+            _check(rows, table)
             if self._append(table, rows, moved):
                 break
         else:
@@ -137,6 +138,12 @@ class DeltaLake:
         return CommitFailedError(
             f"{_ATTEMPTS} attempts to commit to {self._address} failed: others commit all the time"
         )
+
+
+def _check(rows: pa.Table, table: DeltaTable) -> None:
+    """Raise if columns have other types than in the table."""
+    columns = pa.schema(Schema.from_arrow(rows.schema).to_arrow())
+    merged_schema(pa.schema(table.schema().to_arrow()), columns)
 
 
 def _app_id(tp: TopicPartition, kind: str) -> str:

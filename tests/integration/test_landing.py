@@ -336,6 +336,32 @@ def test_another_group_fences(
     assert table.rows() == expected(range(30))
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_fenced_partition_that_was_given_up_is_no_longer_watched(
+    kafka: Cluster, topic: str, land: Any, lost: bool
+) -> None:
+    produce(kafka, topic, range(10))
+    tp = TopicPartition(topic, 0)
+
+    class Fencing(Noted):
+        def commit(self, _offsets: Any) -> None:
+            raise SinkFencedError([tp])
+
+    landing = land(Fencing())
+
+    def given_up() -> bool:
+        if not landing._fenced:
+            return False
+        late_ms = landing._clock.now_ms() + 60_000
+        with pytest.raises(SinkFencedError):
+            landing._check_fenced(late_ms)
+        landing.give_up([tp], lost=lost)
+        landing._check_fenced(late_ms)
+        return True
+
+    landing.run(given_up)
+
+
 @pytest.mark.partitions(2)
 @pytest.mark.parametrize("kind", ["parquet", "sqlite"])
 def test_a_fenced_landing_goes_on_with_its_other_partitions(

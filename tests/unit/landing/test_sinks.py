@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sqlite3
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +23,10 @@ from tests.integration.landing_tables import (
     DeltaTable,
     DuckdbTable,
     ParquetTable,
+    PostgresTable,
     SqliteTable,
     Table,
+    postgres,
 )
 
 pa = pytest.importorskip("pyarrow")
@@ -241,6 +247,74 @@ def test_columns_are_added(kind: Any, tmp_path: Path) -> None:
     assert found == [({"a": 1, "b": None}, None), (None, None), ({"a": None, "b": "x"}, 2)]
 
 
+def between(sink: Any, method: str, other: Any) -> None:
+    """Let another writer do something within one call of a method of a sink."""
+    original = getattr(sink, method)
+
+    def call(*given: Any) -> Any:
+        setattr(sink, method, original)
+        found = original(*given) if method == "_newest_schema" else None
+        other()
+        return original(*given) if found is None else found
+
+    setattr(sink, method, call)
+
+
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable])
+@pytest.mark.parametrize("added", ["other", "same"])
+def test_two_writers_add_columns_at_once(kind: Any, added: str, tmp_path: Path) -> None:
+    table = kind(tmp_path)
+    first, second = table.open(), table.open()
+    first.acquire([ZERO])
+    second.acquire([ONE])
+    name = "theirs" if added == "other" else "ours"
+
+    def faster() -> None:
+        second.write(rows(range(1), 1, **{name: pa.array([2])}))
+        second.commit({ONE: 1})
+
+    # Parquet: it has read the schema, and not yet added to it. Delta Lake: it has read the version.
+    between(first, "_newest_schema" if kind is ParquetTable else "_append", faster)
+    first.write(rows(range(1), ours=pa.array([1])))
+    first.commit({ZERO: 1})
+    if kind is DeltaTable:
+        found = pl.read_delta(str(table.place)).drop_nulls("offset")
+    else:
+        found = pl.from_arrow(ParquetDirectory(table.place).dataset().to_table())
+    (zero, one) = found.sort("partition").to_dicts()
+    assert (zero["ours"], one[name]) == (1, 2)
+    assert len(zero) == 4 + len({"ours", name})
+
+
+@pytest.mark.parametrize(
+    ("kind", "late"), [(ParquetTable, True), (DeltaTable, False), (DeltaTable, True)]
+)
+def test_two_writers_add_a_column_with_two_types(kind: Any, late: bool, tmp_path: Path) -> None:
+    """The second one gets the error of any change, though its text could be cast."""
+    table = kind(tmp_path)
+    first, second = table.open(), table.open()
+    first.acquire([ZERO])
+    second.acquire([ONE])
+
+    def faster() -> None:
+        second.write(rows(range(1), 1, new=pa.array([2])))
+        second.commit({ONE: 1})
+
+    if late:
+        between(first, "_newest_schema" if kind is ParquetTable else "_append", faster)
+
+    def land() -> None:
+        first.write(rows(range(1), new=pa.array(["1"])))
+        if not late:
+            faster()
+        first.commit({ZERO: 1})
+
+    with pytest.raises(SchemaMismatchError, match="column new is int64 in the table and string"):
+        land()
+    first.abort()
+    assert table.rows() == landed((1, range(1)))
+
+
 @pytest.mark.parametrize("kind", [ParquetTable, DeltaTable])
 def test_types_that_tell_more_or_less(kind: Any, tmp_path: Path) -> None:
     table = kind(tmp_path)
@@ -361,6 +435,87 @@ def test_a_database_takes_documents(tmp_path: Path) -> None:
         ),
         (None, None, None, None),
     ]
+
+
+class Aborted(sqlite3.Connection):
+    """After an error, it refuses all until the transaction is rolled back, as PostgreSQL does.
+
+    `faster` is called in the first statement that begins with `word`, which fails then.
+    """
+
+    word = "CREATE"
+    faster: Any = None
+    failed = False
+
+    def cursor(self, *_: Any) -> Any:  # type: ignore[override]
+        return AbortedCursor(self)
+
+    def rollback(self) -> None:
+        self.failed = False
+        super().rollback()
+
+
+class AbortedCursor(sqlite3.Cursor):
+    connection: Aborted
+
+    def execute(self, statement: str, *given: Any) -> Any:
+        connection = self.connection
+        if connection.failed:
+            raise sqlite3.OperationalError("current transaction is aborted")
+        try:
+            if connection.faster is not None and statement.startswith(connection.word):
+                faster, connection.faster = connection.faster, None
+                faster()
+                raise sqlite3.IntegrityError("duplicate key value violates unique constraint")
+            return super().execute(statement, *given)
+        except sqlite3.Error:
+            connection.failed = True
+            raise
+
+
+@pytest.mark.parametrize("word", ["CREATE", "UPDATE"])
+def test_two_landings_begin_at_once(word: str, tmp_path: Path) -> None:
+    """The other one makes the table of offsets, or the row of a partition, a moment before."""
+    others: list[Database] = []
+
+    def other() -> None:
+        others.append(Database(sqlite3.connect(tmp_path / "db"), "landed"))
+        others[0].acquire([ZERO])
+
+    connection = sqlite3.connect(tmp_path / "db", factory=Aborted)
+    connection.word = word
+    if word == "CREATE":
+        connection.faster = other
+    sink = Database(connection, "landed", paramstyle="qmark")
+    if word == "UPDATE":
+        connection.faster = other
+    assert sink.acquire([ZERO]) == {ZERO: None}
+    sink.commit({ZERO: 5})
+    with pytest.raises(SinkFencedError):
+        others[0].commit({ZERO: 6})
+
+
+@pytest.mark.full("it starts a server")
+def test_many_landings_begin_at_once_in_postgresql(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    if shutil.which("initdb") is None:
+        pytest.skip("no PostgreSQL")
+    with postgres(tmp_path) as address:
+        table = PostgresTable(address)
+        table.create()
+
+        def begin(name: str, barrier: threading.Barrier) -> None:
+            with closing(table.connect()) as connection:
+                barrier.wait()
+                sink = Database(connection, "landed", offsets_table=name)
+                barrier.wait()
+                sink.acquire([ZERO])
+
+        for attempt in range(20):
+            barrier = threading.Barrier(4)
+            with ThreadPoolExecutor(4) as pool:
+                begun = [pool.submit(begin, f"offsets_{attempt}", barrier) for _ in range(4)]
+            assert [each.exception() for each in begun] == [None] * 4
 
 
 def test_a_statement_of_the_user_is_in_the_transaction(tmp_path: Path) -> None:
