@@ -178,6 +178,10 @@ class KafkaConsumer(
         return batch
 
     @returning
+    def _listen(self, listener: Any) -> None:
+        """Replace the rebalance listener of the subscription, whatever its kind, for landings."""
+        self._parts.listener.listener = listener
+
     def poll_arrow(
         self,
         timeout_ms: float = 0,

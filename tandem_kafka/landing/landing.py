@@ -58,8 +58,8 @@ class Landing:
     never read.
 
     Args:
-        consumer: A consumer with topics, ``group_id``, ``enable_auto_commit=False`` and
-            ``isolation_level="read_committed"``, without deserializers. With
+        consumer: A consumer with topics or a pattern, ``group_id``, ``enable_auto_commit=False``
+            and ``isolation_level="read_committed"``, without deserializers. With
             ``"read_uncommitted"``, the default of consumers, records of open and aborted
             transactions are landed too, and a WARNING says so. While ``run()`` runs, do not poll,
             seek or commit. Its rebalance listener is replaced.
@@ -203,23 +203,18 @@ class Landing:
         self._landed, self._topics, self._fenced, self._fence = {}, {}, {}, None
         # An interrupt at the end of the last run may have left them.
         self._clear()
-        topics = self._consumer.subscription()
-        if topics:
-            self._subscribe_again(topics)
+        if self._consumer.subscription() is not None:
+            self._consumer._listen(_Listener(self))  # noqa: SLF001 - also of a pattern
+            self._settle()
         elif not self._consumer.assignment():
-            msg = "the consumer has no topics: name them in its constructor, or call assign()"
+            msg = (
+                "the consumer has no topics: name them in its constructor, or call subscribe() or "
+                "assign()"
+            )
             raise IllegalStateError(msg)
         self.take(self._consumer.assignment() - self._landed.keys())
 
-    def _subscribe_again(self, topics: set[str]) -> None:
-        try:
-            self._consumer.subscribe(sorted(topics), listener=_Listener(self))
-        except IllegalStateError as error:
-            msg = (
-                "the consumer is subscribed to a pattern, and the landing cannot add its rebalance "
-                "listener to it; subscribe to the names of topics"
-            )
-            raise IllegalStateError(msg) from error
+    def _settle(self) -> None:
         former = self._consumer.assignment() - self._consumer.paused()
         if former:
             # Invariant: partitions that were lost before this run are reported before others are
@@ -342,7 +337,8 @@ class Landing:
         positions, topics = self._positions()
         moved = self._moved_topics(topics)
         offsets = {tp: at for tp, at in positions.items() if at != self._landed[tp] or tp in moved}
-        rows = self._collected.rows
+        rows, size_bytes = self._collected.rows, self._collected.size_bytes
+        began_ms = self._clock.now_ms()
         try:
             if rows:
                 self._sink.write(self._collected.table())
@@ -351,6 +347,15 @@ class Landing:
         except SinkFencedError as error:
             self._note_fenced(error)
             return
+        if offsets:
+            log.info(
+                "Committed %d records of %d partitions, %d bytes in memory, to the table in %d ms",
+                rows,
+                len(offsets),
+                size_bytes,
+                self._clock.now_ms() - began_ms,
+                fields={"records": rows, "partitions": len(offsets), "size_bytes": size_bytes},
+            )
         self._total += rows
         self._landed |= offsets
         self._topics |= topics

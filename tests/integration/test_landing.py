@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from kafka.errors import NoOffsetForPartitionError
 
-from tandem_kafka import OffsetAndMetadata, TopicPartition
+from tandem_kafka import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
@@ -214,6 +214,39 @@ def test_a_landing_of_what_is_not_committed_is_told(
     for options in ({}, {"isolation_level": "read_uncommitted"}):
         (line,) = told(client_id="orders-1", **options)
         assert line.startswith("[orders-1] The landing copies records of open and aborted")
+
+
+@pytest.mark.parametrize(
+    ("matches", "polled"), [("client", True), ("client", False), ("coordinator", False)]
+)
+def test_a_pattern(
+    kafka: Cluster, topic: str, consume: Consume, table: Table, matches: str, polled: bool
+) -> None:
+    consumer = consume(group_id=uuid.uuid4().hex, group_protocol="consumer")
+    regex = f"{topic}.*"
+    consumer.subscribe(pattern=SubscriptionPattern(regex) if matches == "coordinator" else regex)
+    produce(kafka, topic, range(10))
+    if polled:
+        wait_until(lambda: consumer.poll(10).count or consumer.assignment())
+    options: dict[str, Any] = {"columns": COLUMNS, "every": timedelta(milliseconds=50)}
+    landing = Landing(consumer, table.open(), **options)
+    landing.run(until(table, 10))
+    produce(kafka, topic, range(10, 20))
+    landing.run(until(table, 20))
+    assert table.rows() == expected(range(20))
+
+
+def test_each_commit_has_a_line(
+    kafka: Cluster, topic: str, land: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "tandem_kafka.landing")
+    produce(kafka, topic, range(10))
+    landing = land(Noted(), rows=5)
+    landing.run(lambda: landing.total == 10)
+    lines = [each for each in caplog.records if "Committed" in each.msg]
+    assert [(each.records, each.partitions) for each in lines] == [(5, 1), (5, 1)]  # type: ignore[attr-defined]
+    assert "Committed 5 records of 1 partitions, " in lines[0].getMessage()
+    assert lines[0].size_bytes > 0  # type: ignore[attr-defined]
 
 
 def test_rows_bound_a_commit(kafka: Cluster, topic: str, land: Any) -> None:
@@ -578,11 +611,6 @@ def test_wrong_arguments(topic: str, consume: Consume, table: Table) -> None:
         Landing(consumer, sink, columns=["topic", "value"])
     with pytest.raises(IllegalStateError, match="the consumer has no topics"):
         Landing(consume(group_id="g"), sink).run()
-    by_pattern = consume(group_id="g")
-    by_pattern.subscribe(pattern=topic)
-    wait_until(lambda: by_pattern.poll(10) is not None and by_pattern.subscription())
-    with pytest.raises(IllegalStateError, match="subscribed to a pattern, and the landing cannot"):
-        Landing(by_pattern, sink).run()
     with pytest.raises(InvalidArgumentError, match="column 'nothing' does not exist"):
         Landing(consumer, sink, columns=[*COLUMNS, "nothing"]).run()
 
