@@ -1,8 +1,9 @@
 """Kills landings at random moments: `python -m tests.integration.landing_kills --help`.
 
 Each life is a fork of this process, which has imported everything. It takes all partitions, and is
-killed after a random time; every fourth one is killed after the next has begun. In the end the
-table must have each record once.
+killed after a random time; every fourth one is killed after the next has begun. With --recreate N,
+the topic is deleted and created again while every Nth life runs, once all of it is landed. In the
+end the table must have each record of each topic once.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from tandem_kafka import KafkaConsumer, TopicPartition
+from tandem_kafka.errors import KafkaError
 from tandem_kafka.landing import Landing
 from tandem_kafka.testing.kafka.admin import ClusterAdmin, Record
 from tests.integration.landing_tables import (
@@ -33,6 +35,7 @@ from tests.integration.landing_tables import (
     DuckdbTable,
     ParquetTable,
     PostgresTable,
+    Row,
     SqliteTable,
     Table,
     postgres,
@@ -42,6 +45,7 @@ from tests.integration.landing_tables import (
 LOADED = (deltalake, duckdb, pyarrow.compute, pyarrow.parquet)
 KINDS = {"parquet": ParquetTable, "delta": DeltaTable, "sqlite": SqliteTable, "duckdb": DuckdbTable}
 PARTITIONS = 3
+_NUMBERS = range(PARTITIONS)
 #: The longest life, in lives that have time for all records: half of them are killed before.
 LONGEST = 2
 RECORDS_PER_LIFE = 60
@@ -125,62 +129,128 @@ def count(table: Table) -> int:
     return counted
 
 
-def run(kind: str, kills: int, seed: int, bootstrap: str) -> bool:
+def made_anew(admin: ClusterAdmin, topic: str, partitions: int = 1) -> None:
+    """Delete a topic, and create it again."""
+    admin.delete_topic(topic)
+    deadline = time.monotonic() + 30
+    while True:  # a real broker deletes it later
+        try:
+            admin.create_topic(topic, partitions)
+        except KafkaError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+class Produced:
+    """What was produced to a topic, and to those of its name that were deleted.
+
+    Attributes:
+        present: The records of the topic.
+        former: Those of deleted ones.
+        topics: How many topics there were.
+    """
+
+    def __init__(self, admin: ClusterAdmin, topic: str, chance: random.Random) -> None:
+        self.present: list[Row] = []
+        self.former: list[Row] = []
+        self.topics = 1
+        self._admin = admin
+        self._topic = topic
+        self._chance = chance
+        admin.create_topic(topic, PARTITIONS)
+
+    def add(self) -> None:
+        """Produce records."""
+        ends = [sum(partition == each for each, _, _ in self.present) for partition in _NUMBERS]
+        made = []
+        for _ in range(RECORDS_PER_LIFE):
+            partition = self._chance.randrange(PARTITIONS)
+            value = b"%d-%d-%d" % (self.topics, partition, ends[partition])
+            made.append((partition, ends[partition], value))
+            ends[partition] += 1
+        records = [Record(value, partition=partition) for partition, _, value in made]
+        self._admin.produce(self._topic, records)
+        self.present += made
+
+    def begin_anew(self) -> None:
+        """Delete the topic, and create it again."""
+        made_anew(self._admin, self._topic, PARTITIONS)
+        self.former += self.present
+        self.present = []
+        self.topics += 1
+
+
+class Lives:
+    """Lives of a landing.
+
+    Attributes:
+        well: Whether none had an error.
+    """
+
+    def __init__(self, table: Table, bootstrap: str, topic: str) -> None:
+        self.well = True
+        self._of = table, bootstrap, topic
+        self._running: list[int] = []
+
+    def begin(self) -> None:
+        """Begin one that is killed later."""
+        self._running.append(begin(*self._of))
+
+    def kill(self, *, but: int = 0) -> None:
+        """Kill the first ones."""
+        while len(self._running) > but:
+            self.well &= end(self._running.pop(0))
+
+    def land(self, until: int) -> None:
+        """Land records until all are there."""
+        status = os.waitpid(begin(*self._of, until), 0)[1]
+        self.well &= os.waitstatus_to_exitcode(status) == 0
+
+
+def run(kind: str, kills: int, seed: int, bootstrap: str, recreate: int = 0) -> bool:
     """Kill lives, let the last one land what is left, and compare."""
     chance = random.Random(seed)  # noqa: S311 - not for secrets
     topic = f"landing-{kind}-{seed}-{os.getpid()}"
-    admin = ClusterAdmin(bootstrap)
-    admin.create_topic(topic, PARTITIONS)
-    expected: list[tuple[int, int, bytes]] = []
+    produced = Produced(ClusterAdmin(bootstrap), topic, chance)
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd() if kind != "postgres" else None) as place,
         new_table(kind, Path(place)) as table,
     ):
-        expected += _produce(admin, topic, expected, chance)
+        produced.add()
+        lives = Lives(table, bootstrap, topic)
         began = time.monotonic()
-        first = begin(table, bootstrap, topic, len(expected))
-        failed = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+        lives.land(len(produced.present))
         longest_s = LONGEST * (time.monotonic() - began)
-        overlapping: int | None = None
-        killed: list[bool] = []
         for number in range(kills):
-            child = begin(table, bootstrap, topic)
-            if overlapping is not None:
-                time.sleep(chance.uniform(0, 0.2))
-                killed.append(end(overlapping))
-                overlapping = None
-            expected += _produce(admin, topic, expected, chance)
+            again = recreate and number % recreate == recreate - 1
+            if again:
+                lives.kill()
+                lives.land(len(produced.present))
+            lives.begin()
+            time.sleep(chance.uniform(0, 0.2))
+            lives.kill(but=1)
+            if again:
+                time.sleep(chance.uniform(0, longest_s))  # it may have begun to read, or not
+                produced.begin_anew()
+            produced.add()
             time.sleep(chance.uniform(0, longest_s))
-            if number % 4 == 3 and kind != "duckdb":  # DuckDB lets in one process
-                overlapping = child
-            else:
-                killed.append(end(child))
-        if overlapping is not None:
-            killed.append(end(overlapping))
+            if number % 4 != 3 or kind == "duckdb":  # DuckDB lets in one process
+                lives.kill()
+        lives.kill()
         before = count(table)
-        last = begin(table, bootstrap, topic, len(expected))
-        failed |= os.waitstatus_to_exitcode(os.waitpid(last, 0)[1])
+        lives.land(len(produced.present))
         rows = table.rows()
+    expected = sorted(produced.former + produced.present)
     twice = len(rows) - len(set(rows))
     lost = len(set(expected) - set(rows))
     print(
-        f"{kind}: {kills} kills, {len(expected)} records, {before} of them landed by lives that "
-        f"were killed, {lost} lost, {twice} twice"
+        f"{kind}: {kills} kills, {len(expected)} records of {produced.topics} topics, {before} of "
+        f"them landed before the last life, {lost} lost, {twice} twice"
     )
-    return all(killed) and not failed and rows == sorted(expected)
-
-
-def _produce(
-    admin: ClusterAdmin, topic: str, before: list[tuple[int, int, bytes]], chance: random.Random
-) -> list[tuple[int, int, bytes]]:
-    ends = [sum(partition == each for each, _, _ in before) for partition in range(PARTITIONS)]
-    made = []
-    for _ in range(RECORDS_PER_LIFE):
-        partition = chance.randrange(PARTITIONS)
-        made.append((partition, ends[partition], b"%d-%d" % (partition, ends[partition])))
-        ends[partition] += 1
-    admin.produce(topic, [Record(value, partition=partition) for partition, _, value in made])
-    return made
+    return lives.well and rows == expected
 
 
 def main() -> None:
@@ -188,10 +258,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", choices=[*KINDS, "postgres"], required=True)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--recreate", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bootstrap-servers", required=True)
     given = parser.parse_args()
-    sys.exit(0 if run(given.table, given.kills, given.seed, given.bootstrap_servers) else 1)
+    options = given.table, given.kills, given.seed, given.bootstrap_servers, given.recreate
+    sys.exit(0 if run(*options) else 1)
 
 
 if __name__ == "__main__":

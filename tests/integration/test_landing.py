@@ -24,13 +24,12 @@ from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
     InvalidArgumentError,
-    KafkaError,
     NoGroupError,
     RecordDeserializationError,
     SinkFencedError,
 )
 from tandem_kafka.testing.kafka.admin import Record
-from tests.integration.landing_kills import KINDS, new_table
+from tests.integration.landing_kills import KINDS, made_anew, new_table
 from tests.integration.landing_tables import ParquetTable, Table
 from tests.integration.polling import Consume, wait_until
 from tests.integration.simulated_cluster import Cluster
@@ -114,20 +113,6 @@ def test_positions_come_from_the_table(kafka: Cluster, topic: str, land: Any, ta
     assert table.rows() == expected(range(50), 2)
 
 
-def made_anew(kafka: Cluster, topic: str) -> None:
-    """Delete a topic, and create it again."""
-    kafka.admin.delete_topic(topic)
-    deadline = time.monotonic() + 30
-    while True:  # a real broker deletes it later
-        try:
-            kafka.admin.create_topic(topic, 1)
-        except KafkaError:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        else:
-            return
-
-
 @pytest.mark.parametrize("unnamed", [False, True])
 def test_a_topic_made_anew_is_landed_from_its_first_record(
     unnamed: bool, kafka: Cluster, topic: str, land: Any, tmp_path: Path
@@ -144,7 +129,7 @@ def test_a_topic_made_anew_is_landed_from_its_first_record(
         produce(kafka, topic, range(10, 11))
         land(table.open()).run(until(table, 11))
     before = table.rows()
-    made_anew(kafka, topic)
+    made_anew(kafka.admin, topic)
     produce(kafka, topic, range(25))
     land(table.open()).run(until(table, len(before) + 25))
     assert table.rows() == sorted(before + expected(range(25)))
@@ -157,7 +142,7 @@ def test_what_is_read_again_of_a_topic_made_anew_is_all_of_it(
     produce(kafka, topic, range(10))
     landing = land(table.open(), every=timedelta(hours=1), metadata_max_age_ms=500)
     landing.run(lambda: landing._collected.rows == 10)
-    made_anew(kafka, topic)
+    made_anew(kafka.admin, topic)
     produce(kafka, topic, range(25))
 
     def fail() -> bool:
@@ -618,11 +603,12 @@ def test_wrong_arguments(topic: str, consume: Consume, table: Table) -> None:
 @pytest.mark.full("takes long on a real broker")
 @pytest.mark.real_cluster("a simulated one proves no more about tables, and costs as much time")
 @pytest.mark.timeout(60 + 4 * KILLS)
+@pytest.mark.parametrize("recreate", [0, 3])
 @pytest.mark.parametrize("kind", [*KINDS, "postgres"])
-def test_kills(kafka: Cluster, kind: str) -> None:
+def test_kills(kafka: Cluster, kind: str, recreate: int) -> None:
     if kind == "postgres":
         pytest.importorskip("psycopg")
-    arguments = ["--table", kind, "--kills", str(KILLS), "--seed", "1"]
+    arguments = ["--table", kind, "--kills", str(KILLS), "--seed", "1", "--recreate", str(recreate)]
     command = [sys.executable, "-m", "tests.integration.landing_kills", *arguments]
     done = subprocess.run(
         [*command, "--bootstrap-servers", kafka.bootstrap()],
