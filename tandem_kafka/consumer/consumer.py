@@ -177,11 +177,11 @@ class KafkaConsumer(
         publication.done = update_offsets
         return batch
 
-    @returning
     def _listen(self, listener: Any) -> None:
         """Replace the rebalance listener of the subscription, whatever its kind, for landings."""
         self._parts.listener.listener = listener
 
+    @returning
     def poll_arrow(
         self,
         timeout_ms: float = 0,
