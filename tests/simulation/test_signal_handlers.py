@@ -10,11 +10,13 @@ from itertools import takewhile
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.testing import Simulation
+from tandem_kafka.types import DecodeErrors
 from tests.simulation.readers import Readers, filled
 from tests.tier import bytecodes
 
@@ -155,6 +157,29 @@ def test_a_deserializer_cannot_poll_its_consumer() -> None:
         while not batch:
             batch = consumer.poll(500)
         assert all(each.value for records in batch.values() for each in records)
+        assert caught
+        consumer.close()
+
+
+def test_an_arrow_decoder_cannot_poll_its_consumer() -> None:
+    with Simulation("decoder") as simulation:
+        caught: list[BaseException] = []
+        consumer = reader(simulation)
+
+        class Polls:
+            errors: DecodeErrors = "raise"
+            flatten = False
+
+            def decode(self, column: pa.Array) -> tuple[pa.Array, tuple[()]]:
+                try:
+                    consumer.poll(0)
+                except IllegalStateError as error:
+                    caught.append(error)
+                return column, ()
+
+        rows = 0
+        while not rows:
+            rows = consumer.poll_arrow(500, value=Polls()).num_rows
         assert caught
         consumer.close()
 
