@@ -177,10 +177,6 @@ class KafkaConsumer(
         publication.done = update_offsets
         return batch
 
-    def _listen(self, listener: Any) -> None:
-        """Replace the rebalance listener of the subscription, whatever its kind, for landings."""
-        self._parts.listener.listener = listener
-
     @returning
     def poll_arrow(
         self,

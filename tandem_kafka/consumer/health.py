@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tandem_kafka.config import Config
@@ -105,20 +105,20 @@ class Health:
     not_ready: tuple[str, ...]
     client_id: str | None
     group_id: str | None
-    member_id: str
-    generation_id: int
-    rebalance_ms: int | None
-    poll_ms: int | None
-    handler_ms: int
-    heartbeat_ms: int | None
-    fetch_ms: int | None
-    commit_ms: int | None
-    partitions: Mapping[TopicPartition, PartitionHealth]
-    buffer_bytes: int
     buffer_limit_bytes: int
-    requests_queued: int
-    requests_in_flight: int
-    troubles: tuple[str, ...]
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    rebalance_ms: int | None = None
+    poll_ms: int | None = None
+    handler_ms: int = 0
+    heartbeat_ms: int | None = None
+    fetch_ms: int | None = None
+    commit_ms: int | None = None
+    partitions: Mapping[TopicPartition, PartitionHealth] = field(default_factory=dict)
+    buffer_bytes: int = 0
+    requests_queued: int = 0
+    requests_in_flight: int = 0
+    troubles: tuple[str, ...] = ()
 
     @property
     def alive(self) -> bool:
@@ -187,20 +187,7 @@ def health_without_start(config: Config, why: str, *, alive: bool) -> Health:
         not_ready=(why,),
         client_id=config.client_id,
         group_id=config.group_id,
-        member_id="",
-        generation_id=NO_GENERATION,
-        rebalance_ms=None,
-        poll_ms=None,
-        handler_ms=0,
-        heartbeat_ms=None,
-        fetch_ms=None,
-        commit_ms=None,
-        partitions={},
-        buffer_bytes=0,
         buffer_limit_bytes=config.fetch_buffer_max_bytes,
-        requests_queued=0,
-        requests_in_flight=0,
-        troubles=(),
     )
 
 

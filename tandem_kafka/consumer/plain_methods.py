@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 from tandem_kafka.consumer.arguments import check_offset, check_partition, each_partition
 from tandem_kafka.consumer.concurrent_calls import shared
 from tandem_kafka.consumer.inquiries import Inquiries
+from tandem_kafka.consumer.parts import ConsumerParts
 from tandem_kafka.consumer.positions import Positions
 from tandem_kafka.types import (
     NO_TOPIC_ID,
@@ -23,6 +25,7 @@ class PlainMethods(Inquiries):
     A change waits until the network thread has applied it, which takes well under a millisecond.
     """
 
+    _parts: ConsumerParts
     _positions: Positions
 
     def subscription(self) -> set[str] | None:
@@ -88,6 +91,10 @@ class PlainMethods(Inquiries):
         """Pause or resume partitions for workers, apart from the application's own pauses."""
         change = self._positions.pause if paused else self._positions.resume
         change(partitions, by_workers=True)
+
+    def _listen(self, listener: Any) -> None:
+        """Replace the listener of a subscription of any kind, for workers and landings."""
+        self._parts.listener.listener = listener
 
     def _tell_starts_again(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the next poll() tell workers where partitions continue, known or not."""

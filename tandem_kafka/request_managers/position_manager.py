@@ -279,12 +279,12 @@ class PositionsManager(RequestManager):
         )
         if left is not None and left.offset < found.offset:
             log.warning(
-                "retention removed records of %s-%d before they were read: offsets %d to %d are "
-                "skipped, which are %d",
+                "retention removed records of %s-%d before they were read: reading goes on at "
+                "offset %d instead of %d, and skips %d offsets",
                 topic,
                 partition,
+                found.offset,
                 left.offset,
-                found.offset - 1,
                 found.offset - left.offset,
                 fields={"topic": topic, "partition": partition, "offset": left.offset},
             )

@@ -68,11 +68,11 @@ class Control(Run):
         """Start the workers, subscribe, and take over the assigned partitions."""
         self._running = True
         self._crew.start()
-        topics, pattern = self._port.subscription(), self._settings.pattern
+        pattern = self._settings.pattern
         if pattern is not None:
-            await self._port.subscribe(set(), pattern, listener)
-        elif topics is not None:
-            await self._subscribe_again(topics, listener)
+            await self._port.subscribe(pattern, listener)
+        elif self._port.subscription() is not None:
+            self._port.listen(listener)
         elif not self._port.assignment():
             msg = (
                 "the consumer has no topics: name them in its constructor, or call subscribe() or "
@@ -83,17 +83,6 @@ class Control(Run):
         with self._workload.lock:
             self._workload.assign(assigned)
         self._port.tell_starts_again(assigned)
-
-    async def _subscribe_again(self, topics: set[str], listener: Any) -> None:
-        try:
-            await self._port.subscribe(topics, None, listener)
-        except IllegalStateError as error:
-            msg = (
-                "the consumer is subscribed to a pattern, and the workers cannot add their "
-                "rebalance listener to it; do not call subscribe(), and pass pattern= to the "
-                "workers"
-            )
-            raise IllegalStateError(msg) from error
 
     async def step(self, longest_ms: int) -> None:
         """Commit, poll once, and hand out the records."""

@@ -75,7 +75,8 @@ class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
         listener: A rebalance listener. It is called after the workers have drained revoked
             partitions, fenced lost ones, or taken over new ones.
         pattern: Subscribe to the topics that match this pattern. The consumer must not have a
-            subscription. Topics are named in the consumer's constructor or by its ``subscribe()``.
+            subscription. A subscription that it has, to topics or to a pattern, is taken over,
+            and ``listener`` replaces its listener.
 
     Raises:
         NoGroupError: The consumer has no ``group_id``.

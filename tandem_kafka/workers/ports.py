@@ -79,9 +79,13 @@ class ConsumerPort:
             self._polling = self._wakeup_requested = False
         return polled
 
-    async def subscribe(self, topics: set[str], pattern: Any, listener: Any) -> None:
-        """Subscribe to topics or a pattern."""
-        await result_of(self._consumer.subscribe(topics, pattern, listener))
+    async def subscribe(self, pattern: Any, listener: Any) -> None:
+        """Subscribe to a pattern."""
+        await result_of(self._consumer.subscribe(pattern=pattern, listener=listener))
+
+    def listen(self, listener: Any) -> None:
+        """Replace the listener of the subscription."""
+        self._consumer._listen(listener)  # noqa: SLF001 - not public
 
     async def begin_commit(self, offsets: Offsets, done: Done) -> None:
         """Commit without waiting longer than needed; call `done` with the outcome."""

@@ -18,7 +18,15 @@ from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.workers import AsyncKeyedWorkers, Retry
-from tests.simulation.test_workers import OPTIONS, PROTOCOLS, TP, committed, filled, key_of
+from tests.simulation.test_workers import (
+    OPTIONS,
+    PATTERNS,
+    PROTOCOLS,
+    TP,
+    committed,
+    filled,
+    key_of,
+)
 
 Handle = Callable[..., Any]
 
@@ -409,6 +417,28 @@ def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]
         assert revoked
         assert len(handled) == 800, "nothing is repeated"
         assert len(set(handled)) == 800
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_workers_take_over_a_pattern(pattern: Any) -> None:
+    """The application has subscribed to it."""
+    with Simulation() as simulation:
+        filled(simulation, 10, partitions=2)
+        handled: list[tuple[int, int]] = []
+
+        async def handle(record: Any) -> None:
+            handled.append((record.partition, record.offset))
+
+        async def main() -> None:
+            options = {**OPTIONS, "group_protocol": "consumer"}
+            async with simulation.async_consumer(**options) as consumer:
+                await consumer.subscribe(pattern=pattern)
+                workers = workers_on(simulation, consumer, handle)
+                await workers.run(until=lambda: len(handled) == 20)
+
+        simulation.run(main())
+        assert len({*handled}) == 20
+        assert committed(simulation) == 10
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

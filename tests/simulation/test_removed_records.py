@@ -38,8 +38,8 @@ def test_what_was_removed_is_told_once(
         told = [each for each in caplog.records if each.levelno == logging.WARNING]
         (line,) = [each.getMessage() for each in told if "retention" in each.msg]
         assert line.endswith(
-            "retention removed records of orders-0 before they were read: offsets 20 to "
-            f"{first - 1} are skipped, which are {first - 20}"
+            "retention removed records of orders-0 before they were read: reading goes on "
+            f"at offset {first} instead of 20, and skips {first - 20} offsets"
         )
 
 

@@ -19,7 +19,7 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.runtime import Random
 from tandem_kafka.testing.simulation import Simulation
-from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka.types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from tandem_kafka.workers import Retry
 from tests.simulation.simulated_workers import simulated_workers
 
@@ -422,6 +422,38 @@ def test_a_rebalance_drains_and_hands_over_what_is_done(protocol: dict[str, Any]
         workers.run(until=lambda: len(handled) == 800)
         assert at_join < 800
         assert set(handled.values()) == {1}, "nothing is repeated, since all commits succeeded"
+
+
+PATTERNS = ["orders.*", SubscriptionPattern("orders.*")]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_workers_take_over_a_pattern(pattern: Any) -> None:
+    """The application has subscribed to it; a topic that appears later is read too."""
+    with Simulation() as simulation:
+        filled(simulation, 10)
+        handled: Counter[tuple[str, int]] = Counter()
+        listened: list[TopicPartition] = []
+
+        class Listener:
+            def on_partitions_revoked(self, _: set[TopicPartition]) -> None: ...
+
+            def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+                listened.extend(assigned)
+
+        def handle(record: Any) -> None:
+            handled[record.topic, record.offset] += 1
+
+        consumer = simulation.consumer(**OPTIONS, group_protocol="consumer")
+        consumer.subscribe(pattern=pattern)
+        workers = simulated_workers(simulation, consumer, handle, listener=Listener())
+        workers.run(until=lambda: len(handled) == 10)
+        simulation.cluster.create_topic("orders-of-today", 1)
+        simulation.cluster.produce(new := TopicPartition("orders-of-today", 0), *[b"new"] * 10)
+        workers.run(until=lambda: len(handled) == 20)
+        assert {*handled.values()} == {1}
+        assert {*listened} == {TP, new}
+        assert [committed(simulation, tp) for tp in (TP, new)] == [10, 10]
 
 
 def test_lost_partitions_are_fenced_at_once() -> None:

@@ -171,7 +171,8 @@ impl Whole for u64 {}
 impl Whole for i128 {}
 
 impl Column {
-    /// Whether a float may have lost digits that matter: all of integers, the last one of float32.
+    /// Whether a float may have lost digits that matter: all of integers, the last digit of
+    /// float32.
     fn may_need_digits(&self) -> bool {
         matches!(
             self.values,
