@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
+from tandem_kafka.assignors import RangePartitionAssignor
 from tandem_kafka.runtime.native import native
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
@@ -162,3 +163,35 @@ def test_a_paused_partition_is_not_fetched_from_before_its_seek(
         assert asked <= 2 * 10 * 2 + 10, "two connections, twice a second"
         consumer.resume(LAGGING)
         assert consumer.poll(1_000)[LAGGING][0].offset == 17
+
+
+@each_transport
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_partition_that_is_assigned_again_is_at_its_end(
+    simulated: type[Simulation], isolation: str
+) -> None:
+    """The session knows it already, and omits it until it has a record."""
+    with simulated(f"again {isolation}", trace_lines=400) as simulation:
+        topic(simulation, "orders", 4)
+        produce(simulation, LAGGING, 50)
+        consumer = simulation.consumer(
+            "orders",
+            group_id="billing",
+            auto_offset_reset="earliest",
+            isolation_level=isolation,
+            partition_assignment_strategy=[RangePartitionAssignor],
+        )
+        while consumer.assignment() == set() or consumer.position(LAGGING) < 50:
+            consumer.poll(1_000)
+        for _ in range(10):
+            consumer.poll(1_000)
+        consumer.enforce_rebalance()
+        for _ in range(5):
+            consumer.poll(1_000)
+        broker = simulation.cluster.brokers[1]
+        before = broker.requests["FetchRequest"]
+        for _ in range(10):
+            consumer.poll(1_000)
+        asked = broker.requests["FetchRequest"] - before
+        assert asked <= 2 * 10 * 2 + 10, "two connections, twice a second"
+        assert consumer.current_lag(LAGGING) == 0, "known, without a lookup"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from tandem_kafka.request_managers.reactions import FETCH, Reaction, reaction_to
 from tandem_kafka.shared.failures import Failing
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import AssignedPartition, Position, PreferredReplica
-from tandem_kafka.types import Node, TopicPartition, names_of
+from tandem_kafka.types import UNKNOWN_OFFSET, Node, TopicPartition, names_of
 
 log = client_logger(__name__)
 
@@ -47,11 +47,14 @@ class RequestedPartition:
     read_committed: bool
 
     @property
+    def end(self) -> int:
+        """The offset after the last record that the last response could have had."""
+        return self.state.last_stable_offset if self.read_committed else self.state.high_watermark
+
+    @property
     def behind(self) -> bool:
         """True unless the end of the log was reached, so that the fetch waits for new records."""
-        state = self.state
-        end = state.last_stable_offset if self.read_committed else state.high_watermark
-        return end != self.offset
+        return self.end != self.offset
 
 
 class FetchResponseHandler:
@@ -111,12 +114,33 @@ class FetchResponseHandler:
                 self.sizing.learn(requested.state, requested.max_bytes, got_bytes, took_ms)
                 affected.append(requested.state)
                 got_records = True
-        for topic, size in sizes.items():
-            self._context.metrics.record_topic("fetch-size", topic, size)
+        if not affected:
+            self._note_ends(response, left.values())
+        self._measure(sizes)
         if refused < len(requested_partitions):
             self._context.metrics.happened("last-fetch-seconds-ago")
         self._forget_unassigned()
         return got_records, affected
+
+    def _measure(self, sizes: Mapping[str, int]) -> None:
+        for topic, size in sizes.items():
+            self._context.metrics.record_topic("fetch-size", topic, size)
+
+    def _note_ends(self, response: FetchedResponse, omitted: Iterable[RequestedPartition]) -> None:
+        """Note the ends of partitions that an empty response omits: a session omits the unchanged.
+
+        The end of a partition that was revoked and assigned again is not told otherwise until it
+        has a record.
+        """
+        if response.throttle_time_ms:
+            return  # the broker may not have looked
+        for requested in omitted:
+            state = requested.state
+            if requested.end == UNKNOWN_OFFSET and self.is_current(requested):
+                if requested.read_committed:
+                    state.last_stable_offset = requested.offset
+                else:
+                    state.high_watermark = requested.offset
 
     def _succeeded(self, state: AssignedPartition) -> None:
         if state in self._failing:
