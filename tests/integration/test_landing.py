@@ -180,9 +180,9 @@ def test_records_that_retention_removed_are_told(
     landing.run(enough)
     assert table.rows() == expected(range(10)) + expected(range(15, 30)) + expected(range(40, 50))
     told = [each for each in caplog.messages if "retention" in each]
-    assert [each.partition("offsets ")[2] for each in told] == [
-        "10 to 14 are skipped, which are 5",
-        "30 to 39 are skipped, which are 10",
+    assert [each.partition("at offset ")[2] for each in told] == [
+        "15 instead of 10, and skips 5 offsets",
+        "40 instead of 30, and skips 10 offsets",
     ]
 
 
