@@ -22,7 +22,6 @@ from tandem_kafka.errors import (
     OffsetOutOfRangeError,
 )
 from tandem_kafka.errors import KafkaError as OurKafkaError
-from tandem_kafka.shared.recent_lines import RecentLines
 from tandem_kafka.types import TopicPartition as Key
 
 #: Milliseconds after which a persisting error is reported again.
@@ -52,7 +51,7 @@ class Events:
         self._polled_ms = self._began_ms = self._clock.now_ms()
         self._connected = False
         self._servers = len(settings.get("bootstrap.servers", "").split(","))
-        self._reported = RecentLines(_MOST_ERRORS, _REPEAT_MS)
+        self._reported_ms: dict[tuple[int, str], int] = {}
         self._unchecked_topics: list[str] = []
 
     def subscribed(self, topics: list[str]) -> None:
@@ -109,7 +108,13 @@ class Events:
             self._driver.wait(lambda: False, self._clock.now_ms() + pause_ms)
 
     def _is_new(self, error: KafkaError) -> bool:
-        return self._reported.take((error.code(), error.str()), self._clock.now_ms())
+        now_ms, identity = self._clock.now_ms(), (error.code(), error.str())
+        recent = {each: at for each, at in self._reported_ms.items() if now_ms - at < _REPEAT_MS}
+        self._reported_ms = recent
+        if identity in recent or len(recent) >= _MOST_ERRORS:
+            return False
+        recent[identity] = now_ms
+        return True
 
     def _call_error_cb(self, error: KafkaError) -> None:
         if self._error_cb is not None:

@@ -1,4 +1,4 @@
-"""Log lines and errors that would repeat themselves."""
+"""Log lines that would repeat themselves."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ class RecentLines:
     One thread uses it.
     """
 
-    __slots__ = ("_interval_ms", "_logged_ms", "_most")
+    __slots__ = ("_logged_ms", "_most")
 
-    def __init__(self, most: float = math.inf, interval_ms: int = INTERVAL_MS) -> None:
+    def __init__(self, most: float = math.inf) -> None:
         """Allow `most` different lines in an interval."""
         self._most = most
-        self._interval_ms = interval_ms
         self._logged_ms: dict[Hashable, int] = {}
 
     def take(self, line: Hashable, now_ms: int) -> bool:
         """Tell whether a line may be logged now, which counts as logged then."""
-        logged_ms, ended_ms = self._logged_ms, now_ms - self._interval_ms
-        while logged_ms and logged_ms[oldest := next(iter(logged_ms))] <= ended_ms:
+        logged_ms = self._logged_ms
+        while logged_ms and now_ms - logged_ms[oldest := next(iter(logged_ms))] >= INTERVAL_MS:
             del logged_ms[oldest]
         if line in logged_ms or len(logged_ms) >= self._most:
             return False
