@@ -202,8 +202,7 @@ class ApplicationEventProcessor(EventProcessor):
         """Return end minus position; if the end is unknown, start a lookup for a later call."""
         state = self._subscription.get(tp)
         position = state.position
-        committed_only = self._context.read_committed
-        end = state.last_stable_offset if committed_only else state.high_watermark
+        end = state.end(read_committed=self._context.read_committed)
         if position is None:
             return None
         if end >= 0:

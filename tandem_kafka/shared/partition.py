@@ -277,6 +277,10 @@ class AssignedPartition(FetchProgress):
             return consumed.position
         return base
 
+    def end(self, *, read_committed: bool) -> int:
+        """Return the offset after the last record that can be fetched; -1 before a response."""
+        return self.last_stable_offset if read_committed else self.high_watermark
+
     @property
     def known(self) -> Told | None:
         """The base that the application knows of; None before the first."""

@@ -74,9 +74,9 @@ class KeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
             before its metadata could become longer.
         listener: A rebalance listener. It is called after the workers have drained revoked
             partitions, fenced lost ones, or taken over new ones.
-        pattern: Subscribe to the topics that match this pattern. The consumer must not have a
-            subscription. A subscription that it has, to topics or to a pattern, is taken over,
-            and ``listener`` replaces its listener.
+        pattern: Subscribe to the topics that match this pattern; the consumer must have no
+            other kind of subscription. Without it, the workers take over the subscription of the
+            consumer, to topics or to a pattern, and ``listener`` replaces its listener.
 
     Raises:
         NoGroupError: The consumer has no ``group_id``.

@@ -69,6 +69,15 @@ def longest_pause_ms(
     return longest_ms
 
 
+def fetches(simulation: Simulation, consumer: Any, seconds: int) -> int:
+    """Poll for so long; return how many fetches the broker has received meanwhile."""
+    broker = simulation.cluster.brokers[1]
+    before = broker.requests["FetchRequest"]
+    for _ in range(seconds):
+        consumer.poll(1_000)
+    return broker.requests["FetchRequest"] - before
+
+
 @each_transport
 @pytest.mark.parametrize("seed", seeds(1, 4))
 @pytest.mark.parametrize("trickle", [False, True])
@@ -125,11 +134,7 @@ def test_a_consumer_that_has_caught_up_does_not_fetch_more_often(
         consumer = reader(simulation, caught_up)
         longest_pause_ms(simulation, consumer, caught_up)
         simulation.sleep(2_000)
-        broker = simulation.cluster.brokers[1]
-        before = broker.requests["FetchRequest"]
-        for _ in range(30):
-            consumer.poll(1_000)
-        asked = broker.requests["FetchRequest"] - before
+        asked = fetches(simulation, consumer, seconds=30)
         assert asked <= 2 * 30 * 2 + 10, "two connections, twice a second"
 
 
@@ -188,10 +193,6 @@ def test_a_partition_that_is_assigned_again_is_at_its_end(
         consumer.enforce_rebalance()
         for _ in range(5):
             consumer.poll(1_000)
-        broker = simulation.cluster.brokers[1]
-        before = broker.requests["FetchRequest"]
-        for _ in range(10):
-            consumer.poll(1_000)
-        asked = broker.requests["FetchRequest"] - before
+        asked = fetches(simulation, consumer, seconds=10)
         assert asked <= 2 * 10 * 2 + 10, "two connections, twice a second"
         assert consumer.current_lag(LAGGING) == 0, "known, without a lookup"

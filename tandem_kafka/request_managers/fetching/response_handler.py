@@ -47,14 +47,9 @@ class RequestedPartition:
     read_committed: bool
 
     @property
-    def end(self) -> int:
-        """The offset after the last record that the last response could have had."""
-        return self.state.last_stable_offset if self.read_committed else self.state.high_watermark
-
-    @property
     def behind(self) -> bool:
         """True unless the end of the log was reached, so that the fetch waits for new records."""
-        return self.end != self.offset
+        return self.state.end(read_committed=self.read_committed) != self.offset
 
 
 class FetchResponseHandler:
@@ -127,17 +122,17 @@ class FetchResponseHandler:
             self._context.metrics.record_topic("fetch-size", topic, size)
 
     def _note_ends(self, response: FetchedResponse, omitted: Iterable[RequestedPartition]) -> None:
-        """Note the ends of partitions that an empty response omits: a session omits the unchanged.
+        """Note that partitions are at their ends: a session omits what has nothing new.
 
-        The end of a partition that was revoked and assigned again is not told otherwise until it
-        has a record.
+        Otherwise, the end of a partition that is assigned again is unknown until it has a record.
         """
         if response.throttle_time_ms:
             return  # the broker may not have looked
         for requested in omitted:
-            state = requested.state
-            if requested.end == UNKNOWN_OFFSET and self.is_current(requested):
-                if requested.read_committed:
+            state, committed_only = requested.state, requested.read_committed
+            known = state.end(read_committed=committed_only) != UNKNOWN_OFFSET
+            if not known and self.is_current(requested):
+                if committed_only:
                     state.last_stable_offset = requested.offset
                 else:
                     state.high_watermark = requested.offset
