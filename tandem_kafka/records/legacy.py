@@ -15,8 +15,9 @@ from zlib import crc32
 from tandem_kafka.errors import UnsupportedCodecError
 from tandem_kafka.records.batches import BatchHeader, MalformedBatchError, is_increasing
 from tandem_kafka.records.columns import RecordColumns
-from tandem_kafka.records.compression import CODEC_NAMES, decompress
+from tandem_kafka.records.compression import decompress
 from tandem_kafka.records.decoder import ReaderOptions
+from tandem_kafka.records.lz4_headers import with_valid_checksum
 from tandem_kafka.runtime.tuples import replaced
 from tandem_kafka.types import UNKNOWN_EPOCH
 
@@ -65,8 +66,7 @@ def _decompress(header: BatchHeader, data: memoryview, max_bytes: int) -> bytes:
             f"compression codec {header.codec} is unknown in message format v{header.magic}"
         )
     if header.codec == _LZ4 and header.magic == 0:
-        # Its frame header has a wrong checksum (KAFKA-3160), which the library rejects.
-        raise UnsupportedCodecError(f"{CODEC_NAMES[_LZ4]} in message format v0 is not supported")
+        data = with_valid_checksum(data)
     return decompress(header.codec, data, max_bytes)
 
 

@@ -37,6 +37,7 @@ SAMPLES = [
     message(10, b"value", b"key", magic=0) + message(11, b"other"),
     message(12, compress(GZIP, message(0, b"a") + message(2, b"b")), attributes=GZIP),
     message(12, compress(SNAPPY, message(0, b"a") + message(2, b"b")), attributes=SNAPPY),
+    message(12, compress(LZ4, message(12, b"a" * 9, magic=0)), magic=0, attributes=LZ4),
 ]
 mutations = st.lists(
     st.tuples(st.sampled_from(["set", "cut", "insert"]), st.integers(0), st.binary(max_size=12)),

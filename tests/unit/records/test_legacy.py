@@ -68,12 +68,57 @@ def test_relative_offsets_and_gaps_inside_a_wrapper(codec):
     assert source.next_offset == 105
 
 
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY])
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
 def test_real_offsets_inside_a_v0_wrapper(codec):
     inner = [message(101, b"a", magic=0), message(104, b"c", magic=0)]
     [first, second] = open_(wrapped(codec, inner, 104, magic=0), 90).take(10)
     assert (first.offset, second.offset) == (101, 104)
     assert (first.timestamp, first.timestamp_type) == (-1, None)
+
+
+def lz4_frame(data, checksum, *, with_size=False):
+    """Return an LZ4 frame with another checksum of its header."""
+    frame = bytearray(cramjam.lz4.compress(data))
+    if with_size:
+        frame[4] |= 8
+        frame[6:6] = len(data).to_bytes(8, "little")
+    frame[14 if with_size else 6] = checksum
+    return bytes(frame)
+
+
+@pytest.mark.parametrize("with_size", [True, False])
+def test_the_header_checksum_of_lz4_does_not_matter_in_v0(with_size):
+    """Old producers computed it over the magic number, too (KAFKA-3160)."""
+    inner = message(3, b"a", magic=0) + message(4, b"b" * 3_000, magic=0)
+    for checksum in range(256):
+        frame = lz4_frame(inner, checksum, with_size=with_size)
+        data = message(4, frame, magic=0, attributes=LZ4)
+        assert [(r.offset, r.value) for r in open_(data, 3).take(5)] == [
+            (3, b"a"),
+            (4, b"b" * 3_000),
+        ]
+
+
+def test_the_lz4_frame_of_an_old_producer():
+    """As kafka-python's lz4_encode_old_kafka() writes it: 0x1A instead of 0x82."""
+    inner = message(7, b"a", magic=0)
+    block = (len(inner) | 1 << 31).to_bytes(4, "little") + inner  # not compressed
+    frame = bytes.fromhex("04224d18 6040 1a") + block + bytes(4)
+    [record] = open_(message(7, frame, magic=0, attributes=LZ4)).take(5)
+    assert (record.offset, record.value) == (7, b"a")
+
+
+def test_the_header_checksum_of_lz4_is_checked_in_v1():
+    frame = lz4_frame(message(0, b"a"), 0)
+    with pytest.raises(CorruptRecordError, match="broken lz4"):
+        open_(message(0, frame, attributes=LZ4)).take(5)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 6, 7, 10, 14])
+def test_a_truncated_lz4_frame_in_v0(cut):
+    frame = lz4_frame(message(0, b"a", magic=0), 0, with_size=True)[:cut]
+    with pytest.raises(CorruptRecordError, match=r"broken lz4|wraps nothing"):
+        open_(message(0, frame, magic=0, attributes=LZ4)).take(5)
 
 
 def test_bare_snappy():
@@ -132,7 +177,7 @@ def test_errors_name_the_problem(data, problem):
             open_(data).take(10)
 
 
-@pytest.mark.parametrize(("codec", "magic"), [(4, 1), (5, 1), (LZ4, 0)])
+@pytest.mark.parametrize(("codec", "magic"), [(4, 1), (5, 1), (4, 0)])
 def test_codecs_that_old_formats_do_not_support(codec, magic):
     with pytest.raises(UnsupportedCodecError, match=f"format v{magic}"):
         open_(message(0, b"x", magic=magic, attributes=codec)).take(1)
