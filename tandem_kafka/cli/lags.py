@@ -43,12 +43,15 @@ class Lag:
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets behind the committed one; None while it is unknown."""
+        """The end less the committed offset; None while it is unknown.
+
+        Negative beyond the end, for example after the topic was recreated.
+        """
         if self.shared:
             return self.reported
         if self.committed is None or self.end is None:
             return None
-        return max(0, self.end - self.committed)
+        return self.end - self.committed
 
 
 def lags_of(
@@ -57,7 +60,7 @@ def lags_of(
     """Return the lag of each partition that a group has committed or owns."""
     owners = {tp: each.client_id for each in group.members for tp in each.assigned}
     partitions = sorted({*owners, *committed})
-    ends = _ends(partitions, consumer)
+    ends = consumer.end_offsets(existing(partitions, consumer))
     return [
         Lag(
             tp,
@@ -77,7 +80,7 @@ def shared_lags_of(
     for member in group.members:
         for tp in member.assigned:
             owners.setdefault(tp, set()).add(member.client_id)
-    ends = _ends([*starts], consumer)
+    ends = consumer.end_offsets(existing(starts, consumer))
     return [
         Lag(
             tp,
@@ -97,20 +100,20 @@ def _names(clients: Collection[str]) -> str | None:
     return ",".join([*sorted(clients)[:_MOST_NAMED], *more]) or None
 
 
-def _ends(
-    partitions: Sequence[TopicPartition], consumer: KafkaConsumer
-) -> dict[TopicPartition, int]:
-    """Return the ends of the partitions that exist."""
+def existing(partitions: Iterable[TopicPartition], consumer: KafkaConsumer) -> list[TopicPartition]:
+    """Return the partitions that exist."""
     known = consumer.cluster().topics
-    existing = [
+    return [
         tp for tp in partitions if tp.topic in known and tp.partition in known[tp.topic].partitions
     ]
-    return consumer.end_offsets(existing) if existing else {}
 
 
 def total_of(lags: Iterable[Lag]) -> int:
-    """Return the sum of the known lags."""
-    return sum(each.lag or 0 for each in lags)
+    """Return the sum of the known lags.
+
+    A negative lag counts as 0: it would hide what other partitions lag behind.
+    """
+    return sum(max(0, each.lag or 0) for each in lags)
 
 
 class History:
@@ -149,9 +152,12 @@ class History:
 
 
 def sparkline(numbers: Sequence[int], highest: int | None = None) -> str:
-    """Return numbers as bars; the highest bar is `highest` or the largest number, the lowest 0."""
+    """Return numbers as bars; the highest bar is `highest` or the largest number, the lowest 0.
+
+    A negative number, as of a lag, has the lowest bar.
+    """
     if highest is None:
         highest = max(numbers, default=0)
-    if not highest:
+    if highest <= 0:
         return _BARS[0] * len(numbers)
-    return "".join(_BARS[round(each / highest * (len(_BARS) - 1))] for each in numbers)
+    return "".join(_BARS[round(max(0, each) / highest * (len(_BARS) - 1))] for each in numbers)

@@ -197,6 +197,34 @@ def test_a_group_of_another_kind(kafka: RealKafka, topic: str, examine: Examine)
     assert failure(found, "share group") == "it is a classic group"
 
 
+def of_committed(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return verdict and text of each finding about committed offsets."""
+    return [
+        (each["verdict"], each["seen"]) for each in found if each["step"] == "committed offsets"
+    ]
+
+
+@pytest.mark.both_clusters(everyday="simulated")
+def test_committed_offsets_that_the_partition_does_not_have(
+    kafka: RealKafka, topic: str, examine: Examine
+) -> None:
+    servers, name, tp = kafka.bootstrap(), f"readers-{topic}", TopicPartition(topic, 0)
+    kafka.admin.produce(topic, [b"record"] * 10)
+    with KafkaConsumer(group_id=name, bootstrap_servers=servers) as consumer:
+
+        def examined(offset: int) -> list[tuple[str, str]]:
+            consumer.commit({tp: OffsetAndMetadata(offset, "", -1)})
+            return of_committed(examine(servers, "-g", name))
+
+        for offset in (0, 10):
+            assert examined(offset) == [("ok", "in 1 partition, all within their offsets")]
+        kafka.admin.delete_records(topic, {0: 4})
+        text = f"{topic} 0: {{}} is committed, but the partition has 4 to 10"
+        assert examined(1_000) == [("warning", text.format("1,000"))]
+        assert examined(3) == [("warning", text.format("3"))]
+        assert examined(4) == [("ok", "in 1 partition, all within their offsets")]
+
+
 def test_a_cluster_without_share_groups(examine: Examine) -> None:
     with ServedKafka(kafka="3.9") as served:
         found = examine(served.bootstrap, "-g", "g", "--share")

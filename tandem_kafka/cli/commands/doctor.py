@@ -41,8 +41,9 @@ def command(
     """Examine a connection step by step, and say which step fails.
 
     The steps are: options, name, TCP, TLS, SASL, API versions, metadata, advertised listeners, and
-    for -t and -g: topic, clock, coordinator, group. Nothing is changed, and no group is joined.
-    With a share group, or with --share: whether the cluster has share groups, and the settings.
+    for -t and -g: topic, clock, coordinator, group, committed offsets. Nothing is changed, and no
+    group is joined. With a share group, or with --share: whether the cluster has share groups, and
+    the settings.
 
     Exit codes: 0 all steps passed, 1 a step failed, 2 wrong usage.
     """

@@ -63,6 +63,8 @@ def command(
 ) -> None:
     """Show the lag of a group: the end of each partition, less the committed offset.
 
+    It is negative if the committed offset is beyond the end. The total counts it as 0.
+
     In a share group, it is the number of records from the start offset on that are not done, also
     of those in work. It is unknown until the first acknowledgement in a partition.
 
@@ -130,7 +132,9 @@ def _total_line(lags: list[Lag]) -> str:
     from tandem_kafka.cli.lags import total_of
 
     unknown = sum(each.lag is None for each in lags)
+    beyond = sum((each.lag or 0) < 0 for each in lags)
     more = f", unknown in {counted(unknown, 'partition')}" if unknown else ""
+    more += f", committed beyond the end of {counted(beyond, 'partition')}" if beyond else ""
     return f"total {total_of(lags):,}{more}"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tandem_kafka.cli.connection import near_topic
 from tandem_kafka.cli.doctor.finding import Finding, Step, failed, passed, warned
 from tandem_kafka.cli.doctor.share_groups import examine_share_group
+from tandem_kafka.cli.lags import existing
+from tandem_kafka.cli.output import counted
 from tandem_kafka.cli.times import shown_time
 from tandem_kafka.errors import (
     GroupAuthorizationFailedError,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
     from tandem_kafka.cli.administration import Administration
     from tandem_kafka.cli.connection import Connection
-    from tandem_kafka.types import ClusterSnapshot, TopicInfo
+    from tandem_kafka.types import ClusterSnapshot, OffsetAndMetadata, TopicInfo
 
 
 #: A record of this much later than now is no accident of two good clocks.
@@ -114,7 +116,9 @@ class Access:
                 node = self._coordinator(administration, group_id)
                 yield passed(Step.COORDINATOR, group_id, f"broker {node}")
                 may_join = administration.may_join(group_id, node)
-                yield from examine_share_group(administration, group_id, wanted=shared)
+                share_group = [*examine_share_group(administration, group_id, wanted=shared)]
+                yield from share_group
+                committed = {} if share_group else administration.committed(group_id)
         except GroupAuthorizationFailedError:
             yield _forbidden(group_id, "describe")
         except KafkaError as error:
@@ -128,6 +132,41 @@ class Access:
                 if may_join
                 else _forbidden(group_id, "read (join)")
             )
+            if committed:
+                yield self._committed(group_id, committed)
+
+    def _committed(
+        self, group_id: str, committed: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Finding:
+        """Look for committed offsets that their partitions do not have."""
+        try:
+            # The end of "read_committed" may be lower than what other consumers have read.
+            with self._connection.consumer(
+                isolation_level="read_uncommitted", default_api_timeout_ms=self._timeout_ms
+            ) as consumer:
+                partitions = existing(committed, consumer)
+                first = consumer.beginning_offsets(partitions)
+                ends = consumer.end_offsets(partitions)
+        except KafkaError as error:
+            return warned(
+                Step.COMMITTED, group_id, f"not compared with the partitions: {reason_of(error)}",
+                "look at the brokers that lead them: `tandem-kafka partitions`",
+            )  # fmt: skip
+        outside = [
+            f"{tp.topic} {tp.partition}: {committed[tp].offset:,} is committed, "
+            f"but the partition has {first[tp]:,} to {ends[tp]:,}"
+            for tp in partitions
+            if not first[tp] <= committed[tp].offset <= ends[tp]
+        ]
+        if not outside:
+            seen = f"in {counted(len(partitions), 'partition')}, all within their offsets"
+            return passed(Step.COMMITTED, group_id, seen)
+        more = f", and {len(outside) - 1} more" if len(outside) > 1 else ""
+        return warned(
+            Step.COMMITTED, group_id, f"{outside[0]}{more}",
+            "a consumer that starts there resets its position as auto_offset_reset says; "
+            "`tandem-kafka offsets reset` moves the offset",
+        )  # fmt: skip
 
     def _coordinator(self, administration: Administration, group_id: str) -> int:
         """Return the coordinator; a new cluster has none until its topic has been created."""

@@ -29,6 +29,7 @@ class Step(enum.Enum):
     COORDINATOR = "coordinator"
     TOPIC = "topic"
     GROUP = "group"
+    COMMITTED = "committed offsets"
     SHARE_GROUP = "share group"
     CLOCK = "clock"
 

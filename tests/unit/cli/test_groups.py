@@ -86,6 +86,23 @@ def test_a_log_line_cannot_control_the_terminal(run: Run) -> None:
     assert "the broker says: no\\x1b[2J\n" in ran.err
 
 
+def test_the_lag_of_an_offset_beyond_the_end_is_negative(run: Run, cluster: SimulatedKafka) -> None:
+    """As kafka-consumer-groups.sh shows it. The total keeps the lag of other partitions."""
+    cluster.produce("orders", *[b"record"] * 9, partition=0)
+    rows = run("lag", "-g", "billing", "-J", administration=Administration).rows
+    assert [(row["committed"], row["end"], row["lag"]) for row in rows] == [
+        (5, 9, 4),
+        (5, 0, -5),
+        (5, None, None),
+    ]
+    ran = run("lag", "-g", "billing", "--limit", "3", administration=Administration)
+    assert ran.out.splitlines()[2].split()[:5] == ["orders", "1", "5", "0", "-5"]
+    assert ran.out.endswith(
+        "total 4, unknown in 1 partition, committed beyond the end of 1 partition\n"
+    )
+    assert ran.code == 1
+
+
 @pytest.mark.parametrize(
     ("error", "code"), [(NotCoordinatorError, 130), (GroupAuthorizationFailedError, 1)]
 )

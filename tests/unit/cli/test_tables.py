@@ -121,6 +121,8 @@ def test_a_sparkline() -> None:
     assert sparkline([]) == ""
     assert sparkline([0, 0]) == "▁▁"
     assert sparkline([0, 50, 100]) == "▁▅█"
+    assert sparkline([-990, 0, 10]) == "▁▁█"
+    assert sparkline([-990, -1]) == "▁▁"
 
 
 def test_rates_and_trends() -> None:
