@@ -454,12 +454,14 @@ class MetadataRefresher(RequestManager):
         }
         invalid = sorted(t for t, e in errors.items() if issubclass(e, InvalidTopicError))
         own = self._context.subscription.topics_of_interest()
+        requested = self._response_topics or ()
+        absent = {name for name in requested if errors.get(name) is UNKNOWN_TOPIC}
         self._context.topic_troubles.note_undescribed(
             unauthorized & own,
             own.intersection(invalid),
-            {name for name in own if errors.get(name) is UNKNOWN_TOPIC},
+            absent & own,
             now_ms,
-            created=self._context.config.allow_auto_create_topics,
+            created=absent if self._context.config.allow_auto_create_topics else (),
         )
         if unauthorized:
             self._note_error(TopicsDeniedError(unauthorized), unauthorized)

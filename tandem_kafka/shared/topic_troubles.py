@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from tandem_kafka.errors import TopicsDeniedError, acl_command
@@ -33,13 +33,22 @@ class TopicTroubles:
     and goes once a minute.
     """
 
-    __slots__ = ("_absent_since_ms", "_denied_ms", "_described", "_lines", "_unreadable")
+    __slots__ = (
+        "_absent_since_ms",
+        "_created",
+        "_denied_ms",
+        "_described",
+        "_lines",
+        "_unreadable",
+    )
 
     def __init__(self) -> None:
         # Both are replaced as a whole, because the application thread reads them.
         self._described: Mapping[str, TopicTrouble] = {}
         self._unreadable: Mapping[str, TopicTrouble] = {}
         self._absent_since_ms: dict[str, int] = {}
+        #: The topics that the last request has created.
+        self._created: frozenset[str] = frozenset()
         #: The partitions whose last fetch was denied, and when.
         self._denied_ms: dict[TopicPartition, int] = {}
         self._lines = RecentLines()
@@ -73,7 +82,7 @@ class TopicTroubles:
         absent: Iterable[str],
         now_ms: int,
         *,
-        created: bool,
+        created: Collection[str],
     ) -> None:
         """Note the topics that a metadata response does not describe.
 
@@ -82,12 +91,13 @@ class TopicTroubles:
             invalid: Names that the cluster rejects.
             absent: Topics that do not exist, or that are hidden from this client.
             now_ms: The current time.
-            created: Whether the request has created absent topics, if the brokers allow it.
+            created: Topics that the request has created, if the brokers allow it: also those of
+                lookups and of other members.
         """
+        new_names = set(created) - self._created
+        _log_creation(self._to_log("creation", new_names, now_ms))
+        self._created = frozenset(created)
         since_ms = {name: self._absent_since_ms.get(name, now_ms) for name in absent}
-        if created:
-            new = since_ms.keys() - self._absent_since_ms
-            _log_creation(self._to_log("creation", new, now_ms))
         self._absent_since_ms = since_ms
         missing = {n for n, at_ms in since_ms.items() if now_ms - at_ms >= PATIENCE_MS}
         _log_missing(self._to_log("missing", missing - self._described.keys(), now_ms))

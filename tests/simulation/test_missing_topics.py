@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka import TopicPartition
+from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import topic
 
@@ -69,6 +72,39 @@ def test_a_request_that_creates_a_topic_is_announced(caplog: pytest.LogCaptureFi
         assert "the topic 'ordres' does not exist, and the metadata request of this" in created
         assert "set allow_auto_create_topics=False" in created
         assert "there are no records until it appears" in missing
+
+
+LOOKUPS: dict[str, Callable[[KafkaConsumer, TopicPartition], object]] = {
+    "end_offsets": lambda consumer, tp: consumer.end_offsets([tp]),
+    "beginning_offsets": lambda consumer, tp: consumer.beginning_offsets([tp]),
+    "offsets_for_times": lambda consumer, tp: consumer.offsets_for_times({tp: 0}),
+    "commit": lambda consumer, tp: consumer.commit({tp: OffsetAndMetadata(0, "", -1)}),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+@pytest.mark.parametrize("creating", [True, False])
+def test_a_lookup_that_creates_a_topic_is_announced(
+    caplog: pytest.LogCaptureFixture, name: str, creating: bool
+) -> None:
+    with Simulation("lookup") as simulation:
+        simulation.cluster.auto_create = True
+        consumer = simulation.consumer(group_id="readers", allow_auto_create_topics=creating)
+        with contextlib.nullcontext() if creating else pytest.raises(KafkaTimeoutError):
+            LOOKUPS[name](consumer, TopicPartition("ordres", 0))
+        assert ("ordres" in simulation.cluster.topics) is creating
+        texts = [text.partition(", and the metadata request")[0] for _, text in messages(caplog)]
+        assert texts == ["[simulated-1] the topic 'ordres' does not exist"] * creating
+
+
+def test_a_lookup_of_a_missing_topic_is_announced_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Where brokers do not create topics, the lookup asks again until it times out."""
+    with Simulation("lookup") as simulation:
+        consumer = simulation.consumer()
+        for _ in range(10):
+            with pytest.raises(KafkaTimeoutError):
+                consumer.end_offsets([TopicPartition("ordres", 0)], timeout_ms=20_000)
+        assert len(messages(caplog)) == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"group_id": "readers"}], ids=["no group", "group"])

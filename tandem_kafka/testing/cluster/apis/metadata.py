@@ -111,10 +111,11 @@ def _named(call: Call, name: str) -> _Topic:
     topic = call.cluster.topics.get(name)
     if topic is None and not is_valid_name(name):
         return _Topic(error_code(errors.InvalidTopicError), name, UUID(int=0))
-    if topic is None and call.cluster.auto_create and call.request.allow_auto_topic_creation:
-        topic = call.cluster.create_topic(name)
     if topic is not None:
         return _describe(call, topic)
+    if call.cluster.auto_create and call.request.allow_auto_topic_creation:
+        # The next response has it: Kafka does not wait for the controller.
+        call.cluster.create_topic(name)
     return _Topic(error_code(errors.UnknownTopicOrPartitionError), name, UUID(int=0))
 
 
