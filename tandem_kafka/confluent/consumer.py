@@ -17,7 +17,11 @@ from tandem_kafka.confluent.events import Events
 from tandem_kafka.confluent.lookups import Lookups, group_bytes
 from tandem_kafka.confluent.messages import message_of
 from tandem_kafka.confluent.offsets import StoredOffsets
-from tandem_kafka.confluent.partitions import as_topic_partition, check_partitions
+from tandem_kafka.confluent.partitions import (
+    as_topic_partition,
+    check_assignment,
+    check_partitions,
+)
 from tandem_kafka.confluent.reader import Reader
 from tandem_kafka.confluent.rebalancing import Callback, Rebalances
 from tandem_kafka.confluent.shared import Shared
@@ -179,7 +183,7 @@ class Consumer:
         """
         self._check_open()
         with raising("Failed to set assignment"):
-            self._assignment.assign(check_partitions(partitions))
+            self._assignment.assign(check_assignment(partitions))
 
     def unassign(self) -> None:
         """Stop reading all partitions."""
@@ -188,10 +192,14 @@ class Consumer:
             self._assignment.unassign()
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Also read these partitions."""
+        """Also read these partitions.
+
+        Inside `on_assign`, this chooses the offsets to start from. Those of its partitions that are
+        omitted are not read.
+        """
         self._check_open()
         with raising("Incremental assign failed"):
-            self._assignment.incremental_assign(check_partitions(partitions))
+            self._assignment.incremental_assign(check_assignment(partitions))
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         """Stop reading these partitions."""
@@ -256,10 +264,9 @@ class Consumer:
         """Return offsets after the last returned messages; `OFFSET_INVALID` before the first."""
         self._check_open()
         self._taken.settle()
-        parts = {each.key: self._assigned.get(each.key) for each in check_partitions(partitions)}
+        parts = [(each.key, self._assigned.get(each.key)) for each in check_partitions(partitions)]
         return [
-            as_topic_partition(key, None if part is None else part.position)
-            for key, part in parts.items()
+            as_topic_partition(key, None if part is None else part.position) for key, part in parts
         ]
 
     def seek(self, partition: TopicPartition) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     BrokerMetadata,
     ClusterMetadata,
@@ -12,9 +19,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     TopicMetadata,
 )
 
-from tandem_kafka.confluent.errors import failure, raising, words
+from tandem_kafka.confluent.errors import failure, kafka_error, raising, words
 from tandem_kafka.confluent.partitions import Given, as_topic_partition
 from tandem_kafka.confluent.shared import Shared
+from tandem_kafka.errors import InvalidTopicError, TopicAuthorizationFailedError
 from tandem_kafka.types import ClusterSnapshot, ConsumerGroupMetadata, TopicInfo
 from tandem_kafka.types import TopicPartition as Key
 
@@ -26,21 +34,29 @@ class Lookups:
         self._kafka, self._assigned, self._clock = shared.kafka, shared.assigned, shared.clock
 
     def committed(self, partitions: list[Given], timeout_ms: float | None) -> list[TopicPartition]:
-        """Return committed offsets; `OFFSET_INVALID` for partitions without one."""
+        """Return committed offsets; `OFFSET_INVALID` for partitions without one.
+
+        A partition of a topic that this client may not describe has an error.
+        """
         end_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
         found = []
         for each in partitions:
             left_ms = None if end_ms is None else max(0.0, end_ms - self._clock.now_ms())
+            offset, denied = None, None
             with raising("Failed to get committed offsets"):
-                offset = self._kafka.committed(each.key, metadata=True, timeout_ms=left_ms)
-            found.append(as_topic_partition(each.key, offset))
+                try:
+                    offset = self._kafka.committed(each.key, metadata=True, timeout_ms=left_ms)
+                except TopicAuthorizationFailedError as error:
+                    denied = kafka_error(error)
+            found.append(as_topic_partition(each.key, offset, denied))
         return found
 
     def watermarks(self, partition: Given, timeout_ms: float | None) -> tuple[int, int]:
         """Fetch the first offset and the end offset from a broker."""
         key, what = partition.key, "Failed to get watermark offsets"
         with raising(what):
-            self._check_known(key, what, timeout_ms)
+            if self._unknown(key, timeout_ms) is not None:
+                raise _unknown_partition(what)
             low = self._kafka.beginning_offsets([key], timeout_ms)[key]
             high = self._kafka.end_offsets([key], timeout_ms)[key]
         part = self._assigned.get(key)
@@ -62,14 +78,35 @@ class Lookups:
         return part.low, high
 
     def times(self, partitions: list[Given], timeout_ms: float | None) -> list[TopicPartition]:
-        """Return the first offset at or after a time, or the end if there is none."""
+        """Return the first offset at or after a time, or the end if there is none.
+
+        A partition that does not exist, or that this client may not describe, has an error, and the
+        offset that was given.
+
+        Raises:
+            KafkaException: There is no other partition (`_UNKNOWN_PARTITION`); or a time is
+                negative, and neither the beginning nor the end (`UNSUPPORTED_VERSION`).
+        """
         what = "Failed to get offsets"
-        times = {each.key: each.offset for each in partitions if each.offset >= 0}
+        if not partitions:
+            code = KafkaError._INVALID_ARG
+            raise failure(code, f"{what}: {words(code)}")
         with raising(what):
-            for each in partitions:
-                self._check_known(each.key, what, timeout_ms)
+            unknown = {each.key: self._unknown(each.key, timeout_ms) for each in partitions}
+            known = [each for each in partitions if unknown[each.key] is None]
+            if not known:
+                raise _unknown_partition(what)
+            times = {each.key: each.offset for each in known if each.offset >= 0}
+            if any(each.offset < OFFSET_BEGINNING for each in known):
+                code = KafkaError.UNSUPPORTED_VERSION
+                raise failure(code, f"{what}: {words(code)}")
             found = self._kafka.offsets_for_times(times, timeout_ms) if times else {}
-            return [self._at(each, found.get(each.key), timeout_ms) for each in partitions]
+            return [
+                self._at(each, found.get(each.key), timeout_ms)
+                if unknown[each.key] is None
+                else as_topic_partition(each.key, each.target, unknown[each.key])
+                for each in partitions
+            ]
 
     def _at(self, partition: Given, found: Any, timeout_ms: float | None) -> TopicPartition:
         key, offset = partition.key, OFFSET_END
@@ -81,15 +118,27 @@ class Lookups:
             offset = self._kafka.end_offsets([key], timeout_ms)[key]
         return TopicPartition(key.topic, key.partition, offset)
 
-    def _check_known(self, key: Key, what: str, timeout_ms: float | None) -> None:
-        if key.partition not in self._kafka.partitions_for_topic(key.topic, timeout_ms):
-            code = KafkaError._UNKNOWN_PARTITION
-            raise failure(code, f"{what}: {words(code)}")
+    def _unknown(self, key: Key, timeout_ms: float | None) -> KafkaError | None:
+        """Return the error of a partition that does not exist, None if it exists."""
+        try:
+            numbers = self._kafka._known_partitions(key.topic, timeout_ms)
+        except (TopicAuthorizationFailedError, InvalidTopicError) as error:
+            return kafka_error(error)
+        if key.partition in numbers:
+            return None
+        return KafkaError(
+            KafkaError._UNKNOWN_PARTITION if numbers else KafkaError.UNKNOWN_TOPIC_OR_PART
+        )
 
     def topics(self, topic: str | None, timeout_ms: float | None) -> ClusterMetadata:
         """Describe brokers and topics, or one topic."""
         with raising("Failed to get metadata"):
             return cluster_metadata(self._kafka.cluster(timeout_ms), topic)
+
+
+def _unknown_partition(what: str) -> KafkaException:
+    code = KafkaError._UNKNOWN_PARTITION
+    return failure(code, f"{what}: {words(code)}")
 
 
 def cluster_metadata(cluster: ClusterSnapshot, topic: str | None) -> ClusterMetadata:

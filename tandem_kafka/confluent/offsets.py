@@ -98,7 +98,10 @@ class StoredOffsets:
         with raising(prefix):
             self._kafka._commit_existing(chosen)
         self._mark_committed(chosen)
-        shown = dict.fromkeys(sorted(self._assigned.parts)) if everything else dict(chosen)
+        if offsets is not None:
+            given = sorted(check_partitions(offsets), key=lambda each: each.key)
+            return [as_topic_partition(each.key, each.target) for each in given]
+        shown = sorted(self._assigned.parts) if everything else chosen
         return [as_topic_partition(key, chosen.get(key)) for key in shown]
 
     def _commit_async(self, chosen: Chosen) -> None:
@@ -152,7 +155,7 @@ class StoredOffsets:
             self._call(
                 self._on_commit,
                 error,
-                [as_topic_partition(key, chosen[key]) for key in sorted(chosen)],
+                [as_topic_partition(key, chosen[key], error) for key in sorted(chosen)],
             )
 
     # --- automatic commits ---------------------------------------------------------------------

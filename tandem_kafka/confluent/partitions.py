@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from confluent_kafka import OFFSET_INVALID, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, TopicPartition
 
+from tandem_kafka.confluent.errors import failure
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata
 from tandem_kafka.types import TopicPartition as Key
 
@@ -53,14 +54,46 @@ def _given(each: Any) -> Given:
     return Given(Key(topic, partition), offset, getattr(each, "metadata", None), epoch)
 
 
-def as_topic_partition(key: Key, offset: OffsetAndMetadata | None) -> TopicPartition:
-    """Return a partition with an offset, for the application."""
+def check_assignment(partitions: Any) -> list[Given]:
+    """Return the partitions of an argument that is an assignment.
+
+    Raises:
+        TypeError: It is no list of partitions.
+        KafkaException: A partition occurs twice (`_INVALID_ARG`).
+    """
+    given = check_partitions(partitions)
+    seen: set[Key] = set()
+    for each in given:
+        if each.key in seen:
+            reason = f"Duplicate {each.key.topic} [{each.key.partition}] in input list"
+            raise failure(KafkaError._INVALID_ARG, reason)
+        seen.add(each.key)
+    return given
+
+
+class FailedPartition(TopicPartition):
+    """A partition with an error, which Python code cannot set on a `TopicPartition`."""
+
+    __slots__ = ("error",)
+
+
+def as_topic_partition(
+    key: Key, offset: OffsetAndMetadata | None, error: KafkaError | None = None
+) -> TopicPartition:
+    """Return a partition with an offset and an error, for the application."""
+    kind = TopicPartition if error is None else FailedPartition
     if offset is None:
-        return TopicPartition(key.topic, key.partition)
-    epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-    if not offset.metadata:
-        return TopicPartition(*key, offset.offset, leader_epoch=epoch)
-    return TopicPartition(*key, offset.offset, offset.metadata.rstrip(_EMPTY), epoch)
+        made = kind(key.topic, key.partition)
+    else:
+        epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+        # `metadata=None` is not allowed, and an empty text is not the same.
+        more: dict[str, Any] = (
+            {"metadata": offset.metadata.rstrip(_EMPTY)} if offset.metadata else {}
+        )
+        made = kind(*key, offset.offset, leader_epoch=epoch, **more)
+    if error is not None:
+        made.error = error
+    return made
 
 
 class Part:

@@ -43,6 +43,8 @@ class Rebalances(ConsumerRebalanceListener):
         self._make = shared.changes.make
         self._offsets, self._consumer = offsets, consumer
         self._callbacks: dict[str, Callback | None] = {}
+        #: Inside `on_assign`, its partitions until the application has chosen among them.
+        self._offered: frozenset[Key] = frozenset()
         self.subscribed = False
         self.rebalances = 0
         self.rebalanced_ms = self._clock.now_ms()
@@ -91,7 +93,11 @@ class Rebalances(ConsumerRebalanceListener):
         self._make(partial(self._assigned.add, keys))
         on_assign = self._callbacks.get("on_assign")
         if on_assign is not None:
-            self._call(on_assign, self._consumer, _plain(keys))
+            self._offered = frozenset(keys)
+            try:
+                self._call(on_assign, self._consumer, _plain(keys))
+            finally:
+                self._offered = frozenset()
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         """Commit stored offsets, and remove partitions revoked by the group."""
@@ -131,7 +137,7 @@ class Rebalances(ConsumerRebalanceListener):
     def assign(self, partitions: list[Given]) -> None:
         """Read exactly these partitions; in a group, it must have assigned them."""
         if self.subscribed:
-            self._choose(partitions, exactly=True)
+            self._choose(partitions, among=frozenset(self._assigned.parts))
             return
         targets = self._targets(partitions)
         self._make(partial(self._replace, partitions, targets))
@@ -139,7 +145,7 @@ class Rebalances(ConsumerRebalanceListener):
     def incremental_assign(self, partitions: list[Given]) -> None:
         """Also read these partitions."""
         if self.subscribed:
-            self._choose(partitions, exactly=False)
+            self._choose(partitions, among=self._offered)
             return
         for each in partitions:
             if self._assigned.get(each.key) is not None:
@@ -199,8 +205,8 @@ class Rebalances(ConsumerRebalanceListener):
         for each, target in zip(partitions, targets, strict=True):
             self._move(each.key, target, each.leader_epoch)
 
-    def _choose(self, partitions: list[Given], *, exactly: bool) -> None:
-        """Start partitions of the group at the given offsets; if `exactly`, mute all others."""
+    def _choose(self, partitions: list[Given], *, among: frozenset[Key]) -> None:
+        """Start partitions of the group at the given offsets, and mute the others of `among`."""
         for each in partitions:
             if self._assigned.get(each.key) is None:
                 reason = (
@@ -208,12 +214,15 @@ class Rebalances(ConsumerRebalanceListener):
                     "call unsubscribe() before you assign it"
                 )
                 raise failure(KafkaError._STATE, reason)
-        self._make(partial(self._apply, partitions, self._targets(partitions), exactly=exactly))
+        omitted = among - {each.key for each in partitions}
+        self._make(partial(self._apply, partitions, self._targets(partitions), omitted))
+        self._offered = frozenset()
 
-    def _apply(self, partitions: list[Given], targets: list[int | None], *, exactly: bool) -> None:
-        chosen = {each.key for each in partitions}
+    def _apply(
+        self, partitions: list[Given], targets: list[int | None], omitted: frozenset[Key]
+    ) -> None:
         for part in self._assigned:
-            if exactly and part.tp not in chosen:
+            if part.tp in omitted:
                 self._deactivate(part, "muted")
         for each, target in zip(partitions, targets, strict=True):
             part = self._assigned.parts[each.key]

@@ -60,6 +60,7 @@ class BlockingMethods(WithCore):
     enforce_rebalance = blocking(AwaitableMethods.enforce_rebalance)
     topics = blocking(AwaitableMethods.topics)
     _commit_existing = blocking(AwaitableMethods._commit_existing)  # noqa: SLF001 - ours
+    _known_partitions = blocking(AwaitableMethods._known_partitions)  # noqa: SLF001 - ours
     cluster = blocking(AwaitableMethods.cluster)
     client_instance_id = blocking(AwaitableMethods.client_instance_id)
     partitions_for_topic = blocking(AwaitableMethods.partitions_for_topic)

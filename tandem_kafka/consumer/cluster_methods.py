@@ -130,28 +130,44 @@ class ClusterMethods(WithCore):
             KafkaTimeoutError: The cluster did not respond in time.
             WakeupError: ``wakeup()`` was called.
         """
-        self._core.check_readable()
-        (name,) = check_topics([topic])
-        known = self._core.engine.metadata.snapshot.topics.get(name)
-        if known is None:
-            self._core.check_usable()
-            event = PartitionsForTopic(deadline_ms=self._core.deadline_ms(timeout_ms), topic=name)
-            try:
-                known = await self._core.ask(event, interruptible=True)
-            except (TopicAuthorizationFailedError, InvalidTopicError) as error:
-                log.warning(
-                    "partitions_for_topic(%r) returns no partitions: %s",
-                    name,
-                    error,
-                    client=self._core.client,
-                    fields={"topic": name},
-                )
-        return set(known.partitions) if known is not None else set()
+        try:
+            return await known_partitions(self._core, topic, timeout_ms)
+        except (TopicAuthorizationFailedError, InvalidTopicError) as error:
+            log.warning(
+                "partitions_for_topic(%r) returns no partitions: %s",
+                topic,
+                error,
+                client=self._core.client,
+                fields={"topic": topic},
+            )
+            return set()
+
+    async def _known_partitions(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Call `known_partitions`, for `tandem_kafka.confluent`."""
+        return await known_partitions(self._core, topic, timeout_ms)
 
     @shared
     async def _bootstrap(self, timeout_ms: float | None = None, *, refresh: bool = False) -> None:
         """Wait until the cluster has been reached."""
         await bootstrap(self._core, timeout_ms, refresh=refresh)
+
+
+async def known_partitions(core: Core, topic: str, timeout_ms: float | None) -> set[int]:
+    """Return the partition numbers of a topic; empty if it does not exist.
+
+    Raises:
+        TopicAuthorizationFailedError: This client may not describe the topic.
+        InvalidTopicError: The cluster rejects its name.
+        KafkaTimeoutError: The cluster did not respond in time.
+    """
+    core.check_readable()
+    (name,) = check_topics([topic])
+    known = core.engine.metadata.snapshot.topics.get(name)
+    if known is None:
+        core.check_usable()
+        event = PartitionsForTopic(deadline_ms=core.deadline_ms(timeout_ms), topic=name)
+        known = await core.ask(event, interruptible=True)
+    return set(known.partitions) if known is not None else set()
 
 
 async def bootstrap(core: Core, timeout_ms: float | None = None, *, refresh: bool = False) -> None:

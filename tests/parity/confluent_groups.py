@@ -59,6 +59,19 @@ def offsets_chosen_incrementally(world: World) -> Any:
     return comparable(world.read(consumer, 2)), len(consumer.assignment())
 
 
+def a_subset_chosen_incrementally(world: World) -> Any:
+    """The other partition of the group is not read."""
+    for partition in (0, 1):
+        world.produce(b"a", b"b", partition=partition)
+
+    def begin(consumer: Any, partitions: list[Any]) -> None:
+        consumer.incremental_assign([each for each in partitions if each.partition == 1])
+
+    consumer = world.consumer(partition_assignment_strategy="cooperative-sticky")
+    consumer.subscribe([world.topic], on_assign=begin)
+    return comparable((world.read(consumer, 2), consumer.poll(1), consumer.assignment()))
+
+
 def a_second_member(world: World) -> Any:
     """A second member takes over a partition; returned records are not read again."""
     for partition in (0, 1):
@@ -275,6 +288,7 @@ PROGRAMS = (
     callbacks_of_rebalances,
     offsets_chosen_in_on_assign,
     offsets_chosen_incrementally,
+    a_subset_chosen_incrementally,
     a_second_member,
     a_commit_in_on_revoke,
     a_callback_that_raises,

@@ -321,6 +321,52 @@ def watermarks_and_times(world: World) -> Any:
     )
 
 
+def lists_with_partitions_that_do_not_exist(world: World) -> Any:
+    """The others are answered, and those have an error if there is one."""
+    world.produce(b"a")
+    consumer = world.consumer(enable_auto_commit=False)
+    good, bad, strange = world.tp(0, 0), world.tp(99, 0), world.tp(0, 0, "parity-unknown")
+    found: list[Any] = []
+    for each in ([good, strange], [good, bad], [bad], [strange], [strange, good, bad], []):
+        found += [
+            outcome(lambda each=each: consumer.offsets_for_times(each, timeout=10)),
+            outcome(lambda each=each: consumer.committed(each, timeout=10)),
+            consumer.position(each),
+            consumer.pause(each),
+            consumer.resume(each),
+        ]
+    found.append(outcome(lambda: consumer.offsets_for_times([world.tp()], timeout=10)))
+    return comparable(found)
+
+
+def partitions_that_occur_twice(world: World) -> Any:
+    """Each has a result, but no place in an assignment."""
+    world.produce(b"a")
+    consumer = world.consumer(enable_auto_commit=False)
+    twice = [world.tp(0, 1), world.tp(0, 2)]
+    return comparable(
+        (
+            consumer.commit(offsets=twice, asynchronous=False),
+            consumer.commit(offsets=[world.tp(1), world.tp(0, 1)], asynchronous=False),
+            consumer.committed(twice, timeout=10),
+            consumer.position(twice),
+            outcome(lambda: consumer.assign(twice)),
+            outcome(lambda: consumer.incremental_assign(twice)),
+        )
+    )
+
+
+def a_commit_of_a_topic_that_does_not_exist(world: World) -> Any:
+    """on_commit receives the partition with the error."""
+    calls: list[Any] = []
+    consumer = world.consumer(
+        enable_auto_commit=False, on_commit=lambda *call: calls.append(comparable(call))
+    )
+    consumer.commit(offsets=[world.tp(0, 1, "parity-unknown")])
+    world.poll_until(consumer, lambda: calls)
+    return calls
+
+
 def topics_of_the_cluster(world: World) -> Any:
     """list_topics() for all topics and for one."""
     consumer = world.consumer()
@@ -434,6 +480,9 @@ PROGRAMS = (
     no_offset_to_begin_at,
     a_topic_that_is_not_there,
     watermarks_and_times,
+    lists_with_partitions_that_do_not_exist,
+    partitions_that_occur_twice,
+    a_commit_of_a_topic_that_does_not_exist,
     topics_of_the_cluster,
     calls_after_close,
     arguments_of_another_type,

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import TopicPartition
+
 from tandem_kafka.testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
@@ -108,7 +110,7 @@ def comparable(value: Any) -> Any:  # noqa: PLR0911
     if isinstance(value, dict):
         return {key: comparable(each) for key, each in value.items()}
     kind = type(value).__name__
-    if kind == "TopicPartition":
+    if isinstance(value, TopicPartition):
         error = None if value.error is None else value.error.name()
         return (value.topic, value.partition, value.offset, value.metadata, error)
     if kind == "KafkaError":
