@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from opentelemetry.context import get_current
+
 from tandem_kafka import ConsumerRecords, KafkaConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.config import sealed
@@ -58,11 +60,11 @@ class TracedKafkaConsumer(Traced, _Intercepting, KafkaConsumer[Any, Any]):
 
     def commit_async(self, offsets: Offsets | None = None, callback: Any = None) -> Any:
         """Commit, as ``KafkaConsumer.commit_async()``; the span ends with the response."""
-        watch = Stopwatch()
+        watch, parent = Stopwatch(), get_current()
 
         def done(value: Any) -> None:
             error = value if isinstance(value, BaseException) else None
-            self._telemetry.committed(dict.fromkeys(offsets or ()), error, watch)
+            self._telemetry.committed(dict.fromkeys(offsets or ()), error, watch, parent)
 
         return super().commit_async(offsets, callback).add_both(done)
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.propagate import extract
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
@@ -119,24 +120,30 @@ class Telemetry:
     # --- commits -------------------------------------------------------------------------------
 
     def committed(
-        self, outcomes: Outcomes, failure: BaseException | None, watch: Stopwatch
+        self,
+        outcomes: Outcomes,
+        failure: BaseException | None,
+        watch: Stopwatch,
+        parent: Context | None = None,
     ) -> None:
-        """Report a commit that raised, or what became of its partitions."""
+        """Report a commit that raised, or what became of its partitions; `parent` as above."""
         attributes = self._operation("commit", "settle") | _place(list(outcomes))
         errors = [(error, _place([tp])) for tp, error in outcomes.items() if error is not None]
-        self._ended(attributes, errors if failure is None else [(failure, {})], watch)
+        self._ended(attributes, errors if failure is None else [(failure, {})], watch, parent)
 
     def _ended(
         self,
         attributes: Attributes,
         errors: Sequence[tuple[BaseException, Attributes]],
         watch: Stopwatch,
+        parent: Context | None = None,
     ) -> None:
         if errors:
             attributes["error.type"] = type(errors[0][0]).__qualname__
         self._operations.record(watch.seconds, attributes)
         span = self._tracer.start_span(
             _span_name(attributes["messaging.operation.name"], attributes),
+            context=parent,
             kind=SpanKind.CLIENT,
             attributes=attributes,
             start_time=watch.began_ns,
@@ -150,13 +157,21 @@ class Telemetry:
     # --- processing ----------------------------------------------------------------------------
 
     @contextmanager
-    def process(self, records: Sequence[ConsumerRecord[Any, Any]]) -> Iterator[trace.Span]:
-        """Report the application's work on records; the span is the current one meanwhile."""
+    def process(
+        self, records: Sequence[ConsumerRecord[Any, Any]], parent: Context | None = None
+    ) -> Iterator[trace.Span]:
+        """Report the application's work on records; the span is the current one meanwhile.
+
+        Args:
+            records: The records.
+            parent: The context with the span's parent, by default the current one.
+        """
         partitions = list({TopicPartition(each.topic, each.partition) for each in records})
         attributes = self._operation("process", "process") | _place(partitions)
         watch = Stopwatch()
         with self._tracer.start_as_current_span(
             _span_name("process", attributes),
+            context=parent,
             kind=SpanKind.CONSUMER,
             attributes=attributes | _contents(records),
             links=_links(records),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, TracerProvider
 
@@ -15,6 +16,9 @@ from tandem_kafka.opentelemetry.telemetry import Outcomes, Telemetry
 from tandem_kafka.runtime import Stopwatch
 from tandem_kafka.runtime.callers import is_async
 from tandem_kafka.types import ConsumerRecord
+
+#: A context without a span.
+_ROOT: Final = Context()
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -41,29 +45,34 @@ class Traced:
         Its span ``process`` is the current one inside of the block, and has links to the spans that
         created the records.
         """
-        batch: Any = [records] if hasattr(records, "offset") else records
-        return self._telemetry.process(batch)
+        return self._telemetry.process(_batch(records))
 
     def traced(self, handle: Handler) -> Handler:
         """Return a function of one record or batch that runs inside of ``process()``.
 
-        Use it for handlers of workers; those of asyncio take ``async def`` functions.
+        Use it for handlers of workers; those of asyncio take ``async def`` functions. Each span is
+        the root of a trace: tasks inherit the span in which ``run()`` was called, which would
+        otherwise be the parent of all.
         """
         if is_async(handle):
 
             @wraps(handle)
             async def run_async(records: Any, *rest: Any) -> Any:
-                with self.process(records):
+                with self._telemetry.process(_batch(records), _ROOT):
                     return await handle(records, *rest)
 
             return run_async  # type: ignore[return-value]
 
         @wraps(handle)
         def run(records: Any, *rest: Any) -> Any:
-            with self.process(records):
+            with self._telemetry.process(_batch(records), _ROOT):
                 return handle(records, *rest)
 
         return run  # type: ignore[return-value]
+
+
+def _batch(records: Any) -> Any:
+    return [records] if hasattr(records, "offset") else records
 
 
 @contextmanager

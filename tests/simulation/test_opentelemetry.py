@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from typing import Any
 from unittest.mock import Mock
@@ -15,6 +17,7 @@ from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.testing import Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.simulated_workers import simulated_workers
+from tests.simulation.test_async_workers import workers_on
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -54,6 +57,17 @@ class Exported:
             "tracer_provider": tracer_provider,
             "meter_provider": MeterProvider([self._reader], shutdown_on_exit=False),
         }
+
+    def around(self) -> AbstractContextManager[Any]:
+        """Return a `with` block of the application, with a span that is the current one inside."""
+        tracer = self.providers["tracer_provider"].get_tracer("application")
+        block: AbstractContextManager[Any] = tracer.start_as_current_span("around")
+        return block
+
+    def children(self, name: str) -> list[bool]:
+        """Tell of each span of this name whether the span around it is the parent."""
+        [around] = self.spans("around")
+        return [span.parent == around.context for span in self.spans(name)]
 
     def spans(self, name: str) -> list[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
@@ -300,6 +314,56 @@ def test_workers(observed: Observed) -> None:
     assert len(observed.spans("process orders")) == 10
     assert observed.spans("poll orders")
     assert observed.spans("commit orders")
+
+
+def test_a_span_around_workers_is_no_parent_of_what_they_process(observed: Observed) -> None:
+    """It would be the parent of all, as long as `run()` lasts. That of a poll it is."""
+    consumer = observed.consumer()
+    handled: list[int] = []
+    handle = consumer.traced(lambda record: handled.append(record.offset))
+    workers = simulated_workers(observed.simulation, consumer, handle)
+    with observed.around():
+        workers.run(until=lambda: len(handled) == 10)
+    assert [span.parent for span in observed.spans("process orders")] == [None] * 10
+    assert all(observed.children("poll orders"))
+
+
+def test_a_span_around_workers_for_asyncio_is_no_parent_of_what_they_process(
+    observed: Observed,
+) -> None:
+    handled: list[int] = []
+
+    async def main() -> None:
+        async with observed.async_consumer() as consumer:
+
+            @consumer.traced
+            async def handle(record: ConsumerRecord) -> None:
+                await asyncio.sleep(0)
+                handled.append(record.offset)
+
+            with observed.around():
+                workers = workers_on(observed.simulation, consumer, handle)
+                await workers.run(until=lambda: len(handled) == 10)
+
+    observed.simulation.run(main())
+    assert [span.parent for span in observed.spans("process orders")] == [None] * 10
+    assert all(observed.children("poll orders"))
+
+
+def test_a_span_around_process_and_commits_is_their_parent(observed: Observed) -> None:
+    """An asynchronous commit ends later, in the span of another `poll()`."""
+    consumer = observed.consumer()
+    records = read(consumer)
+    with observed.around():
+        with consumer.process(records):
+            pass
+        consumer.commit()
+        consumer.commit_async()
+    tracer = observed.providers["tracer_provider"].get_tracer("application")
+    with tracer.start_as_current_span("later"):
+        consumer.poll(500)
+    assert observed.children("process orders") == [True]
+    assert observed.children("commit") == [True, True]
 
 
 def test_traced_keeps_coroutines(observed: Observed) -> None:
