@@ -178,7 +178,12 @@ def _part(name: str, form: _Form, asked: Registry | None, schema: Path | None) -
         if schema is not None and form.kind == "protobuf":
             content = schema.read_bytes()
             message = functools.partial(
-                Protobuf, content, form.message, unit="ns", timeout_ms=PATIENCE_MS
+                Protobuf,
+                content,
+                form.message,
+                unit="ns",
+                struct_as_json=True,  # otherwise, a message with one cannot be read at all
+                timeout_ms=PATIENCE_MS,
             )
             if client is None:
                 make = functools.partial(Messages, lambda framed: message(confluent=framed))

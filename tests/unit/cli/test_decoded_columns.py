@@ -73,6 +73,31 @@ def test_protobuf_is_a_struct(run: Run, cluster: SimulatedKafka, descriptors: Pa
     assert rows(run, query, *flags) == [{"value": {"id": 5, "note": ""}}, {"value": None}]
 
 
+def test_a_protobuf_struct_is_text_of_json(
+    run: Run, cluster: SimulatedKafka, tmp_path: Path
+) -> None:
+    """Its messages contain each other, so that there is no type for it."""
+    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    struct_pb2 = pytest.importorskip("google.protobuf.struct_pb2")
+    shop = descriptor_pb2.FileDescriptorProto(
+        name="shop.proto", dependency=["google/protobuf/struct.proto"], syntax="proto3"
+    )
+    shop.message_type.add(name="Order").field.add(
+        name="more", number=1, type="TYPE_MESSAGE", type_name=".google.protobuf.Struct",
+        label="LABEL_OPTIONAL",
+    )  # fmt: skip
+    files = descriptor_pb2.FileDescriptorSet(file=[shop])
+    struct_pb2.DESCRIPTOR.CopyToProto(files.file.add())
+    (tmp_path / "shop.desc").write_bytes(files.SerializeToString())
+    more = struct_pb2.Struct()
+    more.update({"a": 1})
+    cluster.produce("orders", b"\x0a" + bytes([more.ByteSize()]) + more.SerializeToString())
+    flags = ["-s", "value=protobuf:Order", "--schema", str(tmp_path / "shop.desc")]
+    assert rows(run, "SELECT value.more->>'a' AS a FROM orders", *flags) == [{"a": "1"}]
+    printed = run("cat", "-t", "orders", *flags, "-f", "%v")
+    assert json.loads(json.loads(printed.out)["more"]) == {"a": 1}
+
+
 def test_json_has_the_fields_of_all_partitions(run: Run, cluster: SimulatedKafka) -> None:
     cluster.create_topic("odd.name-1", 2)
     cluster.produce("odd.name-1", b'{"a": 1, "none": null}')
