@@ -12,12 +12,10 @@ use serde_json::Value;
 use crate::arrow::MOST_DEEP;
 use crate::decode::column::shown;
 use crate::decode::input::Input;
-use crate::decode::json::{EXACT, text};
+use crate::decode::json::{EXACT, TOO_LARGE, text};
 
 /// Names that are data, such as ids, would become columns that each document has.
 const MAX_FIELDS: usize = 10_000;
-/// An integer from here on, or below its negative, is read as a float: 2^63.
-const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
 /// Returns the type of the first documents; what is no JSON, or null, tells nothing.
 ///

@@ -18,6 +18,8 @@ use crate::decode::{Decode, Format, scalars};
 
 /// Float64 has all digits of integers up to this one.
 pub const EXACT: u64 = 1 << 53;
+/// An integer from here on, or below its negative, is read as a float: 2^63.
+pub const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 /// Of the largest integer of 128 bits.
 const MAX_DIGITS: u8 = 38;
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -127,11 +129,17 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
             self.column.added();
             return Ok(());
         }
-        if !self.document.has_digits || !self.column.may_need_digits() {
+        if !self.document.has_digits || !self.may_need_digits() {
             return deserializer.deserialize_any(self);
         }
         let raw = <&RawValue>::deserialize(deserializer)?.get();
-        if !raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let is_double = matches!(self.column.values, Values::F64(_));
+        if is_number && is_double && !raw.contains(['.', 'e', 'E']) {
+            let size = raw.trim_start_matches('-').parse().unwrap_or(u64::MAX);
+            self.check_digits(raw, size)?;
+        }
+        if !is_number || is_double {
             let whole = serde_json::Deserializer::from_str(raw).deserialize_any(self);
             return whole.map_err(D::Error::custom);
         }
@@ -246,6 +254,13 @@ impl serde::de::Expected for &Column {
 }
 
 impl Value<'_> {
+    /// Whether a float may have lost digits that matter. Of inferred float64 they are those of
+    /// integers, as the type may be wrong.
+    fn may_need_digits(&self) -> bool {
+        let is_double = matches!(self.column.values, Values::F64(_));
+        is_double && self.document.is_inferred || self.column.may_need_digits()
+    }
+
     /// Check that an inferred type keeps the digits of an integer.
     fn check_digits<E: Error>(&self, number: impl fmt::Display, size: u64) -> Result<(), E> {
         let is_float = matches!(self.column.values, Values::F64(_));
@@ -303,12 +318,15 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        let document = self.document;
+        // Of this size, the text may be that of an integer.
+        let is_float = number.abs() < TOO_LARGE || !document.is_inferred || document.has_digits;
         match &mut self.column.values {
             Values::F32(values) if !is_rounded_twice(number) => values.push(number as f32),
-            Values::F64(values) => values.push(number),
+            Values::F64(values) if is_float => values.push(number),
             _ => {
                 // 2.0 and 1e3 are integers for JSON, and 1.00000000000000000000001 is none.
-                self.document.needs_digits.set(self.column.may_need_digits());
+                document.needs_digits.set(self.may_need_digits());
                 return Err(self.column.unexpected(Unexpected::Float(number)));
             }
         }

@@ -338,6 +338,28 @@ def test_a_later_document_loses_no_digit_to_an_inferred_type() -> None:
     assert "9007199254740993 is an integer beyond 2^53 among fractions: give a schema" in told
 
 
+@pytest.mark.parametrize(
+    "integer",
+    ["9007199254740994", "9223372036854775808", "18446744073709551616", "-9223372036854775809",
+     "100000000000000000001", "-" + "9" * 40],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", ["{}", '{{"f":{}}}', "[1.5,{}]"])
+def test_an_integer_of_any_size_loses_no_digit_to_an_inferred_float(
+    shape: str, integer: str
+) -> None:
+    """From 2^64 on, and below -2^63, it was read as a float, and rounded."""
+    decoder = Json.infer()
+    decoder.decode(pa.array([shape.format("1.5")]))
+    floats = [integer + ".0", integer + "e0", "-1.5e300", "-0", "0.1"]
+    told = [shape.format(each) for each in [integer, *floats]]
+    column, [(row, why)] = decoder.decode(pa.array(told))
+    assert row == 0
+    assert f"{integer} is an integer beyond 2^53 among fractions: give a schema" in why
+    assert column.to_pylist() == [None, *map(json.loads, told[1:])]
+    schema = Json(column.type)
+    assert schema.decode(pa.array(told))[0].to_pylist()[0] == json.loads(shape.format(floats[0]))
+
+
 def test_the_id_of_a_schema_and_a_byte_order_mark_may_come_first() -> None:
     documents = [
         b'{"f":1}',
