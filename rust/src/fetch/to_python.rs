@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,9 +43,20 @@ fn response_to_python(py: Python<'_>, response: Response) -> PyResult<Bound<'_, 
     let partitions =
         response.partitions.into_iter().map(|each| partition_to_python(py, each, &mut names));
     let partitions = PyTuple::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
-    let nodes = PyTuple::new(py, response.nodes.into_iter().map(node_to_python))?;
+    let nodes = tuple_of(py, response.nodes.into_iter().map(node_to_python))?;
     (response.throttle_time_ms, response.error_code, response.session_id, partitions, nodes)
         .into_pyobject(py)
+}
+
+/// Invariant: all objects exist before the tuple. Making one may run a garbage collection, and so a
+/// memory profiler, which references each object. No item can be set in a tuple that others
+/// reference.
+fn tuple_of<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    items: impl IntoIterator<Item = T>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let made = items.into_iter().map(|each| each.into_bound_py_any(py));
+    PyTuple::new(py, made.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// The name of the last topic: the partitions of a topic follow each other, and share it.
@@ -73,7 +85,7 @@ fn partition_to_python<'py>(
         Topic::Name(name) => (Some(names.of(py, name)), None),
         Topic::Id(id) => (None, Some(PyBytes::new(py, id))),
     };
-    let aborted = PyTuple::new(py, partition.aborted)?;
+    let aborted = tuple_of(py, partition.aborted)?;
     (
         topic,
         topic_id,

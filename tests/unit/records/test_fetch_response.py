@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from uuid import UUID
 
 import pytest
@@ -117,6 +118,37 @@ def check_partition(got, requested_offsets, version):
     assert got.diverging_epoch == (requested_offsets["diverging"] if version >= 12 else None)
     assert bytes(got.records or b"") == (requested_offsets["records"] or b"")
     assert got.records is None or len(got.records) > 0
+
+
+def test_a_memory_profiler_breaks_no_response():
+    """It references each object while the objects of a response are made."""
+    seen: list[object] = []
+
+    def profile(*_: object) -> None:
+        seen[:] = [each for each in gc.get_objects() if type(each) is tuple]
+
+    pairs = [(number, number) for number in range(300)]
+    content = {
+        "partition_index": 0, "error_code": 0, "high_watermark": 0, "last_stable_offset": 0,
+        "log_start_offset": 0, "aborted": pairs, "preferred_read_replica": -1, "records": b"",
+        "leader": None, "diverging": None, "snapshot": None,
+    }  # fmt: skip
+    nodes = [(number, f"host-{number}", 9_092, "rack") for number in range(300)]
+    body = memoryview(build((0, 0, 0, [("t", UUID(int=1), [content])], nodes), 16))
+    threshold = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # what exists would make each collection slow
+    gc.callbacks.append(profile)
+    gc.set_threshold(40)
+    try:
+        response = decode_fetch_response(body, 16)
+    finally:
+        gc.callbacks.remove(profile)
+        gc.set_threshold(*threshold)
+        gc.unfreeze()
+    assert seen
+    assert response.partitions[0].aborted_transactions == tuple(pairs)
+    assert response.node_endpoints == tuple(advertised(*node) for node in nodes)
 
 
 def test_records_of_the_python_implementation_are_a_view_of_the_frame():
