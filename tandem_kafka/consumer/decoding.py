@@ -82,7 +82,7 @@ class Decoding:
             Undecodable(row, name, reason)
             for name, decoder in self._decoders.items()
             if decoder.errors == "raise"
-            for row, reason in failures[name][:1]
+            for row, reason in failures[name]
         ]
         if raised:
             return plain, min(raised)

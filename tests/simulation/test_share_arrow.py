@@ -116,6 +116,22 @@ def test_an_old_batch_does_not_acknowledge_the_next_delivery() -> None:
         assert consumer.commit() == {TP: None}
 
 
+class Backwards(Numbers):
+    """A decoder that names the last value first."""
+
+    def decode(self, data: Any) -> tuple[Any, list[tuple[int, str]]]:
+        column, wrong = super().decode(data)
+        return column, wrong[::-1]
+
+
+def test_the_records_before_the_first_that_cannot_be_decoded() -> None:
+    with sharing("backwards", brokers=1, count=0) as (simulation, start):
+        simulation.cluster.produce(TP, GOOD, BAD, GOOD, BAD)
+        before = take_batch(start(), value=Backwards())
+        assert rows(before) == [(0, 1)]
+        assert before.column("value").to_pylist() == [7]
+
+
 def test_a_value_that_cannot_be_decoded_stays_locked_until_the_application_decides() -> None:
     with sharing("bad", brokers=1, count=0) as (simulation, start):
         simulation.cluster.produce(TP, GOOD, BAD, GOOD)
