@@ -47,7 +47,7 @@ class Column:
     @property
     def heading(self) -> str:
         """The heading."""
-        return (self.title or self.key.replace("_", " ")).upper()
+        return visible((self.title or self.key.replace("_", " ")).upper(), keep="")
 
 
 class Colours:
@@ -203,8 +203,11 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, (list, tuple)) and all(isinstance(each, (int, str)) for each in value):
-        return ",".join(map(str, value)) or "-"
-    if isinstance(value, (list, tuple, dict)):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        text = ",".join(map(str, value)) or "-"
+    elif isinstance(value, (list, tuple, dict)):
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        text = f"{value:,}"
+    else:
+        text = str(value)
     return visible(text, keep="")

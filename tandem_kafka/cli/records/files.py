@@ -56,16 +56,25 @@ def form_of(given: str | None, output: str) -> str | None:
 
 @contextmanager
 def _opened(output: str) -> Iterator[IO[bytes]]:
-    """Open a file that has its name only when it is complete; `-` is stdout."""
+    """Open a file that has its name only when it is complete; `-` is stdout.
+
+    A pipe or a device, such as /dev/stdout, is written to. A link stays one.
+    """
     if output == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = Path(f"{output}.partial")
+    path = Path(output)
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    path = path.resolve()
+    partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as stream:
             yield stream
-        partial.replace(output)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -222,8 +231,12 @@ class _Columns:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None and (self._waiting or self._writer is None):
             self._write_waiting()
-        if self._writer is not None and kind is None:
+        if self._writer is None:
+            return
+        if kind is None:
             self._writer.close()
+        elif self._form == "parquet":
+            self._writer.is_open = False  # else its end would complete a file that is closed
 
 
 def _schema(decoded: Decoded | None, stored: Storage | None) -> pa.Schema:
@@ -251,6 +264,12 @@ def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the topic as text, which every reader of Parquet and Arrow knows."""
     import pyarrow as pa
 
+    for column, field in zip(batch.columns, schema, strict=True):
+        if pa.types.is_null(field.type) and not pa.types.is_null(column.type):
+            raise CommandError(
+                f"the file has no type for a {field.name}, as the first records have none: decode "
+                "one part only, with -s value= or -s key=, or begin later, with -o"
+            )
     columns = [
         # pyarrow casts null to no struct.
         pa.nulls(len(column), field.type)

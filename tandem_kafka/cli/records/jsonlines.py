@@ -37,8 +37,12 @@ def json_value(value: Any) -> Any:
     if isinstance(value, list):
         return [json_value(each) for each in value]
     if isinstance(value, dict):
-        return {str(key): json_value(each) for key, each in value.items()}
+        return {_name(key): json_value(each) for key, each in value.items()}
     return value
+
+
+def _name(key: object) -> str:
+    return json.dumps(key) if isinstance(key, bool) else str(key)
 
 
 def as_json(records: Sequence[ConsumerRecord[Any, Any]]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -44,6 +45,10 @@ _VIEW: Final = """
     FROM {table}
 """
 
+#: Times of Python have no nanoseconds, and its durations no months. Names and texts are skipped.
+_NOT_IN_PYTHON: Final = re.compile(
+    r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\b(?:TIMESTAMP_NS|TIME_NS|INTERVAL)\b"""
+)
 #: A query may end with a comment.
 _CHANGED: Final = "SELECT {columns} FROM ({query}\n)"
 
@@ -163,14 +168,15 @@ class Query:
                 self._database.execute(f"ALTER TABLE {table} ADD COLUMN {column} {its_type}")
         return added
 
-    def _with_all_digits(self) -> str:
-        """Return the query, with texts for nanoseconds: times of Python have none."""
+    def _as_python_has_it(self) -> str:
+        """Return the query, with texts for what Python has no type for."""
         described = self._database.execute(f"DESCRIBE {self._text}").fetchall()
-        if not any("TIMESTAMP_NS" in kind for _, kind, *_ in described):
+        types = [(name, kind, _NOT_IN_PYTHON.sub(_text, kind)) for name, kind, *_ in described]
+        if all(kind == its_type for _, kind, its_type in types):
             return self._text
         columns = ", ".join(
-            f"#{number}{'::VARCHAR' if 'TIMESTAMP_NS' in kind else ''} AS {_quoted(name)}"
-            for number, (name, kind, *_) in enumerate(described, 1)
+            f"#{number}{'' if kind == its_type else f'::{its_type}'} AS {_quoted(name)}"
+            for number, (name, kind, its_type) in enumerate(types, 1)
         )
         return _CHANGED.format(columns=columns, query=self._text.rstrip().rstrip(";"))
 
@@ -181,7 +187,7 @@ class Query:
             CommandError: DuckDB cannot run the query.
         """
         try:
-            done = self._database.execute(self._with_all_digits())
+            done = self._database.execute(self._as_python_has_it())
             names = [each[0] for each in done.description or ()]
             first = done.fetchone()
         except duckdb.Error as error:
@@ -225,6 +231,10 @@ def _collect(node: Any, tables: set[str], local: set[str]) -> None:
             local.update(each["key"] for each in node["cte_map"]["map"])
         for each in node.values():
             _collect(each, tables, local)
+
+
+def _text(found: re.Match[str]) -> str:
+    return found[1] or "VARCHAR"
 
 
 def _quoted(name: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tandem_kafka.cli.records import files
+from tandem_kafka.cli.records import decoded, files
 from tandem_kafka.reads.reader import SpanReader
 from tandem_kafka.testing.laboratory import SimulatedKafka
+from tandem_kafka.types import TopicPartition
 from tests.commands import Run
 from tests.implementations import require_implementation
 from tests.unit.cli.registries import SCHEMA, Registry, encoded
@@ -64,6 +66,23 @@ def test_avro_by_a_file(run: Run, cluster: SimulatedKafka, tmp_path: Path) -> No
     assert rows(run, "SELECT value.at - value.at AS at FROM orders", *flags) == []
     cluster.produce("orders", encoded(5))
     assert rows(run, "SELECT value.id FROM orders", *flags) == [{"id": 5}]
+
+
+def test_durations_keep_their_months_and_names(
+    run: Run, cluster: SimulatedKafka, tmp_path: Path
+) -> None:
+    """Python has days only."""
+    took = {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}
+    fields = [{"name": "INTERVAL", "type": took}, {"name": "n", "type": "int"}]
+    file = tmp_path / "took.avsc"
+    file.write_text(json.dumps({"type": "record", "name": "R", "fields": fields}), "utf-8")
+    cluster.produce("orders", struct.pack("<III", 14, 2, 3) + b"\2")
+    flags = ["-s", "value=avro", "--schema", str(file)]
+    text = "1 year 2 months 2 days 00:00:00.003"
+    query = 'SELECT value, value."INTERVAL" took, [value."INTERVAL"] AS list FROM orders'
+    assert rows(run, query, *flags) == [
+        {"value": {"INTERVAL": text, "n": 1}, "took": text, "list": [text]}
+    ]
 
 
 def test_protobuf_is_a_struct(run: Run, cluster: SimulatedKafka, descriptors: Path) -> None:
@@ -178,8 +197,15 @@ def test_files_have_the_fields(run: Run, avro: list[str], tmp_path: Path, form: 
     assert values("-o", "end") == []
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("late", [False, True])
 def test_records_without_keys_are_not_kept_in_memory(
-    run: Run, cluster: SimulatedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    cluster: SimulatedKafka,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    late: bool,
 ) -> None:
     monkeypatch.setattr(files, "_UNTYPED_BYTES", 1)
     monkeypatch.setattr(files, "_ROW_GROUP", 1)
@@ -190,11 +216,21 @@ def test_records_without_keys_are_not_kept_in_memory(
             yield from (batch.slice(row, 1) for row in range(batch.num_rows))
 
     monkeypatch.setattr(SpanReader, "arrow_batches", one_by_one)
+    monkeypatch.setattr(decoded, "SAMPLE", 1)
     cluster.produce("orders", b'{"a": 1}', b'{"a": 2}')
-    file = tmp_path / "a.parquet"
-    assert run("cat", "-t", "orders", "-s", "json", "-O", str(file)).code == 0
-    assert pq.ParquetFile(file).num_row_groups == 2
-    assert pq.read_table(file)["key"].to_pylist() == [None, None]
+    if late:
+        cluster.cluster.produce(TopicPartition("orders", 0), b"{}", keys=[b'{"k": 1}'])
+    file = tmp_path / f"a.{form}"
+    ran = run("cat", "-t", "orders", "-s", "json", "-O", str(file))
+    assert ran.code == late
+    assert file.exists() != late
+    if late:
+        assert "the file has no type for a key, as the first records have none: decode" in ran.err
+    elif form == "arrow":
+        assert _read_arrow(file)["key"].to_pylist() == [None, None]
+    else:
+        assert pq.ParquetFile(file).num_row_groups == 2
+        assert pq.read_table(file)["key"].to_pylist() == [None, None]
 
 
 def test_objects_without_fields(run: Run, cluster: SimulatedKafka, tmp_path: Path) -> None:

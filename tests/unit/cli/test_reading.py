@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -219,6 +220,24 @@ def test_cat_to_files(run: Run, tmp_path: Path) -> None:
 def test_an_empty_range_gives_complete_files(run: Run, tmp_path: Path) -> None:
     run("cat", "-t", "orders", "-o", "end", "-O", str(tmp_path / "a.parquet"))
     assert pq.read_table(tmp_path / "a.parquet").num_rows == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such pipes")
+def test_a_pipe_is_written_to_and_a_link_stays_one(run: Run, tmp_path: Path) -> None:
+    """/dev/stdout was replaced with a file, if the user may do so."""
+    pipe, link = tmp_path / "pipe.jsonl", tmp_path / "link.jsonl"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        run("cat", "-t", "orders", "-O", str(pipe))
+        assert os.read(reading, 1 << 16).count(b"\n") == len(VALUES)
+    finally:
+        os.close(reading)
+    assert pipe.is_fifo()
+    link.symlink_to("target.jsonl")
+    run("cat", "-t", "orders", "-O", str(link))
+    assert link.is_symlink()
+    assert (tmp_path / "target.jsonl").read_bytes().count(b"\n") == len(VALUES)
 
 
 def test_a_failed_file_leaves_nothing(run: Run, tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ def test_a_table_in_a_pipe_is_never_wrapped() -> None:
 
 def test_a_name_cannot_control_the_terminal() -> None:
     assert printed_lines(COLUMNS, [{"name": "a\x1b[2Jb", "lag": 1}])[1].startswith("a\\x1b[2Jb")
+    heading, cells = printed_lines((Column("a\x1b\nb"),), [{"a\x1b\nb": ["\x9b2J", "\u202e"]}])
+    assert (heading, cells) == ("A\\x1b\\nB", "\\x9b2J,\\u202e")
+    nested = printed_lines(COLUMNS, [{"name": {"\x9b": ["\x1b", 1.5]}, "lag": 1}])[1]
+    assert nested.startswith('{"\\x9b": ["\\u001b", 1.5]}')
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
