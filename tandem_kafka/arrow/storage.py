@@ -32,18 +32,18 @@ KINDS: Final = {
     "uint8, uint16": ("same", "int32", "same", "same", "same", "same", "same"),
     "uint32": ("same", "int64", "same", "same", "same", "same", "same"),
     "uint64": ("same", "decimal(20, 0)", "same", "int64", "same", "same", "same"),
-    "float": ("same", "same", "same", "same", "same", "same", "same"),
+    "float": ("same", "same", "same", "no NaN", "same", "same", "same"),
     "decimal128": ("same", "same", "same", "text", "same", "same", "same"),
     "decimal256": ("same", "38 digits", "38 digits", "text", "same", "38 digits", "same"),
     "string": ("same", "same", "same", "same", "same", "same", "same"),
     "binary": ("same", "same", "same", "same", "same", "same", "same"),
-    "date32": ("same", "same", "same", "text", "years", "same", "text"),
+    "date32": ("same", "years", "same", "text", "years", "same", "text"),
     "time32, time64": ("same", "text", "same", "text", "same", "same", "text"),
     "time64[ns]": ("same", "text", "same", "text", "text", "same", "text"),
-    "timestamp": ("same", "microseconds", "same", "text", "years", "no zone", "text"),
+    "timestamp": ("same", "microseconds", "microseconds", "text", "years", "no zone", "text"),
     "timestamp[ns]": ("same", "microseconds", "same", "text", "text", "no zone", "text"),
-    "duration": ("same", "text", "same", "text", "same", "same", "text"),
-    "duration[ns]": ("same", "text", "same", "text", "text", "same", "text"),
+    "duration": ("same", "text", "microseconds", "text", "same", "microseconds", "text"),
+    "duration[ns]": ("same", "text", "microseconds", "text", "text", "microseconds", "text"),
     "interval": ("text", "text", "same", "text", "text", "same", "text"),
     "list, map, struct": ("same", "same", "same", "JSON", "JSON", "same", "same"),
 }
@@ -52,6 +52,12 @@ _YEARS_S: Final = (-62_135_596_800, 253_402_300_799)
 _DAY_S: Final = 86_400
 #: The digits of a second.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+#: U+0000 itself, and in JSON, where the backslash before it may be one of a pair.
+_NUL: Final = (r"\x00", r"(?:^|[^\\])(?:\\\\)*\\u0000")
+#: Where a decimal has no negative scale.
+_DIGITS_AFTER_THE_POINT: Final = ("Parquet", "Delta Lake", "DuckDB", "SQL of topics")
+#: The most digits of decimal128.
+_PRECISION: Final = 38
 _TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "null": pa.types.is_null,
     "struct without fields": lambda kind: pa.types.is_struct(kind) and not kind.num_fields,
@@ -97,14 +103,22 @@ class Storage:
     """What one table or text stores.
 
     Args:
-        place: Its name in `PLACES`.
+        place: Its name.
+        column: The name in `PLACES` of what it stores.
         one_case: Whether names that differ in case only are the same column.
+        nul: Whether texts may have U+0000.
+
+    Attributes:
+        one_case: As given.
     """
 
-    def __init__(self, place: str, *, one_case: bool = False) -> None:
+    def __init__(
+        self, place: str, column: str, *, one_case: bool = False, nul: bool = True
+    ) -> None:
         self._place = place
-        self._words = {kind: words[PLACES.index(place)] for kind, words in KINDS.items()}
-        self._one_case = one_case
+        self._words = {kind: words[PLACES.index(column)] for kind, words in KINDS.items()}
+        self.one_case = one_case
+        self._nul = nul
 
     def type_of(self, kind: pa.DataType, at: str) -> pa.DataType | None:
         """Return the type that is stored; None if nothing is.
@@ -151,10 +165,13 @@ class Storage:
             stored = [self.column(chunk, name) for chunk in column.chunks]
             for _, failures in stored:
                 for _, reason in failures:
-                    msg = f"{self._place} has no place for a value of {name}: {reason}"
+                    msg = (
+                        f"{self._place} has no place for a value of {name}: {reason}; leave the "
+                        "column out of columns="
+                    )
                     raise SchemaMismatchError(msg)
             columns[name] = pa.chunked_array([chunk for chunk, _ in stored], plan[0])
-        self._check_names(columns, "the records")
+        self.check_names(columns, "the records")
         return pa.table(columns)
 
     def decoder(self, decoder: ArrowDecoder | None, name: str) -> ArrowDecoder | None:
@@ -170,21 +187,29 @@ class Storage:
         return None if decoder is None else _StoredDecoder(decoder, self, name)
 
     def _plan(self, kind: pa.DataType, at: str) -> Plan | None:
+        if pa.types.is_dictionary(kind):
+            return self._plan_of_dictionary(kind, at)
         found = kind_of(kind)
-        if found is None:
+        word = self._words.get(found or "")
+        if word is None or (pa.types.is_decimal(kind) and not self._has_scale(kind.scale, word)):
             raise InvalidArgumentError(
                 f"{at} is of type {kind}, for which {self._place} has no place; decode it to "
                 "another type, or leave it out"
             )
-        if pa.types.is_dictionary(kind):
-            return self._plan_of_dictionary(kind, at)
-        word = self._words[found]
         if found != "list, map, struct" or word == "JSON":
             stored, change = _STORED[word](kind)
-            return None if stored is None else (stored, change)
+            if stored is None:
+                return None
+            texts = kind_of(stored) == "string" and not self._nul
+            return stored, _without_nul(change, escaped=word == "JSON") if texts else change
         if pa.types.is_struct(kind):
             return self._plan_of_struct(kind, at)
         return (self._plan_of_map if pa.types.is_map(kind) else self._plan_of_list)(kind, at)
+
+    def _has_scale(self, scale: int, word: str) -> bool:
+        return (word != "38 digits" or scale <= _PRECISION) and (
+            scale >= 0 or self._place not in _DIGITS_AFTER_THE_POINT
+        )
 
     def _plan_of_dictionary(self, kind: pa.DataType, at: str) -> Plan | None:
         plan = self._plan(kind.value_type, at)
@@ -202,8 +227,11 @@ class Storage:
 
     def _plan_of_map(self, kind: pa.DataType, at: str) -> Plan | None:
         keys, items = self._plan(kind.key_type, f"{at} (keys)"), self._plan(kind.item_type, at)
-        if keys is None or items is None:
+        if keys is None:
             return None
+        if items is None:
+            listed = pa.list_(keys[0])
+            return listed, _map_change(listed, keys[1:])
         stored = pa.map_(keys[0], kind.item_field.with_type(items[0]))
         changes = (keys[1], items[1])
         return stored, _map_change(stored, changes) if any(changes) else None
@@ -220,7 +248,7 @@ class Storage:
         return stored, _list_change(stored, items[1])
 
     def _plan_of_struct(self, kind: pa.DataType, at: str) -> Plan | None:
-        self._check_names([each.name for each in kind], at)
+        self.check_names([each.name for each in kind], at)
         fields: list[pa.Field] = []
         changes: list[tuple[int, Change | None]] = []
         for number, each in enumerate(kind):
@@ -240,8 +268,13 @@ class Storage:
 
         return pa.struct(fields), change
 
-    def _check_names(self, names: Sequence[str] | dict[str, Any], at: str) -> None:
-        if not self._one_case:
+    def check_names(self, names: Sequence[str] | dict[str, Any], at: str) -> None:
+        """Check that no two names are one column.
+
+        Raises:
+            InvalidArgumentError: They differ in case only.
+        """
+        if not self.one_case:
             return
         known: dict[str, str] = {}
         for name in names:
@@ -265,6 +298,8 @@ class _StoredDecoder:
         schema = getattr(decoder, "schema", None)
         if isinstance(schema, pa.DataType):
             storage.type_of(schema, name)
+            if decoder.flatten and pa.types.is_struct(schema):
+                storage.check_names([each.name for each in schema], name)
 
     @property
     def reads_schema_header(self) -> bool:
@@ -285,9 +320,9 @@ def _changed(
     try:
         return change(column)
     except ValueError as error:
-        if len(column) == 1:
-            failures.append((first, str(error)))
-            return pa.nulls(1, kind)
+        if len(column) <= 1:
+            failures += [(first, str(error))] * len(column)
+            return pa.nulls(len(column), kind)
     half = len(column) // 2
     halves = (column.slice(0, half), first), (column.slice(half), first + half)
     return pa.concat_arrays([_changed(part, kind, change, at, failures) for part, at in halves])
@@ -323,7 +358,10 @@ def _list_change(stored: pa.DataType, items: Change | None) -> Change:
     return change
 
 
-def _map_change(stored: pa.DataType, changes: tuple[Change | None, Change | None]) -> Change:
+def _map_change(stored: pa.DataType, changes: Sequence[Change | None]) -> Change:
+    """Change the keys and items of maps; without the latter, to lists of keys."""
+    array = pa.MapArray if pa.types.is_map(stored) else pa.ListArray
+
     def change(column: pa.Array) -> pa.Array:
         # The entries of an array that begins and ends elsewhere are there, too.
         pairs = pa.ListArray.from_arrays(
@@ -332,9 +370,11 @@ def _map_change(stored: pa.DataType, changes: tuple[Change | None, Change | None
         )
         pairs = pc.if_else(column.is_valid(), pairs, pa.scalar(None, pairs.type))
         flat = pc.list_flatten(pairs).flatten()
-        made = [each if one is None else one(each) for one, each in zip(changes, flat, strict=True)]
+        made = [
+            each if one is None else one(each) for one, each in zip(changes, flat, strict=False)
+        ]
         offsets = _offsets(pc.list_value_length(pairs), stored)
-        return pa.MapArray.from_arrays(offsets, *made, type=stored, mask=column.is_null())
+        return array.from_arrays(offsets, *made, type=stored, mask=column.is_null())
 
     return change
 
@@ -382,7 +422,21 @@ def _check_years(column: pa.Array) -> pa.Array:
     found = pc.min_max(numbers).as_py()
     if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
         raise ValueError("a time outside of the years 1 to 9999")
+    if getattr(column.type, "tz", None) not in {None, "UTC"}:
+        _check_years(pc.local_timestamp(column))  # Python has times in their zone
     return column
+
+
+def _without_nul(change: Change | None, *, escaped: bool) -> Change:
+    """Return a change to texts that finds U+0000, or its escape in JSON."""
+
+    def changed(column: pa.Array) -> pa.Array:
+        texts = column if change is None else change(column)
+        if pc.any(pc.match_substring_regex(texts.cast(pa.string()), _NUL[escaped])).as_py():
+            raise ValueError("a text with U+0000")
+        return texts
+
+    return changed
 
 
 def _as_iso(column: pa.Array) -> pa.Array:
@@ -390,7 +444,8 @@ def _as_iso(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_duration(kind):
         digits = _DIGITS[kind.unit]
-        return pa.array([_duration(each, digits) for each in column.view(pa.int64()).to_pylist()])
+        numbers = column.view(pa.int64()).to_pylist()
+        return pa.array([_duration(each, digits) for each in numbers], pa.string())
     if pa.types.is_interval(kind):
         return pa.array([_interval(each) for each in column.to_pylist()], pa.string())
     if pa.types.is_date(kind):
@@ -424,20 +479,27 @@ def _to(kind: pa.DataType) -> tuple[pa.DataType, Change]:
 #: What the words of `KINDS` mean: the type that is stored, and what makes it.
 _STORED: Final[dict[str, Callable[[pa.DataType], tuple[pa.DataType | None, Change | None]]]] = {
     "same": lambda kind: (kind, None),
+    "no NaN": lambda kind: (kind, None),
     "-": lambda _: (None, None),
     "int32": lambda _: _to(pa.int32()),
     "int64": lambda _: _to(pa.int64()),
     "decimal(20, 0)": lambda _: _to(pa.decimal128(20, 0)),
-    "38 digits": lambda kind: _to(pa.decimal128(38, kind.scale)),
-    "microseconds": lambda kind: _to(pa.timestamp("us", kind.tz)),
+    "38 digits": lambda kind: _to(pa.decimal128(_PRECISION, kind.scale)),
+    "microseconds": lambda kind: _to(
+        pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz and "UTC")
+    ),
     "no zone": lambda kind: _to(pa.timestamp(kind.unit)),
     "years": lambda kind: (kind, _check_years),
     "text": lambda _: (pa.string(), _as_iso),
     "JSON": lambda _: (pa.string(), _as_json),
 }
-_STORAGES: Final = {place: Storage(place, one_case=place == "Delta Lake") for place in PLACES}
+_ONE_CASE: Final = ("Delta Lake", "DuckDB", "SQLite")
+_STORAGES: Final = {
+    **{place: Storage(place, place, one_case=place in _ONE_CASE) for place in PLACES},
+    "PostgreSQL": Storage("PostgreSQL", "other databases", nul=False),
+}
 
 
 def storage(place: str) -> Storage:
-    """Return what is stored at a place of `PLACES`."""
+    """Return what is stored at a place of `PLACES`, or in PostgreSQL."""
     return _STORAGES[place]

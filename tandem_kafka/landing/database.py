@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -16,7 +16,15 @@ from tandem_kafka.types import TopicPartition
 T = TypeVar("T")
 
 _MARKS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+#: What stores the rows, by the module of a connection.
+_PLACES: Final = {
+    "duckdb": "DuckDB",
+    "sqlite3": "SQLite",
+    **dict.fromkeys(("psycopg", "psycopg2", "pg8000"), "PostgreSQL"),
+}
 _WHERE: Final = "WHERE topic = ? AND partition_number = ?"
+#: Types of DuckDB with others in them.
+_NESTED: Final = ("struct", "map", "list", "array")
 #: Another writer may create the same table (PostgreSQL fails then, in spite of IF NOT EXISTS), or
 #: acquire the same partition for the first time.
 _ATTEMPTS: Final = 3
@@ -72,9 +80,7 @@ class Database:
     ) -> None:
         module = type(connection).__module__.partition(".")[0].removeprefix("_")
         self._duckdb, sqlite = module == "duckdb", module == "sqlite3"
-        self.storage = storage(
-            "DuckDB" if self._duckdb else "SQLite" if sqlite else "other databases"
-        )
+        self.storage = storage(_PLACES.get(module, "other databases"))
         given: Any = connection
         level = getattr(given, "isolation_level", "")
         if getattr(given, "autocommit", False) is True or (sqlite and level is None):
@@ -222,10 +228,27 @@ class Database:
         marks = (_MARKS.get(self._style, f":{number}") for number in range(1, len(others) + 1))
         return first + "".join(mark + text for mark, text in zip(marks, others, strict=True))
 
+    def _missing(self, cursor: Any, table: pa.Table) -> list[str]:
+        """Return the columns that the table lacks; in DuckDB, also fields of structs."""
+        empty = f"SELECT * FROM {self._table} WHERE 1 = 0"
+        fold = str.lower if self.storage.one_case else str
+        if self._duckdb:
+            # Invariant: it leaves out the fields that a struct of the table lacks.
+            found = cursor.sql(empty)
+            present = dict(zip(map(fold, found.columns), found.types, strict=True))
+        else:
+            cursor.execute(empty)
+            present = {fold(column[0]): None for column in cursor.description}
+        missing: list[str] = []
+        for field in table.schema:
+            if fold(field.name) not in present:
+                missing.append(field.name)
+            elif self._duckdb:
+                missing += _missing_fields(present[fold(field.name)], field.type, field.name)
+        return missing
+
     def _insert_rows(self, cursor: Any, table: pa.Table) -> None:
-        cursor.execute(f"SELECT * FROM {self._table} WHERE 1 = 0")
-        present = {column[0] for column in cursor.description}
-        missing = [name for name in table.column_names if name not in present]
+        missing = self._missing(cursor, table)
         if missing:
             msg = (
                 f"{self._table} has no column {', '.join(missing)}: add it with ALTER TABLE, or "
@@ -248,6 +271,23 @@ class Database:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _missing_fields(present: Any, added: pa.DataType, path: str) -> Iterator[str]:
+    """Yield the fields of structs that a type of DuckDB lacks."""
+    children = dict(present.children) if present.id in _NESTED else {}
+    if present.id == "struct" and pa.types.is_struct(added):
+        known = {name.lower(): kind for name, kind in children.items()}
+        for child in added:
+            name = f"{path}.{child.name}"
+            if child.name.lower() in known:
+                yield from _missing_fields(known[child.name.lower()], child.type, name)
+            else:
+                yield name
+    elif present.id == "map" and pa.types.is_map(added):
+        yield from _missing_fields(children["value"], added.item_type, path)
+    elif children and (pa.types.is_list(added) or pa.types.is_large_list(added)):
+        yield from _missing_fields(children["child"], added.value_type, f"{path}[]")
 
 
 def _place_of_topic(tp: TopicPartition) -> TopicPartition:

@@ -71,8 +71,7 @@ class DeltaLake:
     def write(self, table: pa.Table) -> None:
         """Keep the records until the commit."""
         stored = self.storage.table(table)
-        _check(stored, self._newest())
-        self._written = stored
+        self._written = _with_fields_of(self._newest(), stored)
 
     def topics(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
         """Return the numbers in the table."""
@@ -90,8 +89,9 @@ class DeltaLake:
         moved += [Transaction(_app_id(tp, "topic"), topic) for tp, topic in topics.items()]
         for attempt in range(_ATTEMPTS):
             table = self._newest()
+            # Also the topics: records of one that was made anew may end at the same offset.
             if attempt and all(
-                table.transaction_version(_app_id(tp, "offset")) == at for tp, at in offsets.items()
+                table.transaction_version(each.app_id) == each.version for each in moved
             ):
                 break  # the commit happened, and its answer was lost
             fenced = [
@@ -102,8 +102,7 @@ class DeltaLake:
             if fenced:
                 raise SinkFencedError(fenced)
             # Again: another writer may have added a column, and the writer casts what it can.
-            _check(rows, table)
-            if self._append(table, rows, moved):
+            if self._append(table, _with_fields_of(table, rows), moved):
                 break
         else:
             raise self._busy()
@@ -140,10 +139,25 @@ class DeltaLake:
         )
 
 
-def _check(rows: pa.Table, table: DeltaTable) -> None:
-    """Raise if columns have other types than in the table."""
-    columns = pa.schema(Schema.from_arrow(rows.schema).to_arrow())
-    merged_schema(pa.schema(table.schema().to_arrow()), columns)
+def _with_fields_of(table: DeltaTable, rows: pa.Table) -> pa.Table:
+    """Return rows whose structs have all the fields of those in the table.
+
+    Invariant: below lists and maps, the writer takes the fields of a struct by their position if
+    the table has others, or leaves them out.
+
+    Raises:
+        SchemaMismatchError: A column has another type than in the table.
+        InvalidArgumentError: A name differs from one in the table in case only.
+    """
+    present = pa.schema(table.schema().to_arrow())
+    added = pa.schema(Schema.from_arrow(rows.schema).to_arrow())
+    storage("Delta Lake").type_of(pa.struct([*merged_schema(present, added)]), "the table")
+    merged = merged_schema(added, present)
+    for at, name in enumerate(rows.column_names):
+        kind = merged.field(name).type
+        if kind != added.field(name).type:
+            rows = rows.set_column(at, name, rows[name].cast(kind))
+    return rows
 
 
 def _app_id(tp: TopicPartition, kind: str) -> str:

@@ -31,6 +31,14 @@ DAY: Final = SECOND // 86_400
 MOMENT: Final = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 MAP: Final = pa.map_(pa.string(), pa.uint32())
 
+#: Where a type may be.
+WITHIN: Final[dict[str, Callable[[pa.DataType], pa.DataType]]] = {
+    "plain": lambda kind: kind,
+    "struct": lambda kind: pa.struct([("f", kind)]),
+    "list": pa.list_,
+    "map": lambda kind: pa.map_(pa.string(), kind),
+}
+
 #: A value of each kind, as Python has it, or as a number.
 VALUES: Final = {
     "null": (pa.null(), None),
@@ -246,8 +254,16 @@ def test_json_has_each_type(kind: str) -> None:
         ("SQLite", pa.array([0, 253_402_300_800_000], pa.timestamp("ms")), "years 1 to 9999"),
         ("other databases", pa.array([0, -62_135_596_801], pa.timestamp("s")), "years 1 to 9999"),
         ("JSON lines", pa.array([0, 2**30], pa.date32()), "years 1 to 9999"),
+        ("PostgreSQL", pa.array([r"\u0000", "a\0b"]), "U+0000"),
+        ("PostgreSQL", pa.array([[r"\u0000", r"\\u0000"], ["\0"]]), "U+0000"),
+        ("PostgreSQL", pa.array([{"a": "b"}, {"a": "\\\0"}]), "U+0000"),
+        ("PostgreSQL", pa.array(["x", "\0"], pa.large_string()), "U+0000"),
         ("Delta Lake", pa.array([Decimal(0), Decimal(10**40)], pa.decimal256(64, 2)), "38"),
         ("Delta Lake", pa.array([0, 2**62], pa.timestamp("s")), "out of bounds"),
+        ("Delta Lake", pa.array([0, -(2**31)], pa.date32()), "years 1 to 9999"),
+        ("SQLite", pa.array([0, 253_402_300_799], pa.timestamp("s", "Europe/Berlin")), "years"),
+        ("other databases", pa.array([0, -62_135_596_800], pa.timestamp("s", "-01:00")), "years"),
+        ("DuckDB", pa.array([0, 2**63 - 1], pa.timestamp("ms", "UTC")), "out of bounds"),
         ("DuckDB", pa.array([[None], [{"d": Decimal(10**40)}]],
             pa.list_(pa.struct([("d", pa.decimal256(64, 2))]))), "38"),
     ],
@@ -261,6 +277,57 @@ def test_a_value_without_a_place_is_found(place: str, values: pa.Array, reason: 
     assert stored.null_count == 1
     with pytest.raises(SchemaMismatchError, match=f"{place} has no place for a value of value: "):
         storage(place).table(pa.table({"value": many}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", PLACES)
+def test_without_values_the_type_is_the_same(place: str, kind: str) -> None:
+    """A batch may have no records, and a field no value in any record of a batch."""
+    without = {
+        "plain": [None, None],
+        "struct": [{"f": None}, None],
+        "list": [[None, None], None, []],
+        "map": [[("k", None)], None, []],
+    }
+    for within, make in WITHIN.items():
+        of = make(VALUES[kind][0])
+        expected = storage(place).type_of(of, "value")
+        for values in ([], [None] * 3, without[within]):
+            stored, failures = storage(place).column(pa.array(values, of), "value")
+            stored.validate(full=True)
+            assert stored.type == (pa.null() if expected is None else expected)
+            assert (len(stored), [*failures]) == (len(values), [])
+
+
+@pytest.mark.parametrize("place", ["Parquet", "Delta Lake"])
+def test_keys_stay_where_the_values_of_a_map_are_left_out(place: str) -> None:
+    """`map<string, google.protobuf.Empty>` is a set."""
+    of = pa.list_(pa.map_(pa.string(), pa.struct([("nothing", pa.struct([]))])))
+    sets = [[("a", {"nothing": {}}), ("b", None)], []]
+    given = pa.array([sets, None, [None], [[("c", None)]]], of)
+    stored, failures = storage(place).column(given, "value")
+    assert stored.to_pylist() == [[["a", "b"], []], None, [None], [["c"]]]
+    assert not failures
+    assert storage(place).column(given.slice(3), "value")[0].to_pylist() == [[["c"]]]
+
+
+@pytest.mark.parametrize("place", ["Delta Lake", "DuckDB", "SQL of topics"])
+def test_scales_that_have_no_place(place: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"value is of type decimal128\(5, -2\)"):
+        storage(place).type_of(pa.decimal128(5, -2), "value")
+    with pytest.raises(InvalidArgumentError, match=r"value is of type decimal256\(64, 39\)"):
+        storage(place).type_of(pa.decimal256(64, 39), "value")
+    assert storage(place).type_of(pa.decimal256(64, 38), "value") == pa.decimal128(38, 38)
+
+
+def test_delta_lake_has_times_in_utc(tmp_path: Path) -> None:
+    moment = pa.array([MOMENT], pa.timestamp("ms", "Europe/Berlin"))
+    assert from_delta_lake(rows(moment), tmp_path) == [MOMENT]
+
+
+def test_sqlite_makes_null_of_nan(tmp_path: Path) -> None:
+    values = pa.array([float("nan"), float("inf"), -0.0])
+    assert from_sqlite(rows(values), tmp_path) == [None, float("inf"), 0.0]
 
 
 def test_it_goes_the_way_of_what_cannot_be_decoded() -> None:
@@ -279,11 +346,16 @@ def test_a_type_without_a_place_is_found_first() -> None:
         storage("Parquet").type_of(pa.struct([("a", pa.list_(union))]), "value")
 
 
-def test_names_of_delta_lake_differ_in_more_than_case() -> None:
-    names = Json(pa.schema([("id", pa.int64()), ("ID", pa.int64())]))
-    with pytest.raises(InvalidArgumentError, match=r"value has id and ID: .* of Delta Lake"):
-        storage("Delta Lake").decoder(names, "value")
+@pytest.mark.parametrize(
+    ("place", "flatten"),
+    [("Delta Lake", False), ("DuckDB", False), ("DuckDB", True), ("SQLite", True)],
+)
+def test_names_of_tables_differ_in_more_than_case(place: str, flatten: bool) -> None:
+    names = Json(pa.schema([("id", pa.int64()), ("ID", pa.int64())]), flatten=flatten)
+    with pytest.raises(InvalidArgumentError, match=rf"value has id and ID: .* of {place}"):
+        storage(place).decoder(names, "value")
     storage("Parquet").decoder(names, "value")
+    storage("other databases").decoder(names, "value")
 
 
 @pytest.mark.parametrize("large", [pa.list_, pa.large_list])

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -245,6 +245,57 @@ def test_columns_are_added(kind: Any, tmp_path: Path) -> None:
         frame = pl.from_arrow(ParquetDirectory(table.place).dataset().to_table())
     found = frame.sort("partition", "offset").select("doc", "new").rows()
     assert found == [({"a": 1, "b": None}, None), (None, None), ({"a": None, "b": "x"}, 2)]
+
+
+#: Where a struct may be: the type of the column, and a value.
+BELOW: Final[dict[str, tuple[Any, Any]]] = {
+    "struct": (lambda of: pa.struct([("s", of)]), lambda doc: {"s": doc}),
+    "list": (pa.list_, lambda doc: [doc]),
+    "map": (lambda of: pa.map_(pa.string(), of), lambda doc: [("k", doc)]),
+    "list of lists": (lambda of: pa.list_(pa.list_(of)), lambda doc: [[doc]]),
+    "map of lists": (lambda of: pa.map_(pa.string(), pa.list_(of)), lambda doc: [("k", [doc])]),
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("ab", "ba"), ("ab", "b"), ("a", "b"), ("ab", "bc"), ("ab", "cd"), ("abc", "ca")],
+)
+@pytest.mark.parametrize("place", BELOW)
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable])
+def test_fields_of_structs_are_known_by_their_names(
+    kind: Any, place: str, first: str, second: str, tmp_path: Path
+) -> None:
+    """All have the same type: Delta Lake's writer took fields below maps by their position."""
+    table, (make, wrap) = kind(tmp_path), BELOW[place]
+    for at, names in enumerate([first, second]):
+        sink = table.open()
+        sink.acquire([ZERO])
+        of = make(pa.struct([(name, pa.string()) for name in names]))
+        doc = wrap({name: f"{name}{at}" for name in names})
+        sink.write(rows(range(at, at + 1), doc=pa.array([doc], of)))
+        sink.commit({ZERO: at + 1})
+    if kind is DeltaTable:
+        deltalake = pytest.importorskip("deltalake")
+        found = deltalake.DeltaTable(str(table.place)).to_pyarrow_table()
+    else:
+        found = ParquetDirectory(table.place).dataset().to_table()
+    fields = [*dict.fromkeys(first + second)]
+    expected = [
+        wrap({name: f"{name}{at}" if name in names else None for name in fields})
+        for at, names in enumerate([first, second])
+    ]
+    assert found.sort_by("offset")["doc"].to_pylist() == expected
+
+
+def test_a_name_in_another_case_is_no_new_column_of_delta_lake(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path)
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(1), doc=pa.array([[{"id": 1}]])))
+    sink.commit({ZERO: 1})
+    with pytest.raises(InvalidArgumentError, match=r"doc\[\] has id and ID: names that differ in"):
+        sink.write(rows(range(1, 2), doc=pa.array([[{"ID": 1}]])))
 
 
 def between(sink: Any, method: str, other: Any) -> None:
@@ -563,6 +614,22 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(
     assert table.rows() == landed((0, range(3)))
 
 
+def test_a_commit_behind_that_of_another_writer_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    """A topic was made anew, and its records end at the offset that is in the table."""
+    table = DeltaTable(tmp_path)
+    sink, other = table.open(), table.open()
+    assert isinstance(sink, DeltaLake)
+    sink.acquire([ZERO])
+    other.acquire([ONE])
+    sink.write(rows(range(3)))
+    sink.commit({ZERO: 3}, {ZERO: 7})
+    sink.write(rows(range(3)))
+    between(sink, "_append", lambda: other.commit({ONE: 1}))
+    sink.commit({ZERO: 3}, {ZERO: 8})
+    assert len(table.rows()) == 6
+    assert sink.topics([ZERO]) == {ZERO: 8}
+
+
 def test_duckdb_after_a_commit_that_failed(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect(str(tmp_path / "db"))
@@ -589,6 +656,55 @@ def test_a_column_that_the_table_lacks(tmp_path: Path) -> None:
     sink.acquire([ZERO])
     with pytest.raises(SchemaMismatchError, match="landed has no column new: add it with ALTER"):
         sink.write(rows(range(1), new=pa.array([1])))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "missing"),
+    [
+        ("STRUCT(A BIGINT)", {"a": 1, "c": 2}, r"doc\.c"),
+        ("STRUCT(b BIGINT)", {"a": 1}, r"doc\.a"),
+        ("STRUCT(a BIGINT)[]", [{"a": 1, "c": 2}], r"doc\[\]\.c"),
+        ("MAP(VARCHAR, STRUCT(a BIGINT))", [("k", {"a": 1, "c": 2})], r"doc\.c"),
+        ("STRUCT(a STRUCT(b BIGINT))", {"a": {"b": 1, "c": 2}}, r"doc\.a\.c"),
+        ("STRUCT(a BIGINT, c BIGINT)", {"c": 2, "a": 1}, None),
+        ("STRUCT(a BIGINT, c BIGINT)[1]", [{"c": 2, "a": 1}], None),
+        ("JSON", {"a": 1}, None),
+        ("JSON", [{"a": 1}], None),
+    ],
+)
+def test_a_field_that_a_struct_of_duckdb_lacks(
+    column: str, value: Any, missing: str | None, tmp_path: Path
+) -> None:
+    """DuckDB leaves it out."""
+    table = DuckdbTable(tmp_path)
+    table.create()
+    sink = table.open()
+    assert isinstance(sink, Database)
+    sink._cursor.execute(f"ALTER TABLE landed ADD COLUMN doc {column}")
+    sink.acquire([ZERO])
+    of = pa.map_(pa.string(), pa.struct([("a", pa.int64()), ("c", pa.int64())]))
+    record = rows(range(1), doc=pa.array([value], of if column.startswith("MAP") else None))
+    if missing is None:
+        sink.write(record)
+        sink.commit({ZERO: 1})
+        return
+    with pytest.raises(SchemaMismatchError, match=f"landed has no column {missing}: add it with"):
+        sink.write(record)
+
+
+@pytest.mark.parametrize("kind", [SqliteTable, DuckdbTable])
+def test_columns_whose_names_differ_in_case_are_the_same(kind: Any, tmp_path: Path) -> None:
+    """ALTER TABLE could not add another one."""
+    table = kind(tmp_path)
+    table.create()
+    sink = table.open()
+    sink.acquire([ZERO])
+    sink.write(rows(range(1)).rename_columns(["topic", "partition", "offset", "Value"]))
+    sink.commit({ZERO: 1})
+    with pytest.raises(InvalidArgumentError, match="has value and Value"):
+        sink.write(rows(range(1, 2), Value=pa.array([1])))
+    sink.abort()
+    assert table.rows() == landed((0, range(1)))
 
 
 def test_others_create_the_table_of_offsets_at_the_same_time(tmp_path: Path) -> None:
