@@ -6,6 +6,7 @@ import inspect
 import re
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -25,6 +26,8 @@ from tandem_kafka.types import ArrowDecoder, DecodeErrors, TopicPartition
 
 #: What a batch needs to be cut at the end of the range.
 _PLACE: Final = ("topic", "partition", "offset")
+#: Batches of so many bytes wait for the type of what is decoded.
+_UNTYPED_BYTES: Final = 64 << 20
 _CLOSE_MS: Final = 2_000
 _PACKAGE: Final = "tandem_kafka."
 
@@ -71,20 +74,26 @@ class Form:
         return [*self._columns, *(name for name in _PLACE if name not in self._columns)]
 
     def typed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Hold batches back until the decoders know their types: all must have the same schema."""
-        held: list[pa.RecordBatch] = []
+        """Hold batches back until the decoders know their types: all must have the same schema.
+
+        Not without an end: no record may ever have a key.
+
+        Raises:
+            InvalidArgumentError: A later record tells a type.
+        """
+        held: deque[pa.RecordBatch] = deque()
+        size = 0
         for batch in batches:
             held.append(batch)
-            if not any(pa.types.is_null(batch[name].type) for name in self._decoded):
+            size += batch.nbytes
+            untyped = any(pa.types.is_null(batch[name].type) for name in self._decoded)
+            if not untyped or size >= _UNTYPED_BYTES:
                 break
-        for each in held:
-            columns = [
-                pa.nulls(len(column), field.type) if column.type != field.type else column
-                for column, field in zip(each.columns, held[-1].schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=held[-1].schema)
-        held.clear()
-        yield from batches
+        schema = held[-1].schema if held else None
+        while held:
+            yield _of_schema(held.popleft(), schema)
+        for batch in batches:
+            yield _of_schema(batch, schema)
 
     def projected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns that the user gets.
@@ -117,6 +126,23 @@ class Form:
         if not fields:
             return batch.select([])  # unlike a new batch, it knows how many rows it has
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema == schema:
+        return batch
+    for column, field in zip(batch.columns, schema, strict=True):
+        if pa.types.is_null(field.type) and not pa.types.is_null(column.type):
+            msg = (
+                f"{field.name}: its type is not known, as the first {_UNTYPED_BYTES >> 20} MiB of "
+                "the range have none: give its decoder a schema, or do not decode it"
+            )
+            raise InvalidArgumentError(msg)
+    columns = [
+        pa.nulls(len(column), field.type) if column.type != field.type else column
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class Range(NamedTuple):
