@@ -313,12 +313,53 @@ class _StoredDecoder:
         return stored, [*failures, *unplaced]
 
 
+class _UnplacedError(ValueError):
+    """Some values of a column have no place.
+
+    Without their rows, these are found by halves, a millisecond each: an application that drops
+    them would not poll for minutes.
+    """
+
+    def __init__(self, reason: str, rows: pa.Array) -> None:
+        super().__init__(reason)
+        self.rows = rows
+
+
+def _checked(column: pa.Array, wrong: pa.Array, reason: str) -> pa.Array:
+    """Return a column without wrong values.
+
+    Raises:
+        _UnplacedError: It has some.
+    """
+    if pc.any(wrong).as_py():
+        raise _UnplacedError(reason, pc.indices_nonzero(wrong))
+    return column
+
+
+def _of_items(change: Change | None, items: pa.Array, offsets: pa.Array) -> pa.Array:
+    """Change the items of lists or maps, whose rows begin at these offsets."""
+    if change is None:
+        return items
+    try:
+        return change(items)
+    except _UnplacedError as error:
+        large = offsets.type == pa.int64()
+        lists = (pa.LargeListArray if large else pa.ListArray).from_arrays(offsets, items)
+        rows = pc.list_parent_indices(lists).take(error.rows)
+        raise _UnplacedError(str(error), rows) from None
+
+
 def _changed(
     column: pa.Array, kind: pa.DataType, change: Change, first: int, failures: list[tuple[int, str]]
 ) -> pa.Array:
     """Change a column, and find the rows of it that have no place."""
     try:
         return change(column)
+    except _UnplacedError as error:
+        rows = set(error.rows.to_pylist())
+        failures += [(first + row, str(error)) for row in sorted(rows)]
+        kept = pa.array([None if row in rows else row for row in range(len(column))], pa.int64())
+        return _changed(column.take(kept), kind, change, first, failures)
     except ValueError as error:
         if len(column) <= 1:
             failures += [(first, str(error))] * len(column)
@@ -346,14 +387,10 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _list_change(stored: pa.DataType, items: Change | None) -> Change:
     def change(column: pa.Array) -> pa.Array:
-        values = pc.list_flatten(column)
+        offsets = _offsets(pc.list_value_length(column), stored)
+        values = _of_items(items, pc.list_flatten(column), offsets)
         array = pa.LargeListArray if pa.types.is_large_list(stored) else pa.ListArray
-        return array.from_arrays(
-            _offsets(pc.list_value_length(column), stored),
-            values if items is None else items(values),
-            type=stored,
-            mask=column.is_null(),
-        )
+        return array.from_arrays(offsets, values, type=stored, mask=column.is_null())
 
     return change
 
@@ -370,10 +407,8 @@ def _map_change(stored: pa.DataType, changes: Sequence[Change | None]) -> Change
         )
         pairs = pc.if_else(column.is_valid(), pairs, pa.scalar(None, pairs.type))
         flat = pc.list_flatten(pairs).flatten()
-        made = [
-            each if one is None else one(each) for one, each in zip(changes, flat, strict=False)
-        ]
         offsets = _offsets(pc.list_value_length(pairs), stored)
+        made = [_of_items(one, each, offsets) for one, each in zip(changes, flat, strict=False)]
         return array.from_arrays(offsets, *made, type=stored, mask=column.is_null())
 
     return change
@@ -419,9 +454,8 @@ def _check_years(column: pa.Array) -> pa.Array:
         if column.type.unit == "ns":
             return column  # of the years 1677 to 2262
         numbers = column.view(pa.int64())
-    found = pc.min_max(numbers).as_py()
-    if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
-        raise ValueError("a time outside of the years 1 to 9999")
+    wrong = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
+    _checked(column, wrong, "a time outside of the years 1 to 9999")
     if getattr(column.type, "tz", None) not in {None, "UTC"}:
         _check_years(pc.local_timestamp(column))  # Python has times in their zone
     return column
@@ -432,9 +466,8 @@ def _without_nul(change: Change | None, *, escaped: bool) -> Change:
 
     def changed(column: pa.Array) -> pa.Array:
         texts = column if change is None else change(column)
-        if pc.any(pc.match_substring_regex(texts.cast(pa.string()), _NUL[escaped])).as_py():
-            raise ValueError("a text with U+0000")
-        return texts
+        wrong = pc.match_substring_regex(texts.cast(pa.string()), _NUL[escaped])
+        return _checked(texts, wrong, "a text with U+0000")
 
     return changed
 

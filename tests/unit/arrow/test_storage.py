@@ -330,6 +330,56 @@ def test_sqlite_makes_null_of_nan(tmp_path: Path) -> None:
     assert from_sqlite(rows(values), tmp_path) == [None, float("inf"), 0.0]
 
 
+#: A type with times below all others, and a value with four of them.
+TIMES: Final = pa.struct(
+    [
+        ("plain", pa.timestamp("us", "UTC")),
+        ("list", pa.list_(pa.list_(pa.date32()))),
+        ("map", pa.map_(pa.string(), pa.struct([("t", pa.timestamp("s"))]))),
+        ("large", pa.large_list(pa.timestamp("s", "Europe/Berlin"))),
+    ]
+)
+
+
+def times(*wrong: str) -> dict[str, Any]:
+    far = 10**18
+    return {
+        "plain": far if "plain" in wrong else 0,
+        "list": [[], [0, 10**9 if "list" in wrong else 0], [0]],
+        "map": [("a", None), ("b", {"t": far if "map" in wrong else 0})],
+        "large": [0, 253_402_300_799 if "large" in wrong else 0],
+    }
+
+
+@pytest.mark.parametrize("place", ["SQLite", "other databases", "JSON lines", "PostgreSQL"])
+def test_all_values_without_a_place_are_found_at_once(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By halves, each takes a millisecond, and an application that drops them polls too late."""
+    monkeypatch.setattr(pa, "concat_arrays", _never_by_halves(pa.concat_arrays))
+    names = [*TIMES.names, ""] * 20
+    values = [times(name) for name in names]
+    values[3:3] = [None, times("map", "plain")]
+    expected = [row for row, each in enumerate(values) if each and each != times()]
+    given = pa.array([times(), *values], TIMES)
+    for begin in (1, 8):
+        stored, failures = storage(place).column(given.slice(begin), "value")
+        stored.validate(full=True)
+        left = [row + 1 - begin for row in expected if row + 1 >= begin]
+        assert sorted(row for row, _ in failures) == left
+        assert [row for row, each in enumerate(stored.to_pylist()) if each is None] == sorted(
+            {*left, *([4 - begin] if begin <= 4 else [])}
+        )
+
+
+def _never_by_halves(concat: Any) -> Any:
+    def call(arrays: Any) -> Any:
+        assert all(pa.types.is_integer(each.type) for each in arrays)
+        return concat(arrays)
+
+    return call
+
+
 def test_it_goes_the_way_of_what_cannot_be_decoded() -> None:
     decoder = storage("SQLite").decoder(Json(pa.uint64(), errors="null"), "value")
     assert decoder is not None
