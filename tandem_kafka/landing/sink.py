@@ -107,10 +107,10 @@ def _merged(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
         return pa.struct(list(children.items()))
     if pa.types.is_map(old) and pa.types.is_map(new):
         key = _merged(old.key_type, new.key_type, f"{path} (keys)")
-        return pa.map_(key, _merged(old.item_type, new.item_type, path))
+        return pa.map_(key, _merged_items(old.item_field, new.item_field, path))
     for is_list, make in _LISTS:
         if is_list(old) and is_list(new):
-            return make(_merged(old.value_type, new.value_type, f"{path}[]"))
+            return make(_merged_items(old.value_field, new.value_field, f"{path}[]"))
     if old != new:
         msg = (
             f"column {path} is {old} in the table and {new} in new records: only new columns can "
@@ -118,3 +118,9 @@ def _merged(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
         )
         raise SchemaMismatchError(msg)
     return old
+
+
+def _merged_items(old: pa.Field, new: pa.Field, path: str) -> pa.Field:
+    # Invariant: Delta Lake takes no items that may be null where those of the table may not.
+    kind = _merged(old.type, new.type, path)
+    return old.with_type(kind).with_nullable(old.nullable or new.nullable)

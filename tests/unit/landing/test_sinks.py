@@ -251,7 +251,15 @@ def test_columns_are_added(kind: Any, tmp_path: Path) -> None:
 BELOW: Final[dict[str, tuple[Any, Any]]] = {
     "struct": (lambda of: pa.struct([("s", of)]), lambda doc: {"s": doc}),
     "list": (pa.list_, lambda doc: [doc]),
+    "list of no nulls": (
+        lambda of: pa.list_(pa.field("item", of, nullable=False)),
+        lambda doc: [doc],
+    ),
     "map": (lambda of: pa.map_(pa.string(), of), lambda doc: [("k", doc)]),
+    "map of no nulls": (
+        lambda of: pa.map_(pa.string(), pa.field("value", of, nullable=False)),
+        lambda doc: [("k", doc)],
+    ),
     "list of lists": (lambda of: pa.list_(pa.list_(of)), lambda doc: [[doc]]),
     "map of lists": (lambda of: pa.map_(pa.string(), pa.list_(of)), lambda doc: [("k", [doc])]),
 }
