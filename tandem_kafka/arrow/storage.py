@@ -22,42 +22,46 @@ Plan: TypeAlias = tuple[pa.DataType, Change | None]
 #: The tables and texts, in the order of the columns below.
 PLACES: Final = (
     "Parquet", "Delta Lake", "DuckDB", "SQLite", "other databases", "SQL of topics", "JSON lines",
+    "Spark",
 )  # fmt: skip
 #: What each of them stores for a kind of type; `_STORED` says what the words mean.
 KINDS: Final = {
-    "null": ("same", "-", "same", "same", "same", "text", "same"),
-    "struct without fields": ("-", "-", "same", "JSON", "JSON", "same", "same"),
-    "bool": ("same", "same", "same", "same", "same", "same", "same"),
-    "int8 to int64": ("same", "same", "same", "same", "same", "same", "same"),
-    "uint8, uint16": ("same", "int32", "same", "same", "same", "same", "same"),
-    "uint32": ("same", "int64", "same", "same", "same", "same", "same"),
-    "uint64": ("same", "decimal(20, 0)", "same", "int64", "same", "same", "same"),
-    "float": ("same", "same", "same", "no NaN", "same", "same", "same"),
-    "decimal128": ("same", "same", "same", "text", "same", "same", "same"),
-    "decimal256": ("same", "38 digits", "38 digits", "text", "same", "38 digits", "same"),
-    "string": ("same", "same", "same", "same", "same", "same", "same"),
-    "binary": ("same", "same", "same", "same", "same", "same", "same"),
-    "date32": ("same", "years", "same", "text", "years", "same", "text"),
-    "time32, time64": ("same", "text", "same", "text", "same", "same", "text"),
-    "time64[ns]": ("same", "text", "same", "text", "text", "same", "text"),
-    "timestamp": ("same", "microseconds", "microseconds", "text", "years", "no zone", "text"),
-    "timestamp[ns]": ("same", "microseconds", "same", "text", "text", "no zone", "text"),
-    "duration": ("same", "text", "microseconds", "text", "same", "microseconds", "text"),
-    "duration[ns]": ("same", "text", "microseconds", "text", "text", "microseconds", "text"),
-    "interval": ("text", "text", "same", "text", "text", "same", "text"),
-    "list, map, struct": ("same", "same", "same", "JSON", "JSON", "same", "same"),
-}
+    # Spark casts what it takes, and Arrow 26 makes invalid arrays of nulls in slices of lists.
+    "null": ("same", "-", "same", "same", "same", "text", "same", "text"),
+    "struct without fields": ("-", "-", "same", "JSON", "JSON", "same", "same", "same"),
+    "bool": ("same", "same", "same", "same", "same", "same", "same", "same"),
+    "int8 to int64": ("same", "same", "same", "same", "same", "same", "same", "same"),
+    "uint8, uint16": ("same", "int32", "same", "same", "same", "same", "same", "int32"),
+    "uint32": ("same", "int64", "same", "same", "same", "same", "same", "int64"),
+    "uint64": ("same", "decimal(20, 0)", "same", "int64", "same", "same", "same", "decimal(20, 0)"),
+    "float": ("same", "same", "same", "no NaN", "same", "same", "same", "same"),
+    "decimal128": ("same", "same", "same", "text", "same", "same", "same", "same"),
+    "decimal256": (
+        "same", "38 digits", "38 digits", "text", "same", "38 digits", "same", "38 digits",
+    ),
+    "string": ("same", "same", "same", "same", "same", "same", "same", "same"),
+    "binary": ("same", "same", "same", "same", "same", "same", "same", "same"),
+    "date32": ("same", "years", "same", "text", "years", "same", "text", "same"),
+    "time32, time64": ("same", "text", "same", "text", "same", "same", "text", "text"),
+    "time64[ns]": ("same", "text", "same", "text", "text", "same", "text", "text"),
+    "timestamp": ("same", "us", "us", "text", "years", "no zone", "text", "us"),
+    "timestamp[ns]": ("same", "us", "same", "text", "text", "no zone", "text", "us"),
+    "duration": ("same", "text", "us", "text", "same", "us", "text", "us"),
+    "duration[ns]": ("same", "text", "us", "text", "text", "us", "text", "us"),
+    "interval": ("text", "text", "same", "text", "text", "same", "text", "text"),
+    "list, map, struct": ("same", "same", "same", "JSON", "JSON", "same", "same", "same"),
+}  # fmt: skip
 #: Seconds since 1970 of the first and the last one in the years that ISO 8601 and Python have.
 _YEARS_S: Final = (-62_135_596_800, 253_402_300_799)
 _DAY_S: Final = 86_400
+#: The most digits of a decimal in most places, also after the point.
+_MAX_DIGITS: Final = 38
 #: The digits of a second.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 #: U+0000 itself, and in JSON, where the backslash before it may be one of a pair.
 _NUL: Final = (r"\x00", r"(?:^|[^\\])(?:\\\\)*\\u0000")
 #: Where a decimal has no negative scale.
 _DIGITS_AFTER_THE_POINT: Final = ("Parquet", "Delta Lake", "DuckDB", "SQL of topics")
-#: The most digits of decimal128.
-_PRECISION: Final = 38
 _TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "null": pa.types.is_null,
     "struct without fields": lambda kind: pa.types.is_struct(kind) and not kind.num_fields,
@@ -92,8 +96,6 @@ _TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 
 def kind_of(kind: pa.DataType) -> str | None:
     """Return the name in `KINDS` of a type; None if it has no place anywhere."""
-    if pa.types.is_dictionary(kind):
-        return kind_of(kind.value_type)
     found = next((name for name, test in _TESTS.items() if test(kind)), None)
     nested = pa.types.is_struct(kind) or pa.types.is_map(kind) or _is_list(kind)
     return None if found == "list, map, struct" and not nested else found
@@ -190,24 +192,23 @@ class Storage:
         if pa.types.is_dictionary(kind):
             return self._plan_of_dictionary(kind, at)
         found = kind_of(kind)
-        word = self._words.get(found or "")
+        word = None if found is None else self._words[found]
         if word is None or (pa.types.is_decimal(kind) and not self._has_scale(kind.scale, word)):
             raise InvalidArgumentError(
                 f"{at} is of type {kind}, for which {self._place} has no place; decode it to "
                 "another type, or leave it out"
             )
         if found != "list, map, struct" or word == "JSON":
-            stored, change = _STORED[word](kind)
-            if stored is None:
-                return None
-            texts = kind_of(stored) == "string" and not self._nul
-            return stored, _without_nul(change, escaped=word == "JSON") if texts else change
+            plan = _STORED[word](kind)
+            if plan is None or self._nul or kind_of(plan[0]) != "string":
+                return plan
+            return plan[0], _without_nul(plan[1], escaped=word == "JSON")
         if pa.types.is_struct(kind):
             return self._plan_of_struct(kind, at)
         return (self._plan_of_map if pa.types.is_map(kind) else self._plan_of_list)(kind, at)
 
     def _has_scale(self, scale: int, word: str) -> bool:
-        return (word != "38 digits" or scale <= _PRECISION) and (
+        return (word != "38 digits" or scale <= _MAX_DIGITS) and (
             scale >= 0 or self._place not in _DIGITS_AFTER_THE_POINT
         )
 
@@ -505,23 +506,26 @@ def _interval(value: Any) -> str | None:
     return f"P{months}M{days}D{seconds.removeprefix('P')}"
 
 
-def _to(kind: pa.DataType) -> tuple[pa.DataType, Change]:
-    return kind, lambda column: _cast(column, kind)
+def _to(stored: pa.DataType, kind: pa.DataType) -> Plan:
+    return stored, None if stored == kind else lambda column: _cast(column, stored)
+
+
+def _in_microseconds(kind: pa.DataType) -> Plan:
+    is_duration = pa.types.is_duration(kind)
+    return _to(pa.duration("us") if is_duration else pa.timestamp("us", kind.tz and "UTC"), kind)
 
 
 #: What the words of `KINDS` mean: the type that is stored, and what makes it.
-_STORED: Final[dict[str, Callable[[pa.DataType], tuple[pa.DataType | None, Change | None]]]] = {
+_STORED: Final[dict[str, Callable[[pa.DataType], Plan | None]]] = {
     "same": lambda kind: (kind, None),
     "no NaN": lambda kind: (kind, None),
-    "-": lambda _: (None, None),
-    "int32": lambda _: _to(pa.int32()),
-    "int64": lambda _: _to(pa.int64()),
-    "decimal(20, 0)": lambda _: _to(pa.decimal128(20, 0)),
-    "38 digits": lambda kind: _to(pa.decimal128(_PRECISION, kind.scale)),
-    "microseconds": lambda kind: _to(
-        pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz and "UTC")
-    ),
-    "no zone": lambda kind: _to(pa.timestamp(kind.unit)),
+    "-": lambda _: None,
+    "int32": lambda kind: _to(pa.int32(), kind),
+    "int64": lambda kind: _to(pa.int64(), kind),
+    "decimal(20, 0)": lambda kind: _to(pa.decimal128(20, 0), kind),
+    "38 digits": lambda kind: _to(pa.decimal128(_MAX_DIGITS, kind.scale), kind),
+    "us": _in_microseconds,
+    "no zone": lambda kind: _to(pa.timestamp(kind.unit), kind),
     "years": lambda kind: (kind, _check_years),
     "text": lambda _: (pa.string(), _as_iso),
     "JSON": lambda _: (pa.string(), _as_json),

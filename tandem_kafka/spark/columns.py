@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from inspect import signature
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.arrow_types import arrow_schema
 from tandem_kafka.spark.schema import full_schema
 from tandem_kafka.types import TopicPartition
 
@@ -56,7 +58,15 @@ class RowShape:
 
     def converter(self, tp: TopicPartition) -> Converter:
         """Return a converter for the record batches of a partition."""
-        return Converter(arrow_schema(self.schema), tp)
+        return Converter(to_arrow_schema(self.schema, **_utc()), tp)
+
+
+@functools.cache
+def _utc() -> dict[str, Any]:
+    """Return the argument for UTC. Looking at the signature takes longer than making a schema."""
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return {"timezone": "UTC"}
+    return {"timestamp_utc": True}  # before Spark 4.2
 
 
 class Converter:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pipeline.registry import SchemaRegistry
@@ -26,6 +29,8 @@ from pyspark.sql import Row
 from pyspark.sql import functions as f
 
 from tandem_kafka.spark.decoding import from_avro, from_json, from_protobuf
+from tandem_kafka.spark.decoding.functions import _decoded
+from tests.unit.arrow.test_storage import MOMENT, STORED, VALUES
 
 
 @pytest.fixture
@@ -137,6 +142,42 @@ def test_protobuf(
     tree = messages.message_class("shop.Tree")
     with pytest.raises(InvalidArgumentError, match=r"shop\.Tree contains itself"):
         from_protobuf("value", registry={"url": registry.url}, message=tree)
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    """Decodes each value to the same one, in the place of `Registered` and its decoder."""
+
+    value: pa.Array
+
+    def decoder(self) -> _Decoder:
+        return self
+
+    def decode(self, values: pa.Array) -> tuple[pa.Array, tuple[()]]:
+        return self.value.take(pc.if_else(values.is_valid(), 0, None)), ()
+
+
+@since(4, 1, "functions on Arrow columns")
+def test_each_kind_of_type_in_a_query(spark: Any) -> None:
+    """Spark takes what the table of types says, also in lists and maps."""
+    inner = pa.struct([(kind, of) for kind, (of, _) in VALUES.items()])
+    row = {kind: value for kind, (_, value) in VALUES.items()}
+    kind = pa.struct([("one", inner), ("list", pa.list_(inner)), ("map", pa.map_("string", inner))])
+    value = pa.array([{"one": row, "list": [row, None], "map": [("a", row)]}], kind)
+    column = _decoded("from_any", "value", _Decoder(value), kind, permissive=False)
+    rows = spark.sql("select unhex('00') value union all select null")
+    found, null = (each.found for each in rows.select(column.alias("found")).collect())
+    assert null is None
+    expected = {
+        **row,
+        **STORED["Spark"],
+        "struct without fields": Row(),
+        "timestamp": _local(MOMENT),
+        "list, map, struct": Row(l=[{"a": 2**32 - 1}, None], e=Row()),
+    }
+    assert found.one.asDict() == expected
+    assert found.list == [found.one, None]
+    assert found.map == {"a": found.one}
 
 
 def test_json(kafka: RealKafka, topic: str, tables: Tables) -> None:

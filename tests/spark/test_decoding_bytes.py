@@ -19,18 +19,17 @@ from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
 fastavro = pytest.importorskip("fastavro")
 
 import pyarrow as pa  # noqa: E402
-from pyspark.sql.types import StructField, StructType  # noqa: E402
 
 from tandem_kafka.arrow import ArrowDecoder, Avro  # noqa: E402
-from tandem_kafka.spark.arrow_types import arrow_schema  # noqa: E402
 from tandem_kafka.spark.decoding import DecodingError, from_avro, from_protobuf  # noqa: E402
+from tandem_kafka.spark.decoding.functions import spark_type  # noqa: E402
 from tandem_kafka.spark.decoding.registered import (  # noqa: E402
+    SPARK,
     Protobuf,
     Registered,
     Registry,
     decode_array,
 )
-from tandem_kafka.spark.decoding.types import spark_type  # noqa: E402
 
 EVERYTHING: dict[str, Any] = {
     "type": "record",
@@ -114,11 +113,14 @@ def decode(
     return as_spark(decoder, *values, permissive=permissive)
 
 
+def type_of(decoder: Avro | Protobuf) -> Any:
+    return spark_type(SPARK.type_of(decoder.schema, "the value"))
+
+
 def as_spark(decoder: ArrowDecoder, *values: bytes | None, permissive: bool = False) -> list[Any]:
     assert isinstance(decoder, Avro | Protobuf)
-    kind = arrow_schema(StructType([StructField("v", spark_type(decoder.schema))])).field(0).type
     column = pa.array(values, pa.binary())
-    found = decode_array(column, decoder, kind, permissive=permissive)
+    found = decode_array(column, decoder, permissive=permissive)
     found.validate(full=True)
     rows: list[Any] = found.to_pylist()
     return rows
@@ -140,20 +142,59 @@ def test_types_of_spark(registry: SchemaRegistry) -> None:
         ("fixed", {"type": {"type": "fixed", "name": "F", "size": 2}}),
         ("local", {"type": local}),
         ("uuid", {"type": {"type": "string", "logicalType": "uuid"}}),
+        ("wkb", {"type": "bytes"}),
         ("maps", {"type": {"type": "array", "items": {"type": "map", "values": "F"}}}),
     )
-    assert spark_type(Avro(schema).schema).simpleString() == (
+    assert type_of(Avro(schema)).simpleString() == (
         "struct<some:struct<member0:int,member1:string>,wide:bigint,fixed:binary,"
-        "local:timestamp_ntz,uuid:string,maps:array<map<string,binary>>>"
+        "local:timestamp_ntz,uuid:string,wkb:binary,maps:array<map<string,binary>>>"
     )
     number = known(registry, schema)
     at, key = AT.replace(tzinfo=None), "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
-    row = {"wide": 7, "fixed": b"xy", "local": at, "uuid": key, "maps": [{"a": b"zz"}]}
+    row = {"wide": 7, "fixed": b"xy", "local": at, "uuid": key, "wkb": b"", "maps": [{"a": b"zz"}]}
     values = [avro(number, schema, {**row, "some": some}) for some in (None, 3, "x")]
     found = decode(registry, schema, *values)
     members = [None, {"member0": 3, "member1": None}, {"member0": None, "member1": "x"}]
     maps = [[("a", b"zz")]]
     assert found == [{**row, "some": each, "maps": maps} for each in members]
+
+
+def test_types_that_spark_lacks(registry: SchemaRegistry) -> None:
+    schema = record(
+        ("none", {"type": "null"}),
+        ("millis", {"type": {"type": "int", "logicalType": "time-millis"}}),
+        ("micros", {"type": {"type": "long", "logicalType": "time-micros"}}),
+        ("at", {"type": {"type": "long", "logicalType": "timestamp-nanos"}}),
+        ("price", {"type": {**MONEY, "precision": 64}}),
+        ("empty", {"type": {**record(name="Empty")}}),
+        (
+            "every",
+            {"type": {"type": "fixed", "name": "Every", "size": 12, "logicalType": "duration"}},
+        ),
+    )
+    assert type_of(Avro(schema)).simpleString() == (
+        "struct<none:string,millis:string,micros:string,at:timestamp,price:decimal(38,2),"
+        "empty:struct<>,every:string>"
+    )
+    every = b"".join(number.to_bytes(4, "little") for number in (1, 2, 3_500))
+    row = {"none": None, "millis": 3_723_004, "micros": 3_723_000_004, "at": 1_001, "empty": {}}
+    plain = json.loads(json.dumps(schema))
+    for each in plain["fields"]:
+        if isinstance(each["type"], dict):
+            each["type"].pop("logicalType", None)
+    value = avro(known(registry, schema), plain, {**row, "price": b"\5", "every": every})
+    assert decode(registry, schema, value, None) == [
+        {
+            "none": None,
+            "millis": "01:02:03.004",
+            "micros": "01:02:03.000004",
+            "at": dt.datetime(1970, 1, 1, 0, 0, 0, 1, dt.UTC),
+            "price": Decimal("0.05"),
+            "empty": {},
+            "every": "P1M2DT3.5S",
+        },
+        None,
+    ]
 
 
 def test_types_of_spark_for_protobuf() -> None:
@@ -176,7 +217,7 @@ def test_types_of_spark_for_protobuf() -> None:
     pool.Add(file)
     made = message_factory.GetMessageClass(pool.FindMessageTypeByName("w.M"))
     decoder = Protobuf(made)
-    assert spark_type(decoder.schema).simpleString() == (
+    assert type_of(decoder).simpleString() == (
         "struct<Duration:interval day to second,Int64Value:struct<value:bigint>,"
         "uint32:bigint,uint64:decimal(20,0)>"
     )
@@ -317,9 +358,11 @@ def test_a_registry_with_a_login(registry: SchemaRegistry, permissive: bool) -> 
     assert decode(settings, GOOD, value, permissive=permissive) == [{"id": 7}]
 
 
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+
+
 def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
-    money = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
-    requested = record(("price", {"type": money}))
+    requested = record(("price", {"type": MONEY}))
     number = known(registry, requested)
     plain = record(("price", {"type": "bytes"}))
     big = avro(number, plain, {"price": (10**7).to_bytes(4, "big")})
@@ -333,6 +376,28 @@ def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "plain", "good", "bad", "said"),
+    [
+        ({**MONEY, "precision": 64}, "bytes", b"\5", b"\x7f" * 17, "not fit in precision"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, "long", 5, 2**62, "out of bounds"),
+    ],
+)
+def test_a_value_without_a_place_in_spark(
+    registry: SchemaRegistry, kind: Any, plain: str, good: Any, bad: Any, said: str
+) -> None:
+    requested, written = (
+        record(("many", {"type": {"type": "array", "items": each}})) for each in (kind, plain)
+    )
+    number = known(registry, requested)
+    first, second, last = (avro(number, written, {"many": [good, n]}) for n in (good, bad, good))
+    values = [first, None, second, last]
+    found = decode(registry, requested, *values, permissive=True)
+    assert [each is None for each in found] == [False, True, True, False]
+    with pytest.raises(DecodingError, match=f"schema id {number}, a value of .*{said}"):
+        decode(registry, requested, *values)
+
+
+@pytest.mark.parametrize(
     ("schema", "said"),
     [
         ({"type": "nonsense"}, "Avro: "),
@@ -340,8 +405,8 @@ def test_a_decimal_with_too_many_digits(registry: SchemaRegistry) -> None:
         (7, "schema must be an Avro schema as JSON, got: int"),
         (record(("r", {"type": ["null", "R"]})), "the schema refers"),
         (
-            record(("t", {"type": {"type": "int", "logicalType": "time-millis"}})),
-            r"the value\.t has no type in Spark: it is time32\[ms\]",
+            record(("d", {"type": {**MONEY, "precision": 50, "scale": 40}})),
+            r"the value\.d is of type decimal256\(50, 40\), for which Spark has no place",
         ),
     ],
 )

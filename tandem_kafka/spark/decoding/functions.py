@@ -14,19 +14,19 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import Column
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from tandem_kafka.arrow import Avro
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.arrow_types import arrow_schema
 from tandem_kafka.spark.decoding.registered import (
     HEADER,
+    SPARK,
     Protobuf,
     Registered,
     Registry,
     decode_array,
 )
-from tandem_kafka.spark.decoding.types import spark_type
 from tandem_kafka.spark.failures import sentence_first
 
 _MODES: Final = ("failfast", "permissive")
@@ -199,17 +199,30 @@ def _need_arrow_functions(name: str) -> None:
 def _decoded(
     name: str, column: Column | str, values: Registered, decoded: pa.DataType, permissive: bool
 ) -> Column:
-    kind = spark_type(decoded)
-    arrow = arrow_schema(StructType([StructField("value", kind)])).field(0).type
+    kind = spark_type(SPARK.type_of(decoded, "the value"))
 
     def decode(column: pa.Array) -> pa.Array:
-        return decode_array(column, values.decoder(), arrow, permissive=permissive)
+        return decode_array(column, values.decoder(), permissive=permissive)
 
     # Plans show this name and nothing else of the function.
     decode.__name__ = name
     return f.arrow_udf(sentence_first(decode), returnType=kind)(
         _marked_expensive(_column(column).cast("binary"))
     )
+
+
+def spark_type(stored: pa.DataType) -> DataType:
+    """Return the type of Spark for what is stored; all in it may be null.
+
+    Spark 4.1 fails for structs with the field `wkb`, which it takes for its own type of places.
+    """
+    if pa.types.is_struct(stored):
+        return StructType([StructField(each.name, spark_type(each.type)) for each in stored])
+    if pa.types.is_list(stored):
+        return ArrayType(spark_type(stored.value_type))
+    if pa.types.is_map(stored):
+        return MapType(spark_type(stored.key_type), spark_type(stored.item_type))
+    return from_arrow_type(stored, prefer_timestamp_ntz=True)
 
 
 def _column(column: Column | str) -> Column:

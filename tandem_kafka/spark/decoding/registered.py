@@ -10,10 +10,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tandem_kafka import arrow
+from tandem_kafka.arrow.storage import storage
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
 
 #: A byte 0 and the schema id.
 HEADER: Final = 5
+#: What a column of Spark stores.
+SPARK: Final = storage("Spark")
 
 
 class DecodingError(KafkaError):
@@ -102,26 +105,24 @@ class Registered:
         return Protobuf(self.descriptors, self.schema, confluent=client)
 
 
-def decode_array(
-    column: pa.Array, decoder: arrow.ArrowDecoder, kind: pa.DataType, *, permissive: bool
-) -> pa.Array:
-    """Decode a column; nulls stay null.
+def decode_array(column: pa.Array, decoder: arrow.ArrowDecoder, *, permissive: bool) -> pa.Array:
+    """Decode a column to what Spark stores; nulls stay null.
 
     Args:
         column: An Arrow array of binary.
         decoder: How to decode it.
-        kind: The Arrow type of the result.
-        permissive: Return null for a value that cannot be decoded.
+        permissive: Return null for a value that cannot be decoded, or has no place in Spark.
 
     Raises:
-        DecodingError: A value cannot be decoded, and `permissive` is False.
+        DecodingError: There is such a value, and `permissive` is False.
         SchemaRegistryError: The request to the registry failed.
     """
     decoded, failures = decoder.decode(column)
-    if failures and not permissive:
-        row, reason = failures[0]
+    stored, unplaced = SPARK.column(decoded, "the value")
+    if not permissive and (problems := [*failures, *unplaced]):
+        row, reason = problems[0]
         raise DecodingError(f"{_named(column[row].as_py())}: {reason}")
-    return decoded.cast(kind)
+    return stored
 
 
 def _named(value: bytes) -> str:

@@ -110,6 +110,13 @@ STORED["JSON lines"] = {
         *("duration", "duration[ns]", "interval"),
     )
 }
+STORED["Spark"] = {
+    "duration[ns]": dt.timedelta(0),
+    **{
+        kind: STORED["Delta Lake"][kind]
+        for kind in ("time32, time64", "time64[ns]", "timestamp[ns]", "interval")
+    },
+}
 
 
 def column(kind: str) -> pa.Array:
@@ -241,10 +248,11 @@ def test_a_table_of_sql_has_each_type(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_json_has_each_type(kind: str) -> None:
-    stored, failures = storage("JSON lines").column(column(kind), "value")
+@pytest.mark.parametrize("place", ["JSON lines", "Spark"])
+def test_json_and_spark_have_each_type(place: str, kind: str) -> None:
+    stored, failures = storage(place).column(column(kind), "value")
     assert not failures
-    assert stored.to_pylist() == [STORED["JSON lines"].get(kind, VALUES[kind][1]), None]
+    assert stored.to_pylist() == [STORED[place].get(kind, VALUES[kind][1]), None]
 
 
 @pytest.mark.parametrize(
@@ -264,6 +272,7 @@ def test_json_has_each_type(kind: str) -> None:
         ("SQLite", pa.array([0, 253_402_300_799], pa.timestamp("s", "Europe/Berlin")), "years"),
         ("other databases", pa.array([0, -62_135_596_800], pa.timestamp("s", "-01:00")), "years"),
         ("DuckDB", pa.array([0, 2**63 - 1], pa.timestamp("ms", "UTC")), "out of bounds"),
+        ("Spark", pa.array([0, 2**62], pa.duration("ms")), "out of bounds"),
         ("DuckDB", pa.array([[None], [{"d": Decimal(10**40)}]],
             pa.list_(pa.struct([("d", pa.decimal256(64, 2))]))), "38"),
     ],
@@ -394,6 +403,13 @@ def test_a_type_without_a_place_is_found_first() -> None:
     union = pa.dense_union([pa.field("a", pa.int64())])
     with pytest.raises(InvalidArgumentError, match=r"value\.a\[\] is of type dense_union"):
         storage("Parquet").type_of(pa.struct([("a", pa.list_(union))]), "value")
+
+
+@pytest.mark.parametrize("place", ["Delta Lake", "DuckDB", "SQL of topics", "Spark"])
+def test_decimals_have_38_digits_after_the_point_too(place: str) -> None:
+    storage(place).type_of(pa.decimal256(64, 38), "value")
+    with pytest.raises(InvalidArgumentError, match=rf"value\.d is of .* {place} has no place"):
+        storage(place).type_of(pa.struct([("d", pa.decimal256(64, 39))]), "value")
 
 
 @pytest.mark.parametrize(
