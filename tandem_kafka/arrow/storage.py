@@ -122,28 +122,36 @@ class Storage:
         self.one_case = one_case
         self._nul = nul
 
-    def type_of(self, kind: pa.DataType, at: str) -> pa.DataType | None:
+    def type_of(self, kind: pa.DataType, at: str, *, flatten: bool = False) -> pa.DataType | None:
         """Return the type that is stored; None if nothing is.
 
         Args:
             kind: The type of a column.
             at: Its name.
+            flatten: The fields of a struct are stored as columns.
 
         Raises:
             InvalidArgumentError: The type, or one in it, has no place.
         """
-        plan = self._plan(kind, at)
+        plan = self._plan(kind, at, flatten=flatten)
         return None if plan is None else plan[0]
 
-    def column(self, column: pa.Array, at: str) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
+    def column(
+        self, column: pa.Array, at: str, *, flatten: bool = False
+    ) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
         """Return what is stored, and the values without a place: row, and why.
 
         Such a row is null. A column that is left out is one of nulls.
 
+        Args:
+            column: The values.
+            at: The name of the column.
+            flatten: The fields of a struct are stored as columns, which the caller makes.
+
         Raises:
             InvalidArgumentError: The type has no place.
         """
-        plan = self._plan(column.type, at)
+        plan = self._plan(column.type, at, flatten=flatten)
         if plan is None:
             return pa.nulls(len(column)), ()
         kind, change = plan
@@ -188,7 +196,9 @@ class Storage:
         """
         return None if decoder is None else _StoredDecoder(decoder, self, name)
 
-    def _plan(self, kind: pa.DataType, at: str) -> Plan | None:
+    def _plan(self, kind: pa.DataType, at: str, *, flatten: bool = False) -> Plan | None:
+        if flatten and pa.types.is_struct(kind):
+            return self._plan_of_struct(kind, at)
         if pa.types.is_dictionary(kind):
             return self._plan_of_dictionary(kind, at)
         found = kind_of(kind)
@@ -298,9 +308,7 @@ class _StoredDecoder:
         self.flatten = decoder.flatten
         schema = getattr(decoder, "schema", None)
         if isinstance(schema, pa.DataType):
-            storage.type_of(schema, name)
-            if decoder.flatten and pa.types.is_struct(schema):
-                storage.check_names([each.name for each in schema], name)
+            storage.type_of(schema, name, flatten=decoder.flatten)
 
     @property
     def reads_schema_header(self) -> bool:
@@ -310,7 +318,7 @@ class _StoredDecoder:
     def decode(self, *columns: pa.Array) -> tuple[pa.Array, Sequence[tuple[int, str]]]:
         """Return what is stored of the decoded column; see `ArrowDecoder`."""
         decoded, failures = self._decoder.decode(*columns)
-        stored, unplaced = self._storage.column(decoded, self._name)
+        stored, unplaced = self._storage.column(decoded, self._name, flatten=self.flatten)
         return stored, [*failures, *unplaced]
 
 

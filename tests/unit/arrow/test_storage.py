@@ -424,6 +424,22 @@ def test_names_of_tables_differ_in_more_than_case(place: str, flatten: bool) -> 
     storage("other databases").decoder(names, "value")
 
 
+@pytest.mark.parametrize("place", ["SQLite", "other databases", "PostgreSQL"])
+def test_fields_that_become_columns_are_stored_by_themselves(place: str) -> None:
+    fields = [("id", pa.int64()), ("on", pa.date32()), ("tags", pa.list_(pa.string()))]
+    decoder = storage(place).decoder(Json(pa.struct(fields), flatten=True), "value")
+    assert decoder is not None
+    text = '{{"id": {}, "on": {}, "tags": ["x"]}}'
+    texts = [text.format(1, 19_000), text.format(2, 2**30), None]
+    stored, failures = decoder.decode(pa.array(texts).cast(pa.binary()))
+    on: Any = dt.date(2022, 1, 8)
+    first = {"id": 1, "on": on.isoformat() if place == "SQLite" else on, "tags": '["x"]'}
+    assert stored.to_pylist() == [first, None, None]
+    [(row, reason)] = failures
+    assert row == 1
+    assert "years 1 to 9999" in reason
+
+
 @pytest.mark.parametrize("large", [pa.list_, pa.large_list])
 def test_slices_and_nulls_of_nested_types(large: Any) -> None:
     kind = large(pa.struct([("n", pa.uint32()), ("m", MAP), ("e", pa.struct([]))]))
