@@ -54,6 +54,7 @@ KINDS: Final = {
 #: Seconds since 1970 of the first and the last one in the years that ISO 8601 and Python have.
 _YEARS_S: Final = (-62_135_596_800, 253_402_300_799)
 _DAY_S: Final = 86_400
+_MAX_INT64: Final = 2**63 - 1
 #: The most digits of a decimal in most places, also after the point.
 _MAX_DIGITS: Final = 38
 #: The digits of a second.
@@ -183,6 +184,31 @@ class Storage:
             columns[name] = pa.chunked_array([chunk for chunk, _ in stored], plan[0])
         self.check_names(columns, "the records")
         return pa.table(columns)
+
+    def placed(
+        self, table: pa.Table, names: Sequence[str]
+    ) -> tuple[pa.Table, dict[str, Sequence[tuple[int, str]]]]:
+        """Return a table with these columns as they are stored.
+
+        Returns:
+            The table, and of each column the values without a place, which are null: row, and why.
+
+        Raises:
+            InvalidArgumentError: A type has no place.
+        """
+        unplaced: dict[str, Sequence[tuple[int, str]]] = {}
+        for at, name in enumerate(table.column_names):
+            if name in names:
+                chunks, first, failures = [], 0, []
+                for chunk in table[name].chunks:
+                    stored, failed = self.column(chunk, name)
+                    chunks.append(stored)
+                    failures += [(first + row, reason) for row, reason in failed]
+                    first += len(chunk)
+                table = table.set_column(at, name, pa.chunked_array(chunks))
+                if failures:
+                    unplaced[name] = failures
+        return table, unplaced
 
     def decoder(self, decoder: ArrowDecoder | None, name: str) -> ArrowDecoder | None:
         """Return a decoder of what is stored: values without a place go the way of its `errors`.
@@ -520,7 +546,18 @@ def _to(stored: pa.DataType, kind: pa.DataType) -> Plan:
 
 def _in_microseconds(kind: pa.DataType) -> Plan:
     is_duration = pa.types.is_duration(kind)
-    return _to(pa.duration("us") if is_duration else pa.timestamp("us", kind.tz and "UTC"), kind)
+    stored = pa.duration("us") if is_duration else pa.timestamp("us", kind.tz and "UTC")
+    factor = 10 ** max(0, _DIGITS["us"] - _DIGITS[kind.unit])
+    if factor == 1:
+        return _to(stored, kind)
+    most = _MAX_INT64 // factor
+
+    def change(column: pa.Array) -> pa.Array:
+        numbers = column.view(pa.int64())
+        wrong = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
+        return _cast(_checked(column, wrong, "a time out of bounds of 64-bit microseconds"), stored)
+
+    return stored, change
 
 
 #: What the words of `KINDS` mean: the type that is stored, and what makes it.

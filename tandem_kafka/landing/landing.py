@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+import pyarrow as pa
+
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.arrow.storage import Storage
 from tandem_kafka.config.offset_reset import parse_offset_reset
@@ -26,6 +28,7 @@ from tandem_kafka.logs import LinesOf, client_logger
 from tandem_kafka.runtime import Clock, MonotonicClock
 from tandem_kafka.runtime.signals import handled_signals
 from tandem_kafka.types import (
+    ARROW_COLUMNS,
     ArrowDecoder,
     OffsetAndMetadata,
     OffsetOfTopic,
@@ -121,8 +124,9 @@ class Landing:
         self._rows = rows
         self._size_bytes = size_bytes
         storage = getattr(sink, "storage", None)
-        if isinstance(storage, Storage):
-            key, value = storage.decoder(key, "key"), storage.decoder(value, "value")
+        self._storage = storage if isinstance(storage, Storage) else None
+        if self._storage is not None:
+            key, value = self._storage.decoder(key, "key"), self._storage.decoder(value, "value")
         self._form: dict[str, Any] = {"columns": columns, "key": key, "value": value}
         self._clock: Clock = MonotonicClock()
         self._running = self._stop_requested = False
@@ -341,7 +345,7 @@ class Landing:
         began_ms = self._clock.now_ms()
         try:
             if rows:
-                self._sink.write(self._collected.table())
+                self._sink.write(self._placed(self._collected.table()))
             if offsets:
                 self._commit(offsets, moved)
         except SinkFencedError as error:
@@ -362,6 +366,28 @@ class Landing:
         self._clear()
         self._untold |= offsets
         self._tell()
+
+    def _placed(self, table: pa.Table) -> pa.Table:
+        """Return records of which the table can store all but keys and values.
+
+        These have decoders, whose `errors` say what happens. Anything else comes from the producer
+        as well: without this, one timestamp would stop each landing at the same record.
+        """
+        if self._storage is None:
+            return table
+        table, unplaced = self._storage.placed(table, ARROW_COLUMNS)
+        for name, failures in unplaced.items():
+            row, reason = failures[0]
+            first = "{}-{} at offset {}".format(*(table[each][row] for each in _PLACE))
+            log.warning(
+                "The table has no place for %d values of the column %s, which are null there; the "
+                "first is of %s: %s",
+                len(failures),
+                name,
+                first,
+                reason,
+            )
+        return table
 
     def _tell(self) -> None:
         """Commit to Kafka as well."""
