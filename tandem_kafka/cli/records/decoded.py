@@ -273,11 +273,14 @@ class Decoded:
         """Return the types of the decoded columns as they are stored; see `Part.type`."""
         return {part.name: part.type(stored) for part in self._parts}
 
-    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+    def records(self, records: Sequence[Record]) -> tuple[Sequence[Record], CommandError | None]:
         """Return records with the JSON of what their keys or values contain.
 
+        Returns:
+            The records, up to the first that cannot be decoded, and the error for that one.
+
         Raises:
-            CommandError: One of them cannot be decoded.
+            CommandError: None can be decoded: the registry does not answer, for example.
         """
 
         def place(row: int) -> str:
@@ -286,17 +289,21 @@ class Decoded:
 
         changed: dict[str, list[Any]] = {}
         left_out: set[int] = set()
+        errors: dict[int, CommandError] = {}
         for part in self._parts:
             contents = [getattr(record, part.name) for record in records]
             changed[part.name], failed = part.texts(contents)
-            self._check(part, failed, place, contents)
             left_out |= {*failed}
-        self.skipped += len(left_out)
+            if failed and not self._skip:
+                row = min(failed)
+                errors.setdefault(row, part.error(contents[row], place(row), failed[row]))
+        end = min(errors, default=len(records))
+        self.skipped += len(left_out) if self._skip else 0
         return [
             record._replace(**{name: texts[row] for name, texts in changed.items()})
-            for row, record in enumerate(records)
+            for row, record in enumerate(records[:end])
             if row not in left_out
-        ]
+        ], errors.get(end)
 
     def batches(
         self, batches: Iterator[pa.RecordBatch], stored: Storage | None
@@ -334,18 +341,10 @@ class Decoded:
             raise part.error(b"", _place_in(batch)(row), problem)
         return texts
 
-    def _check(
-        self,
-        part: Part,
-        failed: Problems,
-        place: Place,
-        contents: Sequence[Any] | pa.Array,
-    ) -> None:
+    def _check(self, part: Part, failed: Problems, place: Place, contents: pa.Array) -> None:
         if failed and not self._skip:
             row = min(failed)
-            content = contents[row]
-            known = content if isinstance(content, bytes) else content.as_py()
-            raise part.error(known, place(row), failed[row])
+            raise part.error(contents[row].as_py(), place(row), failed[row])
 
     def _sampled(
         self, batches: Iterator[pa.RecordBatch], stored: Storage | None

@@ -61,8 +61,10 @@ def _opened(output: str) -> Iterator[IO[bytes]]:
     A pipe or a device, such as /dev/stdout, is written to. A link stays one.
     """
     if output == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        try:
+            yield sys.stdout.buffer
+        finally:
+            sys.stdout.buffer.flush()
         return
     path = Path(output)
     if path.exists() and not path.is_file():

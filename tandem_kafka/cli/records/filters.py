@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -68,12 +68,17 @@ class Filters:
         return bool(self.key or self.value or self.headers)
 
     def chosen(self, records: Sequence[Record]) -> Iterable[Record]:
-        """Return the records that fulfil all conditions, decoded."""
+        """Return the records that fulfil all conditions, decoded.
+
+        The first that cannot be decoded raises a `CommandError` behind those before it.
+        """
+        error: CommandError | None = None
         if self.decoded is not None:
-            records = self.decoded.records(records)
-        if not self:
-            return records
-        return (each for each in records if self.accept(each.key, each.value, each.headers))
+            records, error = self.decoded.records(records)
+        kept: Iterable[Record] = records
+        if self:
+            kept = (each for each in records if self.accept(each.key, each.value, each.headers))
+        return kept if error is None else _then(kept, error)
 
     def accept(
         self, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
@@ -87,6 +92,11 @@ class Filters:
             any(name == wanted and _found(pattern, content) for name, content in headers)
             for wanted, pattern in self.headers
         )
+
+
+def _then(records: Iterable[Record], error: CommandError) -> Iterator[Record]:
+    yield from records
+    raise error
 
 
 def _found(pattern: Pattern, content: bytes | None) -> bool:

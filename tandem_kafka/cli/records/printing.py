@@ -55,23 +55,33 @@ class Printer:
             BrokenPipeError: Nothing reads stdout any more.
         """
         stream = sys.stdout.buffer
-        count = write(records, self.formatter, stream)
-        stream.flush()
-        return count
+        try:
+            return write(records, self.formatter, stream)
+        finally:
+            stream.flush()
 
 
 def write(records: Iterable[Record], formatter: Formatter, stream: IO[bytes]) -> int:
-    """Write records; returns how many."""
+    """Write records; returns how many. Those before an error are written."""
     count = 0
     remaining = iter(records)
-    while some := [*islice(remaining, _AT_ONCE)]:
-        if sum(each.serialized_value_size for each in some) > _LARGE:
-            for each in some:
-                stream.write(formatter((each,)))
-        else:
-            stream.write(formatter(some))
+    while True:
+        some: list[Record] = []
+        try:
+            some.extend(islice(remaining, _AT_ONCE))
+        finally:
+            _write(some, formatter, stream)
+        if not some:
+            return count
         count += len(some)
-    return count
+
+
+def _write(records: list[Record], formatter: Formatter, stream: IO[bytes]) -> None:
+    if sum(each.serialized_value_size for each in records) > _LARGE:
+        for each in records:
+            stream.write(formatter((each,)))
+    elif records:
+        stream.write(formatter(records))
 
 
 def printed(command: Callable[..., Any]) -> Callable[..., Any]:

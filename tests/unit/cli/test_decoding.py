@@ -111,6 +111,45 @@ def test_a_time_that_cannot_be_shown_is_named(
     assert run("cat", "-t", "orders", "-s", "value=avro", "-E", "--schema", schema).code == 0
 
 
+@pytest.mark.parametrize("flags", [[], ["-f", r"%v\n"], ["--value", "at"], ["-s", "key=json"]])
+@pytest.mark.parametrize("command", ["cat -t orders", "grep at -t orders", "tail -n 9 -t orders"])
+def test_records_before_one_that_cannot_be_decoded_are_printed(
+    command: str, flags: list[str], run: Run, cluster: SimulatedKafka, tmp_path: Path
+) -> None:
+    """All are of one batch."""
+    schema = file_of(tmp_path, ("at", "int"))
+    cluster.produce("orders", b"\2", b"\4", b"\x80", b"\6", b"\x80")
+    decode = ["-s", "value=avro", "--schema", schema]
+    ran = run(*command.split(), *decode, *flags)
+    assert ran.code == (2 if command.startswith("grep") else 1)
+    assert [line[line.index("{") :] for line in ran.out.splitlines()] == ['{"at": 1}', '{"at": 2}']
+    assert "the value of orders-0 at offset 2 " in ran.err
+    ran = run(*command.split(), *decode, *flags, "-E")
+    assert len(ran.out.splitlines()) == 3
+    assert "2 records could not be decoded, left out" in ran.err
+
+
+def test_keys_of_maps_are_json(run: Run, cluster: SimulatedKafka, tmp_path: Path) -> None:
+    """Booleans are as in JSON, not as in Python."""
+    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    entry = order.nested_type.add(name="FlagsEntry")
+    entry.options.map_entry = True
+    for number, (name, kind) in enumerate([("key", "TYPE_BOOL"), ("value", "TYPE_INT32")], 1):
+        entry.field.add(name=name, number=number, type=kind, label="LABEL_OPTIONAL")
+    order.field.add(
+        name="flags", number=1, type="TYPE_MESSAGE", type_name=".Order.FlagsEntry",
+        label="LABEL_REPEATED",
+    )  # fmt: skip
+    content = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    (tmp_path / "shop.desc").write_bytes(content)
+    cluster.produce("orders", b"\x0a\4\x08\1\x10\5\x0a\4\x08\0\x10\6")
+    flags = ["-s", "value=protobuf:Order", "--schema", str(tmp_path / "shop.desc")]
+    ran = run("cat", "-t", "orders", *flags, "-f", "%v")
+    assert ran.out == '{"flags": {"true": 5, "false": 6}}', ran
+
+
 def test_each_value_has_the_fields_of_its_own_schema(
     run: Run, cluster: SimulatedKafka, registry: Registry
 ) -> None:
