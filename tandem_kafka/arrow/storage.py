@@ -110,18 +110,26 @@ class Storage:
         column: The name in `PLACES` of what it stores.
         one_case: Whether names that differ in case only are the same column.
         nul: Whether texts may have U+0000.
+        infinity: Whether the largest numbers of dates and times, of either sign, are infinity.
 
     Attributes:
         one_case: As given.
     """
 
     def __init__(
-        self, place: str, column: str, *, one_case: bool = False, nul: bool = True
+        self,
+        place: str,
+        column: str,
+        *,
+        one_case: bool = False,
+        nul: bool = True,
+        infinity: bool = False,
     ) -> None:
         self._place = place
         self._words = {kind: words[PLACES.index(column)] for kind, words in KINDS.items()}
         self.one_case = one_case
         self._nul = nul
+        self._infinity = infinity
 
     def type_of(self, kind: pa.DataType, at: str, *, flatten: bool = False) -> pa.DataType | None:
         """Return the type that is stored; None if nothing is.
@@ -236,6 +244,8 @@ class Storage:
             )
         if found != "list, map, struct" or word == "JSON":
             plan = _STORED[word](kind)
+            if plan is not None and self._infinity and _is_date_or_time(plan[0]):
+                return plan[0], _finite(plan[1])
             if plan is None or self._nul or kind_of(plan[0]) != "string":
                 return plan
             return plan[0], _without_nul(plan[1], escaped=word == "JSON")
@@ -496,6 +506,24 @@ def _check_years(column: pa.Array) -> pa.Array:
     return column
 
 
+def _is_date_or_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _finite(change: Change | None) -> Change:
+    """Return a change to dates and times that finds those which a place takes for infinity."""
+
+    def changed(column: pa.Array) -> pa.Array:
+        stored = column if change is None else change(column)
+        width = stored.type.bit_width
+        numbers = stored.view(pa.int32() if width == pa.int32().bit_width else pa.int64())
+        most = 2 ** (width - 1) - 1
+        wrong = pc.or_(pc.equal(numbers, -most), pc.equal(numbers, most))
+        return _checked(stored, wrong, "a time that means infinity there")
+
+    return changed
+
+
 def _without_nul(change: Change | None, *, escaped: bool) -> Change:
     """Return a change to texts that finds U+0000, or its escape in JSON."""
 
@@ -547,6 +575,11 @@ def _to(stored: pa.DataType, kind: pa.DataType) -> Plan:
 def _in_microseconds(kind: pa.DataType) -> Plan:
     is_duration = pa.types.is_duration(kind)
     stored = pa.duration("us") if is_duration else pa.timestamp("us", kind.tz and "UTC")
+    return _within_microseconds(stored, kind)
+
+
+def _within_microseconds(stored: pa.DataType, kind: pa.DataType) -> Plan:
+    """Return the plan of a type of times, if a place has them in 64 bits of microseconds."""
     factor = 10 ** max(0, _DIGITS["us"] - _DIGITS[kind.unit])
     if factor == 1:
         return _to(stored, kind)
@@ -570,14 +603,19 @@ _STORED: Final[dict[str, Callable[[pa.DataType], Plan | None]]] = {
     "decimal(20, 0)": lambda kind: _to(pa.decimal128(20, 0), kind),
     "38 digits": lambda kind: _to(pa.decimal128(_MAX_DIGITS, kind.scale), kind),
     "us": _in_microseconds,
-    "no zone": lambda kind: _to(pa.timestamp(kind.unit), kind),
+    "no zone": lambda kind: _within_microseconds(pa.timestamp(kind.unit), kind),
     "years": lambda kind: (kind, _check_years),
     "text": lambda _: (pa.string(), _as_iso),
     "JSON": lambda _: (pa.string(), _as_json),
 }
 _ONE_CASE: Final = ("Delta Lake", "DuckDB", "SQLite")
+#: Both are DuckDB.
+_INFINITY: Final = ("DuckDB", "SQL of topics")
 _STORAGES: Final = {
-    **{place: Storage(place, place, one_case=place in _ONE_CASE) for place in PLACES},
+    **{
+        place: Storage(place, place, one_case=place in _ONE_CASE, infinity=place in _INFINITY)
+        for place in PLACES
+    },
     "PostgreSQL": Storage("PostgreSQL", "other databases", nul=False),
 }
 

@@ -10,7 +10,7 @@ import click
 
 from tandem_kafka.cli import flags
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.cli.output import Column, show
+from tandem_kafka.cli.output import Column, counted, show
 from tandem_kafka.cli.records.decoding import decodes
 from tandem_kafka.cli.records.selection import Selection, ranged
 
@@ -56,6 +56,9 @@ def command(
                 span = each.span(connection, consumer)
                 reader = SpanReader(consumer, span, connection.environment.clock)
                 prepared.load(each.topic, reader.arrow_batches(), decoded)
+        if prepared.unplaced:
+            told = f"{counted(prepared.unplaced, 'record')}: timestamp out of bounds, shown as null"
+            click.echo(told, err=True)
         names, rows = prepared.result()
         columns = [Column(name, number=kind in {int, float}) for name, kind in names.items()]
         show(columns, (_row(names, row) for row in rows), as_json=as_json)

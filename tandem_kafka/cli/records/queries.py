@@ -33,10 +33,7 @@ _DDL: Final = """
         headers STRUCT(key VARCHAR, value BLOB)[], leader_epoch INTEGER
     )
 """
-_INSERT: Final = """
-    INSERT INTO {table} BY NAME
-    SELECT * REPLACE ("timestamp" AT TIME ZONE 'UTC' AS "timestamp") FROM batch
-"""
+_INSERT: Final = "INSERT INTO {table} BY NAME SELECT * FROM batch"
 _VIEW: Final = """
     CREATE VIEW {view} AS
     SELECT topic, "partition", "offset" AS record_offset, "timestamp", {key} AS key,
@@ -61,6 +58,7 @@ class Query:
 
     Attributes:
         tables: The topics that it names.
+        unplaced: How many records have a timestamp that DuckDB lacks, which is null.
 
     Raises:
         CommandError: It is not a SELECT statement, or it names no topic.
@@ -76,6 +74,7 @@ class Query:
         self._database.execute("SET enable_progress_bar = false")
         #: Columns whose type no record has told.
         self._unknown: list[str] = []
+        self.unplaced = 0
         self.tables = self._named_tables()
         if not self.tables:
             raise CommandError("the query names no topic: write SELECT ... FROM topic", usage=True)
@@ -129,7 +128,9 @@ class Query:
         self._unknown += [f"{name} of {topic}" for name, each in shown.items() if each == "NULL"]
 
     def _insert(self, table: str, batch: pa.RecordBatch) -> None:
-        self._database.register("batch", batch)
+        rows, unplaced = _STORED.placed(pa.Table.from_batches([batch]), ["timestamp"])
+        self.unplaced += len(unplaced.get("timestamp", ()))
+        self._database.register("batch", rows)
         self._database.execute(_INSERT.format(table=table))
 
     def _load_decoded(

@@ -85,6 +85,35 @@ def test_durations_keep_their_months_and_names(
     ]
 
 
+@pytest.mark.parametrize("unit", ["millis", "micros"])
+def test_times_out_of_bounds_are_shown_as_no_other(
+    unit: str, run: Run, cluster: SimulatedKafka, tmp_path: Path
+) -> None:
+    """DuckDB takes the largest numbers for infinity, and its Python for the end of year 9999."""
+    at = {"type": "long", "logicalType": f"timestamp-{unit}"}
+    file = tmp_path / "at.avsc"
+    fields = [{"name": "at", "type": at}]
+    file.write_text(json.dumps({"type": "record", "name": "R", "fields": fields}), "utf-8")
+    flags = ["-s", "value=avro", "--schema", str(file)]
+    most = b"\xfe" + b"\xff" * 8 + b"\1"
+    cluster.produce("orders", b"\2", most, b"\xfd" + most[1:])
+    ran = run("sql", "SELECT value.at FROM orders", *flags, "--json")
+    assert ran.code == 1
+    assert "the value of orders-0 at offset 1 has no place in the output: a time " in ran.err
+    (row,) = rows(run, "SELECT value.at FROM orders", *flags, "-E")
+    assert row["at"].startswith("1970-01-01 00:00:00.00")
+
+
+def test_a_timestamp_out_of_bounds_is_null(run: Run, cluster: SimulatedKafka) -> None:
+    for at in (1, 1_700_000_000_000_000, 2**63 - 1):
+        cluster.cluster.produce(TopicPartition("orders", 0), b"", timestamp=at)
+    ran = run("sql", 'SELECT "timestamp" t FROM orders ORDER BY record_offset', "--json")
+    assert [row["t"] for row in ran.rows] == [
+        "1970-01-01 00:00:00.001000", "55840-11-08 22:13:20", None,
+    ]  # fmt: skip
+    assert ran.err == "1 record: timestamp out of bounds, shown as null\n"
+
+
 def test_protobuf_is_a_struct(run: Run, cluster: SimulatedKafka, descriptors: Path) -> None:
     cluster.produce("orders", b"\x08\5", None)
     flags = ["-s", "value=protobuf:shop.Order", "--schema", str(descriptors)]
