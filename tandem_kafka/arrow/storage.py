@@ -595,7 +595,8 @@ def _within_microseconds(stored: pa.DataType, kind: pa.DataType) -> Plan:
 
 #: What the words of `KINDS` mean: the type that is stored, and what makes it.
 _STORED: Final[dict[str, Callable[[pa.DataType], Plan | None]]] = {
-    "same": lambda kind: (kind, None),
+    # Parquet refuses a column whose values have a fixed size of 0 bytes.
+    "same": lambda kind: _to(pa.binary(), kind) if kind == pa.binary(0) else (kind, None),
     "no NaN": lambda kind: (kind, None),
     "-": lambda _: None,
     "int32": lambda kind: _to(pa.int32(), kind),

@@ -295,6 +295,21 @@ def test_a_value_without_a_place_is_found(place: str, values: pa.Array, reason: 
         storage(place).table(pa.table({"value": many}))
 
 
+def test_parquet_has_bytes_of_no_size(tmp_path: Path) -> None:
+    """A fixed type of Avro may have the size 0."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    plain = pa.array([b"", None], pa.binary(0))
+    for values in (
+        plain,
+        pa.StructArray.from_arrays([plain], ["f"]),
+        pa.array([[b""]], pa.list_(pa.binary(0))),
+    ):
+        stored = storage("Parquet").table(pa.table({"value": values}))
+        parquet.write_table(stored, tmp_path / "f.parquet")
+        found = parquet.read_table(tmp_path / "f.parquet")
+        assert found["value"].to_pylist() == values.to_pylist()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", PLACES)
 def test_without_values_the_type_is_the_same(place: str, kind: str) -> None:
