@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 try:
@@ -21,6 +22,7 @@ except ImportError as error:
 from tandem_kafka.arrow.numbers import Double, Float, Integer, Long, Short, check_errors
 from tandem_kafka.arrow.registry import SchemaId, SchemaRegistry, Schemas, named
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import new_lock
 from tandem_kafka.runtime.native import native
 from tandem_kafka.types import ArrowDecoder, DecodeErrors
@@ -41,6 +43,8 @@ __all__ = [
     "Short",
     "Text",
 ]
+
+log = client_logger(__name__)
 
 _UNITS: Final = ("us", "ns")
 #: The digits of decimal128 and decimal256.
@@ -293,7 +297,10 @@ class Avro(_Registered):
             raise InvalidArgumentError(msg)
         self._max_precision = max_precision
         self._reader: Sequence[str] | None = None
-        self._origin = ""
+        #: The schema of the first record, if none was given.
+        self._first: SchemaId | None = None
+        #: The schemas whose fields were compared with those of the first one.
+        self._compared: set[SchemaId] = set()
         if schema is not None:
             self._reader = [schema if isinstance(schema, str) else _json(schema)]
         if registry is not None:
@@ -303,12 +310,50 @@ class Avro(_Registered):
     def _rebuild(self) -> None:
         writers = None if self._schemas is None else self._schemas.known
         if self._reader is None and writers:
-            first = next(iter(writers))
-            self._origin = f"the first record has schema {named(first)}: "
-            self._reader = writers[first]
+            self._first = next(iter(writers))
+            self._reader = writers[self._first]
         reader = self._reader or ['"null"']
         make = self._native.ColumnDecoder.avro
-        self._use(lambda: make(reader, writers, self._max_precision), self._origin)
+        first = self._first
+        origin = "" if first is None else f"the first record has schema {named(first)}: "
+        self._use(lambda: make(reader, writers, self._max_precision), origin)
+        if first is not None and writers:
+            for each in writers.keys() - self._compared:
+                self._compared.add(each)
+                self._compare(first, each, writers[each])
+
+    def _compare(self, first: SchemaId, later: SchemaId, texts: Sequence[str]) -> None:
+        """Warn of fields that the schema of the first record lacks."""
+        with suppress(ValueError):  # the schema has no type in Arrow, or a field of it
+            decoder = self._native.ColumnDecoder.avro(texts, None, self._max_precision)
+            more = _more_fields(pa.field(decoder.data_type).type, self.schema, "")
+            if more:
+                log.warning(
+                    "Schema %s has fields that are left out, as schema %s of the first record "
+                    "lacks them: %s; give Avro() a schema with them, or start again",
+                    named(later),
+                    named(first),
+                    more,
+                )
+
+
+def _more_fields(writer: pa.DataType, reader: pa.DataType, path: str) -> list[str]:
+    """Return the fields of structs that a type has more than another."""
+    if pa.types.is_struct(writer) and pa.types.is_struct(reader):
+        known = {each.name: each.type for each in reader}
+        found = []
+        for each in writer:
+            at = f"{path}{each.name}"
+            if each.name in known:
+                found += _more_fields(each.type, known[each.name], f"{at}.")
+            else:
+                found.append(at)
+        return found
+    if pa.types.is_map(writer) and pa.types.is_map(reader):
+        return _more_fields(writer.item_type, reader.item_type, path)
+    if pa.types.is_list(writer) and pa.types.is_list(reader):
+        return _more_fields(writer.value_type, reader.value_type, path)
+    return []
 
 
 def _json(schema: Mapping[str, Any] | Sequence[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -176,25 +176,23 @@ class Storage:
             InvalidArgumentError: A type has no place.
             SchemaMismatchError: A value has none.
         """
-        columns: dict[str, pa.ChunkedArray] = {}
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            plan = self._plan(column.type, name)
-            if plan is None:
-                continue
-            stored = [self.column(chunk, name) for chunk in column.chunks]
-            for _, failures in stored:
-                for _, reason in failures:
-                    msg = (
-                        f"{self._place} has no place for a value of {name}: {reason}; leave the "
-                        "column out of columns="
-                    )
-                    raise SchemaMismatchError(msg)
-            columns[name] = pa.chunked_array([chunk for chunk, _ in stored], plan[0])
-        self.check_names(columns, "the records")
-        return pa.table(columns)
+        stored, unplaced = self.placed(table, table.column_names)
+        for name, failures in unplaced.items():
+            msg = (
+                f"{self._place} has no place for a value of {name}: {failures[0][1]}; leave the "
+                "column out of columns="
+            )
+            raise SchemaMismatchError(msg)
+        kept = [
+            name
+            for name, kind in zip(table.column_names, table.schema.types, strict=True)
+            if self.type_of(kind, name) is not None
+        ]
+        self.check_names(kept, "the records")
+        return stored.select(kept)
 
     def placed(
-        self, table: pa.Table, names: Sequence[str]
+        self, table: pa.Table, names: Collection[str]
     ) -> tuple[pa.Table, dict[str, Sequence[tuple[int, str]]]]:
         """Return a table with these columns as they are stored.
 
@@ -206,16 +204,19 @@ class Storage:
         """
         unplaced: dict[str, Sequence[tuple[int, str]]] = {}
         for at, name in enumerate(table.column_names):
-            if name in names:
-                chunks, first, failures = [], 0, []
-                for chunk in table[name].chunks:
-                    stored, failed = self.column(chunk, name)
-                    chunks.append(stored)
-                    failures += [(first + row, reason) for row, reason in failed]
-                    first += len(chunk)
-                table = table.set_column(at, name, pa.chunked_array(chunks))
-                if failures:
-                    unplaced[name] = failures
+            if name not in names:
+                continue
+            chunks, first, failures = [], 0, []
+            for chunk in table[name].chunks:
+                changed, failed = self.column(chunk, name)
+                chunks.append(changed)
+                failures += [(first + row, reason) for row, reason in failed]
+                first += len(chunk)
+            kind = self.type_of(table[name].type, name)
+            stored = pa.chunked_array(chunks, pa.null() if kind is None else kind)
+            table = table.set_column(at, name, stored)
+            if failures:
+                unplaced[name] = failures
         return table, unplaced
 
     def decoder(self, decoder: ArrowDecoder | None, name: str) -> ArrowDecoder | None:
@@ -231,8 +232,6 @@ class Storage:
         return None if decoder is None else _StoredDecoder(decoder, self, name)
 
     def _plan(self, kind: pa.DataType, at: str, *, flatten: bool = False) -> Plan | None:
-        if flatten and pa.types.is_struct(kind):
-            return self._plan_of_struct(kind, at)
         if pa.types.is_dictionary(kind):
             return self._plan_of_dictionary(kind, at)
         found = kind_of(kind)
@@ -242,7 +241,8 @@ class Storage:
                 f"{at} is of type {kind}, for which {self._place} has no place; decode it to "
                 "another type, or leave it out"
             )
-        if found != "list, map, struct" or word == "JSON":
+        flatten = flatten and pa.types.is_struct(kind)
+        if not flatten and (found != "list, map, struct" or word == "JSON"):
             plan = _STORED[word](kind)
             if plan is not None and self._infinity and _is_date_or_time(plan[0]):
                 return plan[0], _finite(plan[1])
@@ -315,7 +315,7 @@ class Storage:
 
         return pa.struct(fields), change
 
-    def check_names(self, names: Sequence[str] | dict[str, Any], at: str) -> None:
+    def check_names(self, names: Sequence[str], at: str) -> None:
         """Check that no two names are one column.
 
         Raises:

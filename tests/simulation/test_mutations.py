@@ -290,7 +290,7 @@ def commits_offsets_of_a_deleted_topic(patch: Patch) -> None:
             "classic-recreated",
             "starts at|was due|committed, ",
         ),
-        (commits_offsets_of_a_deleted_topic, 22, "consumer-recreated", "starts at|committed, "),
+        (commits_offsets_of_a_deleted_topic, 24, "consumer-recreated", "starts at|committed, "),
     ],
 )
 def test_a_defect_is_found_within_a_few_seeds(

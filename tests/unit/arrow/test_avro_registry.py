@@ -206,6 +206,23 @@ def test_a_registry_that_refuses(error: Exception, told: str) -> None:
     assert registry.asked == ["s1"]
 
 
+def test_fields_that_the_first_schema_lacks_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    def order(*fields: tuple[str, Any]) -> Any:
+        return record(("id", "int"), ("at", record(*fields, name="At")))
+
+    few, more = order(("x", "int")), order(("x", "int"), ("y", "int"))
+    registry = Registry(s1=few, s2=more, s3=few)
+    decoder, given = Avro(registry=registry), Avro(few, registry=registry)
+    row = {"id": 1, "at": {"x": 2, "y": 3}}
+    for number, schema in ((1, few), (2, more), (3, few), (2, more)):
+        for each in (decoder, given):
+            rows, failures = decoded(each, framed(number, schema, row))
+            assert (rows, failures) == ([{"id": 1, "at": {"x": 2}}], [])
+    [told] = caplog.messages
+    assert told.startswith("Schema 2 has fields that are left out, as schema 1 of the first record")
+    assert "['at.y']" in told
+
+
 def test_a_registry_that_must_be_awaited() -> None:
     class Asynchronous:
         async def get_schema(self, schema_id: int) -> Any:
