@@ -102,7 +102,7 @@ profile: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.profile $(ARGS)
 
 clean:
-	rm -rf .venv .venv-pyspark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-pyspark-* build dist site *.egg-info packages/*/build packages/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The demo is over in half a minute, compiling the native extension takes longer.
 $(VENV)/.demo: export TANDEM_KAFKA_NATIVE ?= off
@@ -113,11 +113,13 @@ $(VENV)/.audit: export TANDEM_KAFKA_NATIVE ?= off
 $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 
 # The stamps: a dependency group of pyproject.toml is installed again when what it is made of changed.
-SOURCES := pyproject.toml setup.py rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
+# Those of this repository are installed with it, never from an index.
+PACKAGES := packages/testing
+SOURCES := pyproject.toml setup.py $(wildcard packages/*/pyproject.toml) rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
 $(VENV)/.%: $(SOURCES) | $(BIN)/python
 	@echo "installing tandem-kafka and the group $* into $(VENV)"
 	@$(PIP) 'pip>=25.1'
-	@$(PIP) --editable . --group $* $(if $(PYSPARK),'pyspark==$(PYSPARK)')
+	@$(PIP) --editable . $(addprefix --editable ,$(PACKAGES)) --group $* $(if $(PYSPARK),'pyspark==$(PYSPARK)')
 	@touch $@
 
 $(BIN)/python:

@@ -38,7 +38,7 @@ from benchmarks.ways.report import goals, write_columns, write_ways
 from benchmarks.workers.crews import CREWS
 from benchmarks.workers.plan import WORKERS_MEASURES, WORKERS_PLAN, WORKERS_QUICK
 from benchmarks.workers.report import write_workers
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 _FOLDER = Path(__file__).with_name("results")
 _BROKER_OPTIONS = ("-Xmx1g",)

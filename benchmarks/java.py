@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.measures import Figures
 from benchmarks.readers.base import Source
-from tandem_kafka.testing.kafka.java import java_command
+from tandem_kafka_testing.kafka.java import java_command
 
 __all__ = ["ToolRun", "measure_java", "run_tool"]
 

@@ -21,7 +21,7 @@ from benchmarks.child import Task
 from benchmarks.plan import FULL, SIZES
 from benchmarks.readers.catalogue import ARROW, OURS, PYTHON
 from benchmarks.topics import Sources
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 __all__ = ["Thread", "main", "threads_of"]
 

@@ -16,7 +16,7 @@ from benchmarks.measures import Figures
 from benchmarks.plan import MEASURES, Measure, Plan
 from benchmarks.readers.catalogue import CATALOGUE, OURS
 from benchmarks.suite import Sample
-from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
+from tandem_kafka_testing.kafka.jars import KAFKA_VERSION
 
 __all__ = [
     "COLUMNS",

@@ -19,7 +19,7 @@ from benchmarks.plan import Measure, Plan
 from benchmarks.readers.base import Source
 from benchmarks.readers.catalogue import AMONG, CATALOGUE, JAVA
 from benchmarks.topics import PARTITIONS, Sources
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 __all__ = ["Sample", "Suite"]
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from benchmarks.plan import Plan
 from benchmarks.readers.base import Source
 from benchmarks.ways.documents import encoded
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 __all__ = ["PARTITIONS", "Sources"]
 

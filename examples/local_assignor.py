@@ -1,7 +1,7 @@
 """Members of a group assign the partitions themselves, by their capacity.
 
 No released broker supports this part of KIP-848. So the example needs no broker: it runs on the
-simulated cluster of `tandem_kafka.testing`, in simulated time, and ends after a second.
+simulated cluster of `tandem_kafka_testing`, in simulated time, and ends after a second.
 
     pip install tandem-kafka
     python local_assignor.py
@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 
 PARTITIONS = 12
 RECORDS = 1_000

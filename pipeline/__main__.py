@@ -19,8 +19,8 @@ from pipeline.plot import draw
 from pipeline.producing import Orders, produce_customers
 from pipeline.report import Report
 from pipeline.run import TOPICS, Plan, Run, new_producer
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.jars import KAFKA_VERSION
 
 _HOUR_MS = 3_600_000
 _PARTITIONS = 3

@@ -1,6 +1,6 @@
 """Checks what dist/ holds: `python -m release.contents`.
 
-A wheel must hold the package's own files and nothing else; the sdist must hold what a build needs.
+A wheel must hold the files of its packages and nothing else; an sdist must hold what a build needs.
 """
 
 from __future__ import annotations
@@ -14,18 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from release.wheels import DIST, PACKAGES, tracked
+from release.wheels import DIST, DISTRIBUTIONS, ROOT, tracked
 
 EXTENSION: Final = "tandem_kafka/_native.abi3.so"
-#: What pip needs to build a wheel from the sdist, also with the extension.
-NEEDED_IN_SDIST: Final = (
-    "LICENSE",
-    "README.md",
-    "pyproject.toml",
-    "setup.py",
-    "rust/Cargo.toml",
-    "rust/src/lib.rs",
-)
+#: What pip needs to build a wheel from an sdist.
+NEEDED_IN_SDIST: Final = ("LICENSE", "README.md", "pyproject.toml")
+#: Also with the extension.
+NEEDED_FOR_NATIVE: Final = ("setup.py", "rust/Cargo.toml", "rust/src/lib.rs")
 #: The most that a wheel may weigh, in MB.
 WHEEL_MB: Final = 12.0
 
@@ -59,7 +54,7 @@ def _of_wheel(path: Path) -> Iterator[str]:
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
         yield from _of_metadata(archive.read(metadata).decode())
     native = not path.name.endswith("-none-any.whl")
-    expected = set(tracked(*PACKAGES)) | ({EXTENSION} if native else set())
+    expected = _own(path) | ({EXTENSION} if native else set())
     own = {name for name in names if ".dist-info/" not in name}
     yield from (f"{name} is missing" for name in sorted(expected - own))
     yield from (f"{name} does not belong in the wheel" for name in sorted(own - expected))
@@ -72,6 +67,14 @@ def _of_wheel(path: Path) -> Iterator[str]:
         yield f"{megabytes:.1f} MB, more than {WHEEL_MB}"
 
 
+def _own(path: Path) -> set[str]:
+    """Return the files of a distribution's packages, as they stand in its folder."""
+    folder, packages = DISTRIBUTIONS[path.name.partition("-")[0]]
+    within = ROOT / folder
+    listed = tracked(*(str(within / each) for each in packages))
+    return {str((ROOT / name).relative_to(within)) for name in listed}
+
+
 def _of_metadata(text: str) -> Iterator[str]:
     """Yield links that lead nowhere from a package index."""
     dead = re.findall(r'\]\((?!https?:|#)([^)]+)\)|src(?:set)?="(?!https?:)([^"]+)"', text)
@@ -82,7 +85,9 @@ def _of_metadata(text: str) -> Iterator[str]:
 def _of_sdist(path: Path) -> Iterator[str]:
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    expected = set(tracked(*PACKAGES)) | set(NEEDED_IN_SDIST)
+    expected = _own(path) | set(NEEDED_IN_SDIST)
+    if path.name.startswith("tandem_kafka-"):
+        expected |= set(NEEDED_FOR_NATIVE)
     yield from (f"{name} is missing" for name in sorted(expected - names))
     built = (name for name in names if "rust/target/" in name or name.endswith((".so", ".pyc")))
     yield from (f"{name} is a build product" for name in sorted(built))

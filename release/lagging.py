@@ -13,7 +13,7 @@ from typing import Final
 
 from tandem_kafka import KafkaConsumer, KafkaProducer
 from tandem_kafka.cli.__main__ import main
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 4
 PER_SECOND: Final = 200

@@ -1,7 +1,7 @@
 """Installs the wheels in dist/ that run on this system, and tests them: `python -m release.trial`.
 
-Each wheel gets an empty environment and a folder with the tests, but without the
-sources of the package. The PATH has no compiler and no Rust.
+Each wheel gets an empty environment, in which it is first alone, and a folder with the tests, but
+without the sources of the packages. The PATH has no compiler and no Rust.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 
-from release.wheels import DIST, PACKAGES, ROOT, tracked
+from release.wheels import DIST, DISTRIBUTIONS, ROOT, tracked
 
 #: Programs of the system that pip, pytest and the tests start.
 PROGRAMS: Final = ("env", "git", "ldconfig", "sh", "sleep", "uname")
@@ -31,7 +31,7 @@ OF_THE_SOURCES: Final = "not sources"
 
 def main() -> int:
     """Test the wheels; returns the exit code."""
-    wheels = [wheel for wheel in sorted(DIST.glob("*.whl")) if _runs_here(wheel)]
+    wheels = [wheel for wheel in sorted(DIST.glob("tandem_kafka-*.whl")) if _runs_here(wheel)]
     if not wheels:
         print("no wheel in dist/ runs on this system: run make wheels", file=sys.stderr)
         return 1
@@ -68,12 +68,24 @@ def _try(wheel: Path, folder: Path) -> None:
 
     pip = ("-m", "pip", "install", "-q", "--disable-pip-version-check")
     run(*pip, "pip>=25.1")
-    run(*pip, f"{wheel}[demo]", "--group", "test")
+    run(*pip, str(wheel), "pytest>=8")
+    run("-c", _ALONE)
+    others = sorted(map(str, set(DIST.glob("*.whl")) - set(DIST.glob("tandem_kafka-*.whl"))))
+    run(*pip, f"{wheel}[demo]", *others, "--group", "test")
     run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
     tests = ("tests/unit", "tests/simulation")
     run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *tests)
     run("-m", "tandem_kafka.demo")
 
+
+#: The wheel alone brings nothing for tests, and pytest loads no plugin.
+_ALONE: Final = """
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+assert find_spec("tandem_kafka_testing") is None
+assert not [each for each in entry_points(group="pytest11") if "kafka" in each.value]
+import tandem_kafka.consumer.consumer, tandem_kafka.share.consumer, tandem_kafka.aio
+"""
 
 #: The package comes from the wheel, with the extension if the wheel has one.
 _INSTALLED: Final = """
@@ -85,9 +97,14 @@ print(f"tandem-kafka {tandem_kafka.__version__}, {sys.argv[1]}")
 
 
 def _copy_tests(tree: Path) -> None:
-    """Copy what git tracks, without the package, its extension and its build."""
+    """Copy what git tracks, without the packages, the extension and its build."""
+    packages = tuple(
+        (Path(folder) / each).as_posix() + "/"
+        for folder, names in DISTRIBUTIONS.values()
+        for each in names
+    )
     for name in tracked():
-        if not name.startswith((*PACKAGES, "rust/", "setup.py")):
+        if not name.startswith((*packages, "rust/", "setup.py")):
             target = tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, target)

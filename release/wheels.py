@@ -1,4 +1,4 @@
-"""Builds wheels for Linux and the sdist into dist/: `python -m release.wheels`.
+"""Builds wheels for Linux and the sdists into dist/: `python -m release.wheels`.
 
 A native wheel is the pure wheel plus the extension, which cargo-zigbuild compiles for each target.
 The extension uses Python's stable ABI, so no Python of the target is needed.
@@ -23,8 +23,11 @@ from release.licences import third_party_licences
 ROOT: Final = Path(__file__).parents[1]
 DIST: Final = ROOT / "dist"
 RUST: Final = ROOT / "rust"
-#: The packages that a wheel holds.
-PACKAGES: Final = ("tandem_kafka/", "pyspark_tandem_kafka/")
+#: What each distribution holds: its folder in the repository, and packages in it.
+DISTRIBUTIONS: Final = {
+    "tandem_kafka": (".", ("tandem_kafka/", "pyspark_tandem_kafka/")),
+    "tandem_kafka_testing": ("packages/testing", ("tandem_kafka_testing/",)),
+}
 #: The oldest Python whose stable ABI the extension uses (pyo3's feature abi3-py311).
 PYTHON_TAG: Final = "cp311"
 
@@ -59,13 +62,13 @@ TARGETS: Final = (
 
 
 def main() -> None:
-    """Build the sdist, the pure wheel and a wheel for each target."""
+    """Build the sdists, the pure wheels and a native wheel for each target."""
     parser = argparse.ArgumentParser(prog="python -m release.wheels", description=__doc__)
     names = [target.platform for target in TARGETS]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="platforms")
     chosen = parser.parse_args().only
     shutil.rmtree(DIST, ignore_errors=True)
-    pure = _pure_wheel()
+    pure = _pure_wheels()
     for target in TARGETS:
         if target.platform in chosen:
             library = _compile(target)
@@ -74,10 +77,13 @@ def main() -> None:
         print(f"{path.stat().st_size / 1e6:7.2f} MB  {path.name}")
 
 
-def _pure_wheel() -> Path:
+def _pure_wheels() -> Path:
+    """Build what needs no compiler; returns the wheel that native ones are made of."""
     environment = {**os.environ, "TANDEM_KAFKA_NATIVE": "off"}
-    _run(sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT), env=environment)
-    return next(DIST.glob("*-py3-none-any.whl"))
+    for folder, _ in DISTRIBUTIONS.values():
+        path = str(ROOT / folder)
+        _run(sys.executable, "-m", "build", "--outdir", str(DIST), path, env=environment)
+    return next(DIST.glob("tandem_kafka-*-py3-none-any.whl"))
 
 
 def _compile(target: Target) -> Path:

@@ -18,9 +18,9 @@ import kafka as kafka_python
 import pytest
 from kafka.net.selector import NetworkSelector
 
-from tandem_kafka.testing.kafka import DownloadError, RealKafka
-from tandem_kafka.testing.kafka.jars import chosen_version, release_of
-from tandem_kafka.testing.pytest_plugin import why_no_kafka
+from tandem_kafka_testing.kafka import DownloadError, RealKafka
+from tandem_kafka_testing.kafka.jars import chosen_version, release_of
+from tandem_kafka_testing.pytest_plugin import why_no_kafka
 from tests.process_state import ProcessState
 from tests.second_run import SecondRun
 from tests.shared_brokers import SharedBrokers, shared_broker

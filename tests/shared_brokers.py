@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.kafka.listeners import secured_cluster
 from tests.kafka.tokens import TokenIssuer
 

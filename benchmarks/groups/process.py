@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from benchmarks.readers.catalogue import JAVA
-from tandem_kafka.testing.kafka.java import compiled, java_command
+from tandem_kafka_testing.kafka.java import compiled, java_command
 
 __all__ = ["MemberProcess"]
 

@@ -13,9 +13,9 @@ from benchmarks.report import Results, about, failures, loads, tables
 __all__ = ["write_groups"]
 
 _METHOD = (
-    "One broker with the settings of `tandem_kafka/testing/kafka/settings.py` and {settings}. "
-    "Every member has a separate process and the defaults of its client, except for a heartbeat "
-    "interval of a second in the classic protocol. Medians of {runs} runs for the first "
+    "One broker with the settings of `packages/testing/tandem_kafka_testing/kafka/settings.py` and "
+    "{settings}. Every member has a separate process and the defaults of its client, except for a "
+    "heartbeat interval of a second in the classic protocol. Medians of {runs} runs for the first "
     "record and of {pauses} for the pause, with the clients taking turns. Topics have {partitions} "
     "partitions, and the steady stream has {per_second:,.0f} records a second. “times” compares "
     "the figure that orders the table with that of {ours}: above 1, {ours} is better by "

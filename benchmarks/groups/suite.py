@@ -17,8 +17,8 @@ from benchmarks.groups.process import MemberProcess
 from benchmarks.measures import Figures
 from benchmarks.plan import Measure
 from benchmarks.suite import Sample
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 
 __all__ = ["GroupSuite", "pause_of"]
 

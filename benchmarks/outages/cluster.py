@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import IO, Self
 
 from benchmarks.outages.streaming import Stream
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.ports import free_ports
-from tandem_kafka.testing.kafka.proxy import Proxy
-from tandem_kafka.testing.kafka.security import PASSWORD
-from tandem_kafka.testing.kafka.settings import BrokerAddress
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.proxy import Proxy
+from tandem_kafka_testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka.settings import BrokerAddress
 
 __all__ = ["PARTITIONS", "Outages"]
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from typing import Any, Final, Protocol
 
 from benchmarks.usage import cpu_s, memory_mb
-from tandem_kafka.testing.kafka.admin import ClusterAdmin, Record
+from tandem_kafka_testing.kafka.admin import ClusterAdmin, Record
 
 __all__: list[str] = []
 

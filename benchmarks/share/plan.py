@@ -15,8 +15,8 @@ from benchmarks.plan import SIZES, Measure
 from benchmarks.readers.catalogue import CONFLUENT, JAVA, LOOP, OURS
 from benchmarks.share.java import measure_java_share
 from benchmarks.suite import Sample
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 
 __all__ = ["SHARE_MEASURES", "SHARE_PLAN", "SHARE_QUICK", "SharePlan", "ShareSuite"]
 

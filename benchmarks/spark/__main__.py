@@ -31,7 +31,7 @@ from benchmarks.spark.tables import (
     session,
     sources,
 )
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 #: Numbers of ranges for reading a topic. The sizing model is fitted to the first and the last of
 #: them, and checked with the others.

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from tandem_kafka.testing.kafka.cache import cache, made_once
-from tandem_kafka.testing.kafka.maven import DownloadError, Jars, download
+from tandem_kafka_testing.kafka.cache import cache, made_once
+from tandem_kafka_testing.kafka.maven import DownloadError, Jars, download
 
 __all__ = ["connector_jars", "connector_version", "jars_of"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.spark.connector import connector_jars
 from benchmarks.spark.measuring import Processors
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 __all__ = [
     "NOTHING",

@@ -15,8 +15,8 @@ from benchmarks.measures import Figures
 from benchmarks.plan import Measure
 from benchmarks.readers.catalogue import CONFLUENT, OURS
 from benchmarks.suite import Sample
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 
 __all__ = ["START_CLIENTS", "START_MEASURES", "START_QUICK", "START_RUNS", "StartSuite"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.wire.fetch_request import ConsumerFetch
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
@@ -24,6 +23,7 @@ from tandem_kafka.wire.messages import (
     SaslHandshakeRequest,
     SyncGroupRequest,
 )
+from tandem_kafka_testing.cluster.releases import RELEASES
 
 __all__ = ["table"]
 

@@ -1,6 +1,6 @@
 """The interface of client-side assignors for KIP-848 groups.
 
-No released broker supports them; the simulated cluster of `tandem_kafka.testing` does.
+No released broker supports them; the simulated cluster of `tandem_kafka_testing` does.
 """
 
 from __future__ import annotations

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 import click
+
+from tandem_kafka.cli.failures import CommandError
 
 
 class LazyCommand(NamedTuple):
@@ -14,10 +17,12 @@ class LazyCommand(NamedTuple):
     Attributes:
         module: The module, whose name `command` is the command.
         summary: One line for `tandem-kafka --help`.
+        extra: The extra that it needs besides `cli`.
     """
 
     module: str
     summary: str
+    extra: str = ""
 
 
 #: The commands in the order of `tandem-kafka --help`.
@@ -42,8 +47,12 @@ COMMANDS: Final = {
     ),
     "copy": LazyCommand("tandem_kafka.cli.commands.copy", "Copy records to another topic."),
     "sql": LazyCommand("tandem_kafka.cli.commands.sql", "Query topics with DuckDB."),
-    "serve": LazyCommand("tandem_kafka.cli.commands.serve", "Run a cluster to try things on."),
-    "demo": LazyCommand("tandem_kafka.cli.commands.demo", "See a group lose members, no record."),
+    "serve": LazyCommand(
+        "tandem_kafka.cli.commands.serve", "Run a cluster to try things on.", "testing"
+    ),
+    "demo": LazyCommand(
+        "tandem_kafka.cli.commands.demo", "See a group lose members, no record.", "demo"
+    ),
     "completion": LazyCommand(
         "tandem_kafka.cli.commands.completion", "Print the completion of a shell."
     ),
@@ -60,12 +69,26 @@ class _Commands(click.Group):
         found = COMMANDS.get(cmd_name)
         if found is None:
             return None
+        if found.extra and find_spec("tandem_kafka_testing") is None:
+            return _lacking(cmd_name, found.extra)
         command: click.Command = import_module(found.module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, each.summary) for name, each in COMMANDS.items()])
+
+
+def _lacking(name: str, extra: str) -> click.Command:
+    """Return a command that says what to install; completion, which asks for it too, does not."""
+
+    @click.command(name, add_help_option=False, context_settings={"ignore_unknown_options": True})
+    @click.argument("given", nargs=-1, type=click.UNPROCESSED)
+    def command(given: tuple[str, ...]) -> None:  # noqa: ARG001 - whatever it is
+        text = f"{name} needs tandem-kafka-testing: pip install 'tandem-kafka[cli,{extra}]'"
+        raise CommandError(text)
+
+    return command
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,7 +8,7 @@ from typing import Any
 
 from tandem_kafka import KafkaProducer, TopicPartition
 from tandem_kafka.demo.ledger import Ledger
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 
 PARTITIONS = 4
 

@@ -90,7 +90,7 @@ class View:
         if good and self._console.is_terminal:
             self._console.print(
                 "\nTry next:\n"
-                "  python -m tandem_kafka.testing serve   a cluster for your own program\n"
+                "  python -m tandem_kafka_testing serve   a cluster for your own program\n"
                 "  pydoc tandem_kafka.KafkaConsumer        read it with ten lines of code\n"
                 "  make test                              all tests, on a real Kafka broker"
             )

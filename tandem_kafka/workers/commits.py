@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+
 import sys
 from collections.abc import Iterable
 from functools import partial

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
+
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 

@@ -13,9 +13,9 @@ from kafka.errors import UnknownMemberIdError
 
 from tandem_kafka.errors import KafkaError, for_code
 from tandem_kafka.request_managers.reactions import COMMIT, Reaction, reaction_to
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.scripts import Scripts
 from tandem_kafka.wire.framing import decode_message, encode_message
+from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.cluster.scripts import Scripts
 from tests.answers.consumers import GROUP, Asking
 from tests.answers.table import ROWS, Answer, Row, answers_of
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncShareConsumer
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.telemetry import TelemetryReceiver
 from tests.scenarios.share_members import share_consumer
 
 __all__ = ["GROUP", "RECORD_EVERY_MS", "Asking", "asking"]

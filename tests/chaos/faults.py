@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.chaos.members import MemberProcess
 from tests.chaos.proxy import HarmfulProxy
 

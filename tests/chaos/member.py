@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.histories.members import KINDS, Member
 from tests.histories.operations import Operation, to_lines
 

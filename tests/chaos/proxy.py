@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.kafka.proxy import Proxy
+from tandem_kafka_testing.kafka.proxy import Proxy
 from tests.histories.members import FILLER
 
 __all__ = ["HarmfulProxy"]

@@ -14,8 +14,8 @@ from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.settings import BrokerAddress
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.settings import BrokerAddress
 from tests.chaos.faults import Fault, World, draw
 from tests.chaos.ledger import Ledger
 from tests.chaos.member import PROTOCOLS

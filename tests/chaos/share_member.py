@@ -18,8 +18,8 @@ from typing import Any, Final
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import CorruptRecordError, KafkaTimeoutError, RecordLockLostError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.kafka.security import PASSWORD
 from tandem_kafka.workers import Retry, ShareWorkers
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.chaos.member import write_line
 from tests.chaos.share_events import LOCK_MS, Event, Place, line_of
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from benchmarks.outages.streaming import Stream
 from tandem_kafka import ShareConsumer
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.chaos.members import ShareProcess
 from tests.chaos.share_events import LOCK_MS, Event
 from tests.chaos.share_ledger import LIMIT, ShareLedger

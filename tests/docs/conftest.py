@@ -12,7 +12,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tandem_kafka.testing.serving import order
+from tandem_kafka_testing.serving import order
 from tests.docs.pages import ROOT
 
 TOPICS = ("orders", "payments")

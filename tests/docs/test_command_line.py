@@ -16,8 +16,8 @@ from tandem_kafka import KafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicP
 from tandem_kafka.cli.administration import Administration
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.cli.program import COMMANDS
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.commands import Run, runner
 from tests.docs.pages import blocks
 

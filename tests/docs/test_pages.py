@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from docs.generated import PARTS
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, ROOT, blocks, undefined
 from tests.tier import sample

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.docs.conftest import PARTITIONS, orders_arrive
 from tests.docs.pages import ROOT, blocks
 from tests.integration.polling import wait_until

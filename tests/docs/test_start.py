@@ -25,10 +25,13 @@ _ADDRESS = re.compile(r"^[\w.]+:\d+$", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment without this package, and a wheel of it where pip looks for one."""
+    """An environment without the packages, and wheels of them where pip looks for them."""
     folder = tmp_path_factory.mktemp("home")
-    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
-    subprocess.run(wheel, env={**os.environ, "TANDEM_KAFKA_NATIVE": "off"}, check=True, timeout=150)
+    wheels = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder)]
+    wheels += map(str, [ROOT, *sorted(ROOT.glob("packages/*"))])
+    subprocess.run(
+        wheels, env={**os.environ, "TANDEM_KAFKA_NATIVE": "off"}, check=True, timeout=150
+    )
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=100)
     return folder
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import BrokerResponseError
-from tandem_kafka.testing.cluster import SimCluster
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.served import ServedKafka
-from tandem_kafka.testing.serving import order
 from tandem_kafka.wire.messages import OffsetCommitRequest
+from tandem_kafka_testing.cluster import SimCluster
+from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.served import ServedKafka
+from tandem_kafka_testing.serving import order
 
 __all__ = ["PARTITIONS", "Orders"]
 

@@ -20,10 +20,10 @@ from threading import Thread
 import pytest
 from kafka.errors import RebalanceInProgressError, UnknownMemberIdError
 
-from tandem_kafka.testing.kafka.admin import ClusterAdmin
-from tandem_kafka.testing.kafka.ports import free_ports
-from tandem_kafka.testing.served import ServedKafka
-from tandem_kafka.testing.serving import order
+from tandem_kafka_testing.kafka.admin import ClusterAdmin
+from tandem_kafka_testing.kafka.ports import free_ports
+from tandem_kafka_testing.served import ServedKafka
+from tandem_kafka_testing.serving import order
 from tests.examples.orders import Orders
 from tests.examples.running import EXAMPLES, RunningExample, require
 from tests.tier import sample

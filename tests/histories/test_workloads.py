@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
-from tandem_kafka.testing.network import Conditions
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.fault_plan import FaultPlan, PlannedFault
+from tandem_kafka_testing.network import Conditions
+from tandem_kafka_testing.served import ServedKafka
 from tests.histories.anomalies import anomalies
 from tests.histories.operations import Assigned, Committed, Polled, Produced, to_lines
 from tests.histories.recorder import Workload

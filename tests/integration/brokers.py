@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.hosts import Host, RealHost, SimulatedHost
 from tests.integration.polling import Consume

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.group_members import stop_all

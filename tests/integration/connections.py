@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 
 __all__ = ["Connection", "RealConnection", "SimulatedConnection"]
 

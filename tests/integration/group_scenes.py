@@ -10,13 +10,13 @@ from uuid import UUID
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
     MetadataResponse,
 )
+from tandem_kafka_testing import Simulation
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.brokers import Brokers, RealBrokers, SimulatedBrokers
 from tests.integration.group_members import (

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.scheduler import ParkedLoop
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.scheduler import ParkedLoop
 from tests.integration.polling import Listener
 
 __all__ = ["Host", "RealHost", "SimulatedHost"]

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
 )
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.polling import wait_until
 from tests.kafka.tokens import TokenIssuer
 

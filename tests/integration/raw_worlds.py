@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.settings import OFFSETS_PARTITIONS
 from tandem_kafka.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.settings import OFFSETS_PARTITIONS
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.describing import classic_description_of, description_of
 from tests.integration.heartbeating import RawMember

@@ -17,17 +17,17 @@ import confluent_kafka
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.batch import Marker
-from tandem_kafka.testing.cluster.group_configs import fields_of
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.batch import Marker
+from tandem_kafka_testing.cluster.group_configs import fields_of
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.broker_choice import chosen_broker
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.sharing import RawShareMember, require_share_groups

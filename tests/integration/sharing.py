@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tandem_kafka.testing.kafka.jars import chosen_version, release_of
 from tandem_kafka.wire.messages import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -17,6 +16,7 @@ from tandem_kafka.wire.messages import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tests.integration.connections import Connection
 
 __all__ = ["FIRST_RELEASE", "Fetched", "RawShareMember", "Shared", "require_share_groups"]

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import pytest
 
-from tandem_kafka.testing.kafka.admin import ClusterAdmin
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.kafka.admin import ClusterAdmin
+from tandem_kafka_testing.served import ServedKafka
 
 __all__ = ["Cluster", "SimulatedCluster", "choose_clusters"]
 

@@ -19,7 +19,7 @@ from tandem_kafka.errors import (
     OffsetOutOfRangeError,
     UnreleasedInstanceIdError,
 )
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.group_members import PROTOCOLS, check_pairs, options_of, rebalance_calls
 from tests.integration.heartbeating import RawMember

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.broker_choice import BROKERS
 from tests.integration.group_scenes import Group, Member, Scene, check_commits, scene_of, states_of
 from tests.integration.hosts import Host

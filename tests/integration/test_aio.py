@@ -18,8 +18,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import partitions_of
 from tests.machine import slowness
 

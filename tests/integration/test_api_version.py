@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Consume, read_all
 
 

@@ -28,7 +28,7 @@ from tandem_kafka.errors import (
     OffsetOutOfRangeError,
     RecordDeserializationError,
 )
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.admin import Record
 from tests.implementations import require_implementation
 from tests.integration.polling import Consume
 from tests.integration.simulated_cluster import Cluster

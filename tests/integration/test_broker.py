@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.security import PASSWORD
 
 pytestmark = pytest.mark.full("starts brokers of its own")
 

@@ -22,11 +22,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.cli.environment import Environment
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.ports import free_ports
-from tandem_kafka.testing.kafka.security import PASSWORD
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.security import PASSWORD
+from tandem_kafka_testing.served import ServedKafka
 from tests.commands import Ran, Run, runner
 from tests.implementations import require_implementation
 from tests.integration.polling import Consume

@@ -13,8 +13,8 @@ from kafka.errors import OffsetMetadataTooLargeError
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import (
     ENDLESS_MS,
     Clock,

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import tandem_kafka
 from tandem_kafka.confluent import Consumer
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import wait_until
 from tests.unit.interrupts import UNAWAITED, coroutines_end_here
 

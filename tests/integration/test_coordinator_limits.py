@@ -9,7 +9,7 @@ import pytest
 from kafka.errors import GroupMaxSizeReachedError
 
 from tandem_kafka import ShareConsumer
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.broker_choice import BROKERS, chosen_broker
 from tests.integration.joining import RawClassicMember, name_of
 from tests.integration.pairs import receive_joins

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Consume, poll_until, read_all
 
 pytest.importorskip("prometheus_client")

@@ -17,9 +17,9 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     SchemaRegistryError,
 )
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.types import DecodeErrors
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.implementations import require_implementation
 from tests.integration.polling import Consume, partitions_of
 

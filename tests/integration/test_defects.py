@@ -9,7 +9,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.events.background import ErrorEvent, PartitionsLost
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Consume, Listener, assigned, partitions_of, read_all
 
 

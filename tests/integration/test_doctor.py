@@ -13,9 +13,9 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
 from tandem_kafka.cli.environment import Environment
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
+from tandem_kafka_testing.served import ServedKafka
 from tests.commands import Run, runner
 from tests.integration.logins import allow
 

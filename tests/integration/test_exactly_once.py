@@ -11,8 +11,8 @@ from kafka import KafkaProducer
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.worlds import RealCluster, World

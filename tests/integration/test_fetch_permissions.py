@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
 from tandem_kafka.wire.fetch_request import ConsumerFetch
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.logins import allow
 from tests.integration.polling import Consume, read_all, wait_until
 from tests.integration.watching import Sent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 pytest_plugins = ["pytester"]
 
@@ -39,6 +39,6 @@ def test_kafka_broker_uses_the_address_of_the_environment(
     monkeypatch.setenv("TANDEM_KAFKA_TEST_BROKERS", kafka.bootstrap())
     pytester.makepyfile(CODE.format(topic=f"{topic}-of-a-user"))
     ran = pytester.runpytest_inprocess(
-        "-p", "tandem_kafka.testing.pytest_plugin", "-p", "no:cacheprovider"
+        "-p", "tandem_kafka_testing.pytest_plugin", "-p", "no:cacheprovider"
     )
     ran.assert_outcomes(passed=1)

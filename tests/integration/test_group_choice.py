@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka import SubscriptionPattern
 from tandem_kafka.errors import UnsupportedVersionError
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Consume, assigned, partitions_of
 
 pytestmark = pytest.mark.full("starts brokers of its own")

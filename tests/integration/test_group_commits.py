@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.group_members import Member, options_of, settled
 from tests.integration.polling import Consume, poll_until
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.connections import RealConnection
 from tests.integration.describing import description_of
 from tests.integration.heartbeating import HeartbeatResult, Owned, RawMember

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Clock, Consume, assigned, partitions_of, poll_until
 
 OPTIONS: dict[str, Any] = {

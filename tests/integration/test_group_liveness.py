@@ -14,8 +14,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import FencedInstanceIdError, UnreleasedInstanceIdError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import (
     PROTOCOLS,
     Member,

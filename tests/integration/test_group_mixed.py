@@ -21,8 +21,8 @@ from tandem_kafka.errors import (
     InvalidRegularExpressionError,
     UnsupportedAssignorError,
 )
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import Member, exactly_once, options_of, owned, settled
 from tests.integration.polling import Consume, assigned, partitions_of, poll_until, wait_until
 

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.outages.streaming import Stream, while_running
 from tandem_kafka.errors import GroupMaxSizeReachedError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,

@@ -13,7 +13,7 @@ import kafka as kafka_python
 import pytest
 
 from benchmarks.outages.streaming import Stream, while_running
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     PROTOCOLS,

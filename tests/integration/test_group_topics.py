@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import SubscriptionPattern
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import Member, check_pairs, options_of, owned, settled
 from tests.integration.polling import Consume, wait_until
 

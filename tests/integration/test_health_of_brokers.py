@@ -13,10 +13,10 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.probe import Probe
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.ports import free_ports
-from tandem_kafka.testing.kafka.proxy import Proxy
-from tandem_kafka.testing.kafka.settings import BrokerAddress
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.proxy import Proxy
+from tandem_kafka_testing.kafka.settings import BrokerAddress
 from tests.integration.polling import Clock, Consume
 
 pytestmark = pytest.mark.full("starts brokers of its own")

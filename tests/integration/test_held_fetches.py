@@ -12,7 +12,7 @@ from tandem_kafka.network.link import Link
 from tandem_kafka.network.native_transport import NativeTransport
 from tandem_kafka.network.pool import ConnectionPool, NetworkCounters
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import (
     ENDLESS_MS,
     ENDLESS_REQUESTS,

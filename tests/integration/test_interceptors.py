@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
 
 pytestmark = pytest.mark.both_clusters

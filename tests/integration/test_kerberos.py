@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import SaslAuthenticationFailedError
-from tandem_kafka.testing.kafka.broker import QUICK_START, RealKafka
+from tandem_kafka_testing.kafka.broker import QUICK_START, RealKafka
 from tests.integration.polling import read_all
 from tests.kafka.kdc import SERVICE, Kdc
 

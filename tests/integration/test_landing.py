@@ -29,7 +29,7 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     SinkFencedError,
 )
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.landing_kills import KINDS, made_anew, new_table
 from tests.integration.landing_tables import ParquetTable, Table
 from tests.integration.polling import Consume, wait_until

@@ -21,8 +21,8 @@ from tandem_kafka.errors import (
     SaslAuthenticationFailedError,
     TlsAuthenticationError,
 )
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import write_certificate
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import write_certificate
 from tests.integration.logins import Options, allow_all, sasl, tls
 from tests.integration.polling import Consume, poll_until, wait_until
 from tests.kafka.token_server import CLIENT, SECRET, TokenServer

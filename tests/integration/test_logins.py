@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.logins import (
     Options,
     Provider,

@@ -17,10 +17,10 @@ from tandem_kafka.errors import KafkaProtocolError
 from tandem_kafka.network import implementation
 from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing.cluster import SimCluster
-from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
-from tandem_kafka.testing.network import Conditions
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.cluster import SimCluster
+from tandem_kafka_testing.fault_plan import FaultPlan, PlannedFault
+from tandem_kafka_testing.network import Conditions
+from tandem_kafka_testing.served import ServedKafka
 from tests.tier import seeds
 
 TOPIC = "orders"
@@ -159,7 +159,7 @@ def read_for(
 def test_the_command_serves_a_topic_that_grows() -> None:
     """Run as a user would: it prints its address and ends with Ctrl-C."""
     arguments = ["serve", "--records", "5", "--per-second", "50"]
-    command = [sys.executable, "-m", "tandem_kafka.testing", *arguments]
+    command = [sys.executable, "-m", "tandem_kafka_testing", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

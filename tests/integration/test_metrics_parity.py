@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import Consume, read_all
 from tests.integration.reference import in_kafka_python
 

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer as TheirConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 pytestmark = [
     pytest.mark.full("takes long on a real broker"),

@@ -10,8 +10,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, RetriableCommitFailedError, WakeupError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.ports import free_ports
 from tests.integration.polling import (
     Clock,
     Consume,

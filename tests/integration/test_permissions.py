@@ -22,8 +22,8 @@ from tandem_kafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.group_members import rebalance_calls
 from tests.integration.logins import allow
 from tests.integration.polling import (

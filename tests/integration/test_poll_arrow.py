@@ -17,8 +17,8 @@ import pytest
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError, InvalidArgumentError
 from tandem_kafka.records import ARROW_COLUMNS
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 

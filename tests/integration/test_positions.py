@@ -12,9 +12,9 @@ from tandem_kafka.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.wire.messages import ListOffsetsRequest
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import (
     ENDLESS_MS,
     Consume,

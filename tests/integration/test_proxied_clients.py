@@ -10,8 +10,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.ports import free_ports
 from tests.integration.logins import allow_all, sasl
 from tests.integration.polling import Consume, read_all
 from tests.unit.network.proxy_server import ProxyServer

@@ -11,11 +11,11 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.request_managers.membership.classic.membership import ClassicMembership
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.ports import free_ports
-from tandem_kafka.testing.kafka.proxy import Proxy
-from tandem_kafka.testing.kafka.security import PASSWORD
-from tandem_kafka.testing.kafka.settings import BrokerAddress
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.proxy import Proxy
+from tandem_kafka_testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka.settings import BrokerAddress
 from tests.integration.polling import Consume, poll_until
 
 pytestmark = [pytest.mark.full("starts brokers of its own"), pytest.mark.timeout(300)]

@@ -16,7 +16,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tandem_kafka.testing.kafka import KAFKA_VERSION, RealKafka
+from tandem_kafka_testing.kafka import KAFKA_VERSION, RealKafka
 from tests.integration.polling import read_all, wait_until
 
 pytestmark = pytest.mark.full("starts brokers of its own")
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 USER = """
 import json, sys, time
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 with RealKafka(brokers=3) as kafka:
     print(json.dumps([kafka.bootstrap(), str(kafka.certificates.folder.parent)]), flush=True)
@@ -97,7 +97,7 @@ def test_a_listener_that_is_unknown() -> None:
 
 def test_serve_kafka(kafka: RealKafka) -> None:
     del kafka  # it is in the cache then
-    command = ("-m", "tandem_kafka.testing", "serve", "--kafka", "--records=20", "--per-second=50")
+    command = ("-m", "tandem_kafka_testing", "serve", "--kafka", "--records=20", "--per-second=50")
     with running(*command) as process:
         address = line(process)
         assert "'orders': 4 partitions, 20 records (orders), 50 more" in line(process)
@@ -126,7 +126,7 @@ def test_serve_kafka(kafka: RealKafka) -> None:
     ],
 )
 def test_serve_kafka_refuses(options: list[str], text: str) -> None:
-    command = [sys.executable, "-m", "tandem_kafka.testing", "serve", *options]
+    command = [sys.executable, "-m", "tandem_kafka_testing", "serve", *options]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, check=False, text=True, timeout=60
     )

@@ -11,8 +11,8 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import RecordDeserializationError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all
 
 pytestmark = pytest.mark.both_clusters

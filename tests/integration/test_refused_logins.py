@@ -21,7 +21,7 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.logins import (
     Options,
     Provider,

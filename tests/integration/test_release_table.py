@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tandem_kafka.network.connection import BrokerConnection
-from tandem_kafka.testing.cluster.releases import RELEASES
-from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.types import Node
+from tandem_kafka_testing.cluster.releases import RELEASES
+from tandem_kafka_testing.kafka import RealKafka
 
 FRAME = struct.Struct(">ihhih")
 HEARTBEAT, API_VERSIONS, NO_CLIENT_ID = 12, 18, -1

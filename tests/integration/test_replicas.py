@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as AdminPartition
 from benchmarks.outages.streaming import Ledger, Stream, while_running
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import LogTruncationError
-from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.wire.messages import OffsetForLeaderEpochRequest
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import Consume, partitions_of, poll_until, read_all, wait_until
 from tests.integration.watching import Sent, partition_metrics
 

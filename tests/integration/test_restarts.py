@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.outages.streaming import Ledger, Stream, while_running
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.proxy import Proxy
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.proxy import Proxy
 from tests.integration.group_ledger import GroupLedger
 from tests.integration.group_members import (
     Member,

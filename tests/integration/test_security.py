@@ -22,8 +22,8 @@ from tandem_kafka.errors import (
     TlsAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.polling import Consume, partitions_of, read_all, wait_until
 
 Options = dict[str, Any]

@@ -14,8 +14,8 @@ from kafka.errors import InvalidTopicError
 
 from tandem_kafka import KafkaConsumer, ShareConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError, InvalidRecordStateError, WakeupError
-from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.jars import chosen_version, release_of
+from tandem_kafka_testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tests.integration.polling import read_all
 from tests.integration.share_members import (
     Share,

@@ -30,9 +30,9 @@ from tandem_kafka.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from tandem_kafka.testing.kafka.jars import chosen_version, release_of
-from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers
+from tandem_kafka_testing.kafka.jars import chosen_version, release_of
+from tandem_kafka_testing.served import ServedKafka
 from tests.integration.share_members import LOCK_MS, Share, places, produce, quiet, take
 from tests.integration.sharing import FIRST_RELEASE
 from tests.integration.simulated_cluster import Cluster

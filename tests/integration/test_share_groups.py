@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tandem_kafka.testing.kafka.jars import chosen_version, release_of
+from tandem_kafka_testing.kafka.jars import chosen_version, release_of
 from tests.integration.broker_choice import BROKERS
 from tests.integration.heartbeating import RawMember
 from tests.integration.offsets import RawOffsets

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import (
     ENDLESS_MS,
     ENDLESS_REQUESTS,

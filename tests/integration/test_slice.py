@@ -6,7 +6,7 @@ import confluent_kafka
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[bytes]:

@@ -6,8 +6,8 @@ import pytest
 
 from tandem_kafka.request_managers.fetching import standing
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import ENDLESS_MS, Consume, partitions_of, read_all
 
 pytestmark = [

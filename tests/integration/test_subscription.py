@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import InvalidTopicError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import (
     Consume,
     Listener,

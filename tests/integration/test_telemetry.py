@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import Consume, poll_until, read_all, wait_until
 from tests.kafka.metrics_receiver import compiled_receiver, received, receiver_settings, subscribe
 

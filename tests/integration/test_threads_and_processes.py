@@ -16,7 +16,7 @@ import pytest
 from benchmarks.outages.streaming import Stream
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import ConcurrentModificationError, ForkedConsumerError
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import (
     ENDLESS_MS,
     Consume,

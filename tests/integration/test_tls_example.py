@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.examples.running import EXAMPLES, RunningExample
 from tests.integration.logins import allow_all
 

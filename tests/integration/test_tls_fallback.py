@@ -10,8 +10,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing.kafka import RealKafka, broker
-from tandem_kafka.testing.kafka.security import Certificates
+from tandem_kafka_testing.kafka import RealKafka, broker
+from tandem_kafka_testing.kafka.security import Certificates
 from tests.integration.polling import read_all
 from tests.integration.reference import in_kafka_python
 from tests.unit.network.certificates import issue

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import options_of
 from tests.integration.polling import Consume, poll_until, wait_until
 from tests.integration.transactional_loop import PRODUCERS, TransactionalLoop

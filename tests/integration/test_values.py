@@ -12,8 +12,8 @@ import pytest
 from kafka.consumer.fetcher import ConsumerRecord as TheirRecord
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import Consume
 
 COUNT = 40

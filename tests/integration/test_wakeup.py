@@ -12,7 +12,7 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import WakeupError
 from tandem_kafka.events.application import ApplyAssignment, CommitSync
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.integration.polling import (
     ENDLESS_MS,
     Consume,

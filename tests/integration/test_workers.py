@@ -20,10 +20,10 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.workers import AsyncKeyedWorkers, DeadLetters, KeyedWorkers, Retry
 from tandem_kafka.workers.done_map import decode
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.group_members import PROTOCOLS, SESSION_TIMEOUT_MS, options_of
 from tests.integration.polling import Consume, partitions_of, read_all, wait_until
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.network.request import ToNode, UnsentRequest
-from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.wire.fetch_request import ConsumerFetch
+from tandem_kafka_testing.kafka import RealKafka
 
 __all__ = ["Sent", "break_batch", "partition_metrics"]
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.wire.messages import LeaveGroupRequest, LeaveGroupResponse
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.connections import Connection, RealConnection, SimulatedConnection
 from tests.integration.heartbeating import RawMember
 from tests.integration.polling import Consume

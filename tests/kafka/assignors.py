@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tandem_kafka.assignors.group import Member, Topics
-from tandem_kafka.testing.kafka.java import compiled, java_command
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.kafka.java import compiled, java_command
 
 __all__ = ["assigned_by_kafka"]
 

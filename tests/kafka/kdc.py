@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.ports import free_ports
 
 __all__ = ["CLIENT", "REALM", "SERVICE", "Kdc"]
 

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Final
 
-from tandem_kafka.testing.kafka.broker import QUICK_START, RealKafka
-from tandem_kafka.testing.kafka.security import Certificates, write_certificate
+from tandem_kafka_testing.kafka.broker import QUICK_START, RealKafka
+from tandem_kafka_testing.kafka.security import Certificates, write_certificate
 from tests.kafka.tokens import AUDIENCE, ISSUER, TokenIssuer
 
 __all__ = ["SESSION_MS", "secured_cluster"]

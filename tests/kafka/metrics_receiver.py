@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tandem_kafka.testing.kafka.java import compiled, java_command
+from tandem_kafka_testing.kafka.java import compiled, java_command
 
 __all__ = ["compiled_receiver", "received", "receiver_settings", "subscribe"]
 

@@ -14,7 +14,7 @@ import trustme
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.ports import free_ports
 from tests.kafka.tokens import TokenIssuer
 
 __all__ = ["CLIENT", "SECRET", "TokenServer"]

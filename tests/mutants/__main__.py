@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts = Counter[Result]()
     with copied(ROOT) as copy:
         imported = what_is_imported(copy)
-        assert imported == copy, f"the tests would import {imported}"
+        assert imported <= {copy, *copy.glob("packages/*")}, f"the tests would import {imported}"
         for bug, measured in _measured(copy, bugs, chosen.timeout, check=not chosen.no_check):
             print(_line(bug, measured), flush=True)
             counts[measured.result] += 1

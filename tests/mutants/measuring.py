@@ -72,13 +72,21 @@ def what_is_missing(bug: Bug) -> str:
     return "cargo" if bug.is_rust and shutil.which("cargo") is None else ""
 
 
-def what_is_imported(copy: Path) -> Path:
-    """Return the folder that the package comes from when the tests of a copy run."""
-    command = [sys.executable, "-c", "import tandem_kafka; print(tandem_kafka.__file__)"]
+def what_is_imported(copy: Path) -> set[Path]:
+    """Return the folders that the packages come from when the tests of a copy run."""
+    names = [each.parent.name for each in copy.glob("packages/*/*tandem_kafka*/__init__.py")]
+    code = (
+        "import sys, importlib\nfor n in sys.argv[1:]: print(importlib.import_module(n).__file__)"
+    )
     printed = subprocess.run(
-        command, cwd=copy, env=_environment(copy), check=True, capture_output=True, text=True
+        [sys.executable, "-c", code, "tandem_kafka", *names],
+        cwd=copy,
+        env=_environment(copy),
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
-    return Path(printed.strip()).resolve().parents[1]
+    return {Path(line).resolve().parents[1] for line in printed.splitlines()}
 
 
 def run_tests(copy: Path, tests: Sequence[str], timeout_s: float) -> Measured:
@@ -124,4 +132,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _environment(copy: Path) -> dict[str, str]:
     """Programs that tests start import the copy as well."""
-    return {**os.environ, "PYTHONPATH": str(copy)}
+    folders = [copy, *sorted(copy.glob("packages/*"))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}

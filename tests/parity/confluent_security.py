@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.parity.confluent_world import World, comparable
 
 __all__ = ["PROGRAMS"]

@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 import tandem_kafka.confluent
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.parity import (
     confluent_classes,
     confluent_groups,

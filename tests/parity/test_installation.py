@@ -10,7 +10,7 @@ import kafka as kafka_python
 import pytest
 
 import tandem_kafka
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 #: A program that is not written for this library.
 PROGRAM = """

@@ -13,7 +13,7 @@ import kafka as kafka_python
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.parity import programs_of_reading, programs_of_threads
 from tests.parity.world import PATIENCE_S, World, agree
 from tests.tier import sample

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.parity.kafka_world import PATIENCE_S, KafkaWorld
 
 __all__ = ["PATIENCE_S", "Raised", "World", "agree", "outcome"]

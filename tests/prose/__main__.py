@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+from tests.sources import PACKAGES, ROOT
 
 #: Words that the field has better ones for.
 REPLACED: Final = {
@@ -32,10 +32,16 @@ REPLACED: Final = {
 #: Words in a sentence of the docs. The rule says 25; code and numbers make some longer.
 LIMIT: Final = 30
 
-PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "docs", "examples")
+PAGES: Final = (
+    *("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "docs", "examples"),
+    *(str(each.relative_to(ROOT)) for each in sorted(ROOT.glob("packages/*/README.md"))),
+)
 #: Pages that quote what they forbid.
 EXEMPT: Final = {"docs/writing.md"}
-CODE: Final = ("tandem_kafka", "examples", "pipeline", "benchmarks", "release", "tests")
+CODE: Final = (
+    *(str(each.relative_to(ROOT)) for each in PACKAGES),
+    *("examples", "pipeline", "benchmarks", "release", "tests"),
+)
 
 _CODE_BLOCK: Final = re.compile(r"^( *)(`{3,}|:{3,}).*?^\1\2\s*$", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)

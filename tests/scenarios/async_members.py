@@ -11,8 +11,8 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.scenarios.listener import CheckingListener
 from tests.scenarios.violation import Violation

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.coordinator.records import OffsetCommit
-from tandem_kafka.testing.faults import ClusterFaults
-from tandem_kafka.testing.network import SimTransport
-from tandem_kafka.testing.scheduler import ParkedLoop
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,
 )
+from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.coordinator.records import OffsetCommit
+from tandem_kafka_testing.faults import ClusterFaults
+from tandem_kafka_testing.network import SimTransport
+from tandem_kafka_testing.scheduler import ParkedLoop
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.members import Members
 from tests.scenarios.producers import Producers

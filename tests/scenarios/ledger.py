@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tandem_kafka.testing.cluster.transactions import Transaction
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.cluster.transactions import Transaction
+from tandem_kafka_testing.simulation import Simulation
 from tests.histories.operations import Outcome
 from tests.scenarios.history import History
 from tests.scenarios.numbered_records import next_values, value_of

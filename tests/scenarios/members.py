@@ -12,8 +12,8 @@ from kafka.errors import GroupIdNotFoundError
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError, UnreleasedInstanceIdError
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.async_members import async_member
 from tests.scenarios.catalogue import MAX_POLL_INTERVAL_MS, Scenario
 from tests.scenarios.history import History

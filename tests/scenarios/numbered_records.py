@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.simulation import Simulation
 
 __all__ = ["create_topic", "next_values", "produce", "value_of"]
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.applications import MIN_MEMBERS, Applications
 from tests.scenarios.catalogue import GROUP, Scenario, scenario_for
 from tests.scenarios.faults import Faults

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tandem_kafka.testing.clock import NEVER_MS
-from tandem_kafka.testing.share.in_flight import Delivery, InFlightBatch, RecordState
-from tandem_kafka.testing.share.persisted import Change, PersistedState
-from tandem_kafka.testing.share.sessions import ShareSession
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.clock import NEVER_MS
+from tandem_kafka_testing.share.in_flight import Delivery, InFlightBatch, RecordState
+from tandem_kafka_testing.share.persisted import Change, PersistedState
+from tandem_kafka_testing.share.sessions import ShareSession
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.numbered_records import value_of
 from tests.scenarios.violation import Violation
 

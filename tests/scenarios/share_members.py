@@ -9,8 +9,8 @@ from tandem_kafka import ShareConsumer
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError, RecordLockLostError
 from tandem_kafka.runtime import Random
 from tandem_kafka.share.options import share_options
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.invariants import LATE_MS
 from tests.scenarios.share_ledger import Place, ShareLedger
 from tests.scenarios.violation import Violation

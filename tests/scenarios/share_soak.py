@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.share_ledger import ShareLedger
 from tests.scenarios.share_members import ShareMember

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.cluster.call import CUT, DROP, Call
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupHeartbeatRequest,
 )
+from tandem_kafka_testing.cluster.call import CUT, DROP, Call
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.catalogue import GROUP, Scenario
 from tests.scenarios.faults import Faults
 from tests.scenarios.invariants import LATE_MS, QUEUED, WAITING, Invariants

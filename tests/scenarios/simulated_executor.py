@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any
 
-from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka_testing.simulation import Simulation
 
 __all__ = ["SimulatedExecutor"]
 

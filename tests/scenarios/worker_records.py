@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers.done_map import decode
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.ledger import Ledger
 from tests.scenarios.numbered_records import value_of
 from tests.scenarios.violation import Violation

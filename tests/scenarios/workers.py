@@ -11,7 +11,6 @@ from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.runtime.callers import run
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import KeyedWorkers, Retry
 from tandem_kafka.workers.assignment import WorkedPartition
@@ -19,6 +18,7 @@ from tandem_kafka.workers.control import Control
 from tandem_kafka.workers.offsets import Snapshot
 from tandem_kafka.workers.rebalancing import WorkersListener
 from tandem_kafka.workers.settings import Order
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.faults import Faults
 from tests.scenarios.invariants import Invariants

@@ -15,11 +15,11 @@ from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random, Runtime
-from tandem_kafka.testing.faults import ClusterFaults
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import PositionStart, TopicPartition
 from tandem_kafka.workers import AsyncKeyedWorkers, Retry
 from tandem_kafka.workers.done_map import decode
+from tandem_kafka_testing.faults import ClusterFaults
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.scenarios.catalogue import GROUP, Scenario
 from tests.scenarios.violation import Violation

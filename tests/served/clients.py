@@ -16,7 +16,7 @@ from kafka import KafkaConsumer as KafkaPythonConsumer
 
 from tandem_kafka import KafkaConsumer, KafkaProducer
 from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.testing.kafka.process import java_command
+from tandem_kafka_testing.kafka.process import java_command
 
 TIMEOUT_S = 30
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,6 @@ from kafka.errors import MessageSizeTooLargeError
 from tandem_kafka import KafkaConsumer, KafkaProducer, ShareConsumer
 from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
-from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import (
     AsyncKeyedWorkers,
     AsyncShareWorkers,
@@ -24,6 +23,7 @@ from tandem_kafka.workers import (
     KeyedWorkers,
     ShareWorkers,
 )
+from tandem_kafka_testing.served import ServedKafka
 from tests.served.clients import TIMEOUT_S
 
 LARGE = b"v" * 1_100_000

@@ -14,9 +14,9 @@ from kafka.errors import KafkaError
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import SaslAuthenticationFailedError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD, USERS
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD, USERS
+from tandem_kafka_testing.served import ServedKafka
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TIMEOUT_S = 20

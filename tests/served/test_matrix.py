@@ -22,7 +22,7 @@ from kafka.errors import KafkaError as KafkaPythonError
 from kafka.errors import OffsetMetadataTooLargeError
 
 from tandem_kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.served.clients import CONSUMERS, PRODUCERS, TIMEOUT_S, TRANSACTIONAL
 
 #: The records of each producer.

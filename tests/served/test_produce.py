@@ -12,8 +12,8 @@ from kafka.errors import KafkaError, MessageSizeTooLargeError
 from kafka.protocol.producer import ProduceRequest
 
 from tandem_kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from tandem_kafka.testing.cluster.call import CUT, Call
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.cluster.call import CUT, Call
+from tandem_kafka_testing.served import ServedKafka
 from tests.served.clients import PRODUCERS, TIMEOUT_S
 from tests.served.test_matrix import numbers
 

@@ -10,7 +10,7 @@ from kafka.admin import NewPartitions, NewTopic
 from kafka.errors import InvalidConfigurationError, PolicyViolationError
 
 from tandem_kafka import KafkaProducer, TopicPartition
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.served.clients import TIMEOUT_S
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem_kafka import ConsumerRecord, TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import value_of
 from tests.simulation.readers import OPTIONS, filled
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.framing import decode_message, encode_message
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.call import Call
 
 __all__ = ["Change", "changing", "errors_in_fetches"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 
 __all__ = ["garble_responses"]
 

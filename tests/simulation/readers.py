@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 __all__ = ["OPTIONS", "Listener", "Readers", "filled"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from tandem_kafka.network.transport import FrameReceived, TransportEvent
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.native import native
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.driver import SteppedDriver
-from tandem_kafka.testing.network import SimNetwork, SimTransport
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.driver import SteppedDriver
+from tandem_kafka_testing.network import SimNetwork, SimTransport
 
 if TYPE_CHECKING:
     from tandem_kafka._native import StandingFetch

@@ -9,8 +9,8 @@ from typing import Any
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.request_managers.share.lock_manager import LockManager
 from tandem_kafka.request_managers.share.session import ShareSession
-from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
+from tandem_kafka_testing import Simulation
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.runtime import Random, Runtime
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.workers import KeyedWorkers
+from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.simulated_executor import SimulatedExecutor
 
 __all__ = ["simulated_workers"]

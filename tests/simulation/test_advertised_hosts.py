@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 INJECTED = "x:1 HTTP/1.1\r\nHost: x\r\n\r\nGET http://internal/ HTTP/1.1\r\nX: y"

@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, RebalanceCallbackError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.async_groups import AsyncGroup, options_for
 from tests.simulation.ledger import produce, topic
 from tests.simulation.readers import Listener

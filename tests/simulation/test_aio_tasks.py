@@ -11,7 +11,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import ConcurrentModificationError, IllegalStateError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.ledger import produce, topic
 from tests.simulation.test_aio_methods import Member, each_suspension

@@ -10,8 +10,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import OffsetFetchRequest, OffsetForLeaderEpochRequest
+from tandem_kafka_testing import Simulation
 from tests.answers.check import Case, broken_promises
 from tests.answers.everyday import everyday
 from tests.answers.table import NEVER_ASKED, ROWS, request_names

@@ -16,7 +16,7 @@ from tandem_kafka.assignors import (
     RoundRobinPartitionAssignor,
     StickyPartitionAssignor,
 )
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.readers import Readers, filled
 
 ALL = [

@@ -12,10 +12,10 @@ import pytest
 
 from tandem_kafka.aio import AsyncShareConsumer
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tandem_kafka.workers.run import CHECK_MS
 from tandem_kafka.workers.share_attempts import ShareAttempts
+from tandem_kafka_testing import Simulation
 from tests.scenarios.numbered_records import produce
 from tests.simulation.sharing import LOCK_MS, TP, delete_group, in_work, places, sharing, take
 from tests.simulation.test_async_workers import OWN_CANCELLATIONS

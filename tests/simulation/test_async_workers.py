@@ -12,12 +12,12 @@ import pytest
 
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.runtime import Random, Runtime
-from tandem_kafka.testing import CUT, Call
-from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka.workers import AsyncKeyedWorkers, Retry
+from tandem_kafka_testing import CUT, Call
+from tandem_kafka_testing.clock import SimClock
+from tandem_kafka_testing.simulation import Simulation
 from tests.simulation.test_workers import (
     OPTIONS,
     PATTERNS,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.readers import OPTIONS, Readers, filled
 
 #: No auto-commit is due before.

@@ -8,8 +8,8 @@ import pytest
 
 from tandem_kafka import OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError, LogTruncationError
-from tandem_kafka.testing import Conditions, Simulation
-from tandem_kafka.testing.coordinator.members import MemberState
+from tandem_kafka_testing import Conditions, Simulation
+from tandem_kafka_testing.coordinator.members import MemberState
 from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import seeds

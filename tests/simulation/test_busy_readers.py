@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.readers import OPTIONS, filled
 
 #: How long the user's code takes.

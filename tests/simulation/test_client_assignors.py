@@ -10,13 +10,13 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
 from tandem_kafka.errors import LocalAssignorError, UnsupportedVersionError
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
-from tandem_kafka.testing.coordinator.records import ConsumerGroupAssignmentComputation
 from tandem_kafka.wire.messages import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
+from tandem_kafka_testing.coordinator.records import ConsumerGroupAssignmentComputation
 from tests.simulation.ledger import produce
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import seeds

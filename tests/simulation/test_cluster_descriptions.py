@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 
 

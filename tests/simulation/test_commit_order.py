@@ -9,7 +9,7 @@ import pytest
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import sample

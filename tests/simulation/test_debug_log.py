@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)

@@ -9,8 +9,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Conditions, Simulation
+from tandem_kafka_testing import Conditions, Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 from tests.tier import seeds
 

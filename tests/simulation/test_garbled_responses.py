@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.garbling import garble_responses
 from tests.simulation.ledger import LATE_MS, produce, topic, value_of
 from tests.tier import seeds

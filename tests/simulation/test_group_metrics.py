@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import LATE_MS, topic
 
 CLASSIC = {"heartbeat_interval_ms": 500, "session_timeout_ms": 6_000}

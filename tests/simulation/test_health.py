@@ -10,7 +10,6 @@ from kafka.errors import CoordinatorLoadInProgressError, KafkaStorageError
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import FencedInstanceIdError, KafkaError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
     FetchResponse,
@@ -19,6 +18,7 @@ from tandem_kafka.wire.messages import (
     ShareFetchResponse,
     ShareGroupHeartbeatRequest,
 )
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.sharing import sharing, take
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
     FindCoordinatorRequest,
@@ -16,6 +15,7 @@ from tandem_kafka.wire.messages import (
     OffsetFetchResponse,
     SyncGroupResponse,
 )
+from tandem_kafka_testing import Simulation
 from tests.simulation.changing import changing
 from tests.simulation.ledger import topic
 from tests.simulation.sharing import counted

@@ -9,13 +9,13 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import (
     ListOffsetsRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
 )
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.sharing import counted
 

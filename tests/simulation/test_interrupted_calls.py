@@ -15,8 +15,8 @@ from kafka.errors import CoordinatorLoadInProgressError
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError, WakeupError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import OffsetCommitRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.async_groups import options_for
 from tests.simulation.ledger import produce, topic

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from tandem_kafka.runtime import Random, Runtime
-from tandem_kafka.testing import Simulation
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tandem_kafka.workers.executors import ExecutorCrew
 from tandem_kafka.workers.share_attempts import ShareAttempts
+from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.scenarios.numbered_records import produce
 from tests.scenarios.simulated_executor import SimulatedExecutor

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.consumer.listener import ListenerCalls
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 from tests.simulation.readers import Listener, Readers, filled
 from tests.tier import bytecodes, sample

@@ -9,7 +9,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.assignors import RangePartitionAssignor
 from tandem_kafka.runtime.native import native
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.repeating import RepeatingSimulation
 from tests.tier import seeds

@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.assignors import CooperativeStickyAssignor
 from tandem_kafka.errors import AssignorError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 from tests.simulation.readers import Readers, filled
 

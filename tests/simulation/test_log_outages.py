@@ -14,8 +14,8 @@ from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaError, TlsAuthenticationError
 from tandem_kafka.network import resolver
 from tandem_kafka.network.transport import ConnectionClosed
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.network import SimConnection
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.network import SimConnection
 from tests.simulation.ledger import produce, topic
 from tests.tier import sample
 

@@ -16,7 +16,7 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
 )
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 

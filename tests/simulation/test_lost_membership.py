@@ -10,8 +10,8 @@ from kafka.errors import UnknownMemberIdError
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import JoinGroupRequest, OffsetCommitRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.readers import OPTIONS, Listener, Readers, filled
 from tests.simulation.sharing import counted

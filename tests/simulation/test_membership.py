@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.scenarios import SCENARIOS, Violation, run_seed
 from tests.scenarios.__main__ import main
 from tests.scenarios.invariants import Invariants

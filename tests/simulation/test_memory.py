@@ -12,7 +12,7 @@ import pytest
 from tandem_kafka import TopicPartition
 from tandem_kafka.metrics import registry
 from tandem_kafka.shared import metadata
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests import tier
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
@@ -30,7 +30,7 @@ SLACK = 300
 #: Those of two topics: when one is forgotten depends on when the last response came.
 METRICS_SLACK = 14
 
-_AROUND = ("tandem_kafka.testing", "tests.", "logging", "asyncio")
+_AROUND = ("tandem_kafka_testing", "tests.", "logging", "asyncio")
 
 
 def held(root: object) -> Counter[str]:

@@ -11,7 +11,7 @@ from kafka.metrics import DictReporter
 from kafka.metrics.metrics_reporter import AbstractMetricsReporter
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.unit.consumer.conftest import make
 
 __all__ = ["make"]

@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 
 LOGGER = "tandem_kafka.shared.topic_troubles"

@@ -17,8 +17,6 @@ import pytest
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicsDeniedError
 from tandem_kafka.runtime.native import native
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.call import CUT, Call
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
     FetchResponse,
@@ -29,6 +27,8 @@ from tandem_kafka.wire.messages import (
     MetadataResponse,
     OffsetCommitResponse,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.call import CUT, Call
 from tests.simulation.changing import changing, errors_in_fetches
 from tests.simulation.ledger import topic
 from tests.simulation.repeating import RepeatingSimulation

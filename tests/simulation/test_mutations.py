@@ -26,8 +26,8 @@ from tandem_kafka.request_managers.recreated import RecreatedTopics
 from tandem_kafka.runtime.callers import run
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.testing.coordinator.computation import Computations
-from tandem_kafka.testing.coordinator.requests import InstallAssignment
+from tandem_kafka_testing.coordinator.computation import Computations
+from tandem_kafka_testing.coordinator.requests import InstallAssignment
 from tests.scenarios import run_seed
 from tests.scenarios.invariants import Invariants
 from tests.scenarios.runner import silence

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing import Simulation
 from tandem_kafka.version import __version__
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 
 LOGGER = "tandem_kafka.request_managers.metadata_refresh"

@@ -14,7 +14,7 @@ import pytest
 from tandem_kafka import ConsumerRecord, TopicPartition
 from tandem_kafka.config import Config
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 from tests.simulation.simulated_workers import simulated_workers
 from tests.simulation.test_async_workers import workers_on

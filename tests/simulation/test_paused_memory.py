@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 
 LIMIT = 40_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.simulation import Simulation
 from tests.simulation.simulated_workers import simulated_workers
 from tests.simulation.test_workers import TP, filled, reader
 

@@ -11,8 +11,8 @@ from tandem_kafka.consumer import poller
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.errors import RebalanceCallbackError, TopicAuthorizationFailedError
 from tandem_kafka.events.application import Poll
-from tandem_kafka.testing import DROP, Simulation
 from tandem_kafka.wire.messages import ListOffsetsRequest, ListOffsetsResponse
+from tandem_kafka_testing import DROP, Simulation
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.cluster.apis import offset_commit
-from tandem_kafka.testing.network import Conditions
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap, decode, encode
+from tandem_kafka_testing.cluster.apis import offset_commit
+from tandem_kafka_testing.network import Conditions
+from tandem_kafka_testing.simulation import Simulation
 from tests.simulation.simulated_workers import simulated_workers
 from tests.simulation.test_async_workers import workers_on
 from tests.simulation.test_workers import OPTIONS, TP, committed, filled, reader

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.testing import Simulation, simulated_consumer
+from tandem_kafka_testing import Simulation, simulated_consumer
 from tests.simulation.ledger import produce, topic
 from tests.simulation.sharing import sharing
 

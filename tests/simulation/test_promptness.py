@@ -12,13 +12,13 @@ from tandem_kafka.errors import (
     KafkaTimeoutError,
     WakeupError,
 )
-from tandem_kafka.testing import DROP, Simulation
 from tandem_kafka.wire.messages import (
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
+from tandem_kafka_testing import DROP, Simulation
 from tests.simulation.ledger import LATE_MS, Ledger, produce, topic
 from tests.tier import seeds
 

@@ -8,13 +8,13 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
     FetchRequest,
     HeartbeatRequest,
     OffsetCommitRequest,
 )
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 from tests.simulation.readers import OPTIONS
 

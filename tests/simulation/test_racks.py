@@ -7,8 +7,8 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import OffsetOutOfRangeError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, FetchRequest, JoinGroupRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.readers import OPTIONS, Readers
 

@@ -16,13 +16,13 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     TopicsDeniedError,
 )
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
     ListOffsetsResponse,
     OffsetFetchResponse,
     OffsetForLeaderEpochResponse,
 )
+from tandem_kafka_testing import Simulation
 from tests.simulation.changing import changing
 from tests.simulation.ledger import topic
 

@@ -8,12 +8,12 @@ import pytest
 
 from tandem_kafka import ConsumerRebalanceListener
 from tandem_kafka.errors import KafkaError, SaslAuthenticationFailedError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import (
     ApiVersionsResponse,
     SaslAuthenticateResponse,
     SaslHandshakeResponse,
 )
+from tandem_kafka_testing import Simulation
 from tests.simulation.changing import changing
 from tests.simulation.ledger import topic
 from tests.simulation.test_mixed_answers import FIRST, produce, read

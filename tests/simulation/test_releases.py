@@ -8,9 +8,9 @@ import pytest
 
 from tandem_kafka import SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import UnsupportedVersionError
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.broker import SimBroker
-from tandem_kafka.testing.cluster.releases import RELEASES
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.broker import SimBroker
+from tandem_kafka_testing.cluster.releases import RELEASES
 from tests.scenarios.share_members import share_consumer
 from tests.simulation.ledger import Ledger, produce, reading, topic
 from tests.simulation.readers import Readers

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 
 TP = TopicPartition("orders", 0)
 

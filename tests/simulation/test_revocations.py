@@ -16,13 +16,13 @@ from tandem_kafka.errors import (
     UnreleasedInstanceIdError,
     WakeupError,
 )
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     MetadataRequest,
     OffsetCommitRequest,
 )
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import produce, topic
 
 Calls = list[tuple[str, set[TopicPartition]]]

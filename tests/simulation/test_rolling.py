@@ -10,7 +10,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import GroupIdNotFoundError
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce
 from tests.simulation.readers import Readers, filled
 from tests.tier import seeds

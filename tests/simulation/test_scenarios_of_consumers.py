@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing import DROP, Call, Simulation
-from tandem_kafka.testing.coordinator.classic import ClassicGroup
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -19,6 +17,8 @@ from tandem_kafka.wire.messages import (
     OffsetCommitRequest,
     SyncGroupRequest,
 )
+from tandem_kafka_testing import DROP, Call, Simulation
+from tandem_kafka_testing.coordinator.classic import ClassicGroup
 from tests.simulation.ledger import LATE_MS, produce
 from tests.simulation.readers import Listener, Readers, filled
 

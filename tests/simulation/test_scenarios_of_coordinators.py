@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.classic_group_member import GroupState
 from tests.unit.testing.driven import Driven, assignment_of
 
 SESSION_MS = 10_000

@@ -11,17 +11,17 @@ from kafka import errors
 
 from tandem_kafka import KafkaConsumer, SubscriptionPattern, TopicPartition
 from tandem_kafka.errors import CommitFailedError
-from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.testing.coordinator.classic import ClassicGroup
-from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
-from tandem_kafka.testing.coordinator.members import MemberState
 from tandem_kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
 )
+from tandem_kafka_testing import Call, Simulation
+from tandem_kafka_testing.coordinator.classic import ClassicGroup
+from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
+from tandem_kafka_testing.coordinator.members import MemberState
 from tests.simulation.ledger import produce
 from tests.simulation.readers import Listener, Readers, filled
 

@@ -9,10 +9,10 @@ from kafka import errors
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from tandem_kafka.testing import CUT, Call, Simulation
-from tandem_kafka.testing.cluster.apis.join_group import join_response
-from tandem_kafka.testing.coordinator.requests import JoinResult
 from tandem_kafka.wire.messages import JoinGroupRequest, SyncGroupRequest, SyncGroupResponse
+from tandem_kafka_testing import CUT, Call, Simulation
+from tandem_kafka_testing.cluster.apis.join_group import join_response
+from tandem_kafka_testing.coordinator.requests import JoinResult
 from tests.simulation.readers import Listener, Readers, filled
 
 OLD, NEW = RoundRobinPartitionAssignor, RangePartitionAssignor

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import ListOffsetsRequest, OffsetFetchRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 from tests.tier import seeds
 

@@ -11,9 +11,9 @@ import pytest
 
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.messages import ShareFetchResponse
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.call import Call
 from tests.simulation.changing import Change, changing
 from tests.simulation.sharing import sharing
 from tests.simulation.test_mixed_answers import FIRST, SECOND, produce

@@ -17,9 +17,9 @@ from tandem_kafka.errors import (
     WakeupError,
 )
 from tandem_kafka.share.options import share_options
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.served import ServedKafka
 from tests.simulation.sharing import TP, sharing, take
 from tests.simulation.test_async_share_workers import started
 

@@ -11,8 +11,8 @@ from tandem_kafka.errors import (
     RecordLockLostError,
     UnsupportedVersionError,
 )
-from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.wire.messages import ShareAcknowledgeRequest
+from tandem_kafka_testing.cluster.releases import RELEASES
 from tests.simulation.sharing import (
     LOCK_MS,
     TP,

@@ -16,15 +16,15 @@ from tandem_kafka.errors import CorruptRecordError, RecordLockLostError, TopicsD
 from tandem_kafka.request_managers.share.fetch_limits import MOST_RECORDS
 from tandem_kafka.request_managers.share.lock_manager import LockManager
 from tandem_kafka.shared.locks import Place
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.wire.messages import (
     MetadataRequest,
     ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.cluster.releases import RELEASES
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.simulation.sharing import (
     LOCK_MS,

@@ -16,20 +16,20 @@ import pytest
 from tandem_kafka import ShareConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.log import (
-    _CHECKED_FROM,
-    _CHECKSUM,
-    _CHECKSUM_AT,
-    calc_crc32c,
-)
-from tandem_kafka.testing.cluster.releases import RELEASES
-from tandem_kafka.testing.share.in_flight import RecordState
 from tandem_kafka.wire.messages import (
     ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupHeartbeatRequest,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.log import (
+    _CHECKED_FROM,
+    _CHECKSUM,
+    _CHECKSUM_AT,
+    calc_crc32c,
+)
+from tandem_kafka_testing.cluster.releases import RELEASES
+from tandem_kafka_testing.share.in_flight import RecordState
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.runner import silence
 from tests.scenarios.share_ledger import Place, ShareLedger

@@ -15,8 +15,8 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import DecodeErrors
+from tandem_kafka_testing import Simulation
 from tests.simulation.readers import Readers, filled
 from tests.tier import bytecodes
 

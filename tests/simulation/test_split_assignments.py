@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.scenarios.share_members import share_consumer
 from tests.simulation.ledger import produce, topic
 

@@ -17,8 +17,8 @@ from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka.runtime.native import native
 from tandem_kafka.shared.partition import AssignedPartition
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.transactions import Transaction
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.transactions import Transaction
 from tests.scenarios import run_seed
 from tests.scenarios.numbered_records import next_values
 from tests.scenarios.runner import silence

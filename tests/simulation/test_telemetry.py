@@ -15,8 +15,6 @@ from tandem_kafka.errors import IllegalStateError, KafkaTimeoutError
 from tandem_kafka.network import connection
 from tandem_kafka.request_managers.telemetry import telemetry_manager
 from tandem_kafka.request_managers.telemetry.telemetry_manager import MOST_BYTES
-from tandem_kafka.testing import CUT, Call, Simulation
-from tandem_kafka.testing.cluster.telemetry import TelemetryReceiver
 from tandem_kafka.wire.framing import decode_message
 from tandem_kafka.wire.messages import (
     GetTelemetrySubscriptionsRequest,
@@ -24,6 +22,8 @@ from tandem_kafka.wire.messages import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
+from tandem_kafka_testing import CUT, Call, Simulation
+from tandem_kafka_testing.cluster.telemetry import TelemetryReceiver
 from tests.simulation.ledger import produce, topic
 
 TP = TopicPartition("orders", 0)

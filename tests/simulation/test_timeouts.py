@@ -10,7 +10,7 @@ from kafka.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
 
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 
 A, GONE = TopicPartition("orders", 0), TopicPartition("elsewhere", 0)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.transactions import Transaction
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.transactions import Transaction
 from tests.implementations import IMPLEMENTATIONS, require_implementation
 from tests.tier import seeds
 

@@ -8,7 +8,7 @@ import pytest
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import NoGroupError, RebalanceCallbackError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import Ledger, produce, topic
 from tests.simulation.readers import Listener
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareConsumer
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.call import Call
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.call import Call
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.scenarios.share_members import share_consumer
 

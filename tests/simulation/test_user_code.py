@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.assignors import GroupMember, MemberAssignment, PartitionAssignor
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 
 #: Longer than the session: only members that keep sending heartbeats stay.

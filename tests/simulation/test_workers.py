@@ -18,9 +18,9 @@ from tandem_kafka.errors import (
     RecordFailedError,
 )
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from tandem_kafka.workers import Retry
+from tandem_kafka_testing.simulation import Simulation
 from tests.simulation.simulated_workers import simulated_workers
 
 TP = TopicPartition("orders", 0)

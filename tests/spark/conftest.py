@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 ROOT = Path(__file__).parents[2]
 #: The fixtures that start it.

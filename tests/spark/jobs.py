@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 
 __all__ = [
     "KILLS",

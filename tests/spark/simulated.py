@@ -16,10 +16,10 @@ from kafka.record.util import calc_crc32c
 
 import tandem_kafka
 import tests.spark.session  # noqa: F401 - skips what imports this without pyspark
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster import SimCluster
-from tandem_kafka.testing.cluster.produced import Produced, with_append_time
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster import SimCluster
+from tandem_kafka_testing.cluster.produced import Produced, with_append_time
 
 import tandem_kafka.spark.cluster as clusters  # isort: skip - see session
 from tandem_kafka.spark import consumers, reading  # isort: skip

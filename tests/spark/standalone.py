@@ -14,7 +14,7 @@ from typing import Self
 
 import pyspark
 
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.ports import free_ports
 from tests.spark.jobs import PATIENCE_S
 
 __all__ = ["HOME", "QUICK_START", "StandaloneCluster"]

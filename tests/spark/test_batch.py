@@ -9,8 +9,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import SPARK, Tables, by_offset, since
 
 from tandem_kafka.spark import TandemKafkaDataSource  # isort: skip - needs pyspark, see session

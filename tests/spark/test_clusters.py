@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
 from benchmarks.spark.processes import executor_of
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.cluster_job import ClusterJob
 from tests.spark.jobs import PATIENCE_S, Job, launch, until
 from tests.spark.session import Tables, since

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: make spark-test installs it")
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.spark.jobs import ROOT
 
 pytestmark = pytest.mark.full("starts Spark")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.spark.connector import connector_jars
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import Tables
 
 pytestmark = pytest.mark.skipif(

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.jobs import ROOT, environment
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")

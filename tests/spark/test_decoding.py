@@ -15,8 +15,8 @@ import pytest
 
 from pipeline.registry import SchemaRegistry
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import Tables, by_offset, since
 from tests.spark.test_decoding_bytes import AT, EVERYTHING, ROW
 

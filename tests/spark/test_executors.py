@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.jobs import environment
 from tests.spark.session import Tables, since
 from tests.spark.standalone import HOME

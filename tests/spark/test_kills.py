@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.spark.processes import is_running, runs_tasks, workers
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
 from tests.spark.session import Tables, since
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.docs.conftest import PARTITIONS, TOPICS, orders_arrive, run_python
 from tests.docs.pages import PAGES, blocks
 from tests.spark.session import since  # skips all of this without pyspark

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.machine import slowness
 from tests.spark.mistakes import first_line, run_script, without
 from tests.spark.session import SPARK, Tables

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.spark.parity.cases import cases
 from tests.spark.parity.dimensions import Batch, Stream
 from tests.spark.parity.page import agree, recorded

@@ -10,8 +10,8 @@ import pytest
 import tandem_kafka
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError
-from tandem_kafka.testing.kafka import RealKafka
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.kafka import RealKafka
 
 import pyarrow as pa  # isort: skip
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.logins import allow
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation
 from tests.spark.test_topics_found import SERVERS, planner, simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session

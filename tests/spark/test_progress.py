@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import PATIENCE_S, Tables, since
 
 from tandem_kafka.spark.offsets import StreamOffset  # isort: skip

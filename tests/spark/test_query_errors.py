@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.spark.query import Query, columns, read, source
 from tests.spark.session import SPARK

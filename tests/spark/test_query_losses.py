@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import MetadataRequest
+from tandem_kafka_testing import Simulation
 from tests.scenarios.numbered_records import create_topic, produce
 from tests.spark.query import Crash, Query, source, tasks
 from tests.spark.session import since

@@ -18,8 +18,8 @@ from uuid import UUID
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation
 from tests.spark.query import Crash, Query, Row
 from tests.spark.session import since
 from tests.spark.simulated import simulated

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.errors import InvalidArgumentError, KafkaTimeoutError
-from tandem_kafka.testing import Conditions, Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Conditions, Simulation
 from tests.spark.query import Crash, Query
 from tests.spark.session import since
 from tests.spark.simulated import Stored, append, simulated

@@ -14,8 +14,8 @@ from kafka.partitioner.default import murmur2
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing.served import ServedKafka
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.served import ServedKafka
 from tests.spark.option_cases import OptionCases
 from tests.spark.query import write, writer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.jobs import ROOT, environment
 from tests.spark.mistakes import run_script
 from tests.spark.session import since

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation
 from tests.spark.test_planning import LIMITED, batch, reader
 from tests.spark.test_topics_found import simulation
 

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.security import PASSWORD
 
 from tandem_kafka.spark.options import SourceOptions  # isort: skip - needs pyspark, see session
 from tandem_kafka.spark.columns import RowShape  # isort: skip

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.spark.jobs import ROOT
 from tests.spark.mistakes import first_line, without
 from tests.spark.standalone import HOME, QUICK_START, StandaloneCluster
@@ -49,7 +49,7 @@ def dependencies(tmp_path: Path) -> Path:
 def copy_package(folder: Path) -> None:
     """Copy the files of a pure wheel."""
     for name in ("tandem_kafka", "pyspark_tandem_kafka"):
-        ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__", "testing")
+        ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
 
 

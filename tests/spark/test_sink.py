@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
-from tandem_kafka.testing.kafka.security import PASSWORD
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
+from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
 
 from tandem_kafka.spark.options import SinkOptions  # isort: skip - needs pyspark, see session

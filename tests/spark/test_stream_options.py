@@ -11,8 +11,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import Tables, since
 from tests.spark.test_stream import numbered, offsets_of, rows_per_batch, whole
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 
 from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip - see session
 from tandem_kafka.spark.offsets import StreamOffset  # isort: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 from tests.spark.simulated import simulated
 

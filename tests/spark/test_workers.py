@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from benchmarks.spark.processes import connections, runs_tasks, workers
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import Tables, since
 
 from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip - needs pyspark, see session

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.real_time
 PROGRAM = """
 import os, signal, threading, time
 import tandem_kafka
-from tandem_kafka.testing import simulated_consumer
+from tandem_kafka_testing import simulated_consumer
 
 tandem_kafka.diagnose_on_signal()
 consumer = simulated_consumer("orders", group_id="readers", client_id="billing",

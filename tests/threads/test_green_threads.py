@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka.runtime.native import native_available
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 
 pytestmark = pytest.mark.real_time
 

@@ -1,16 +1,15 @@
-"""The texts of the package, found in its source: messages of errors and lines of the log."""
+"""The texts of the packages, found in their source: messages of errors and lines of the log."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-__all__ = ["ROOT", "logged", "texts"]
+from tests.sources import ROOT, modules
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+__all__ = ["ROOT", "logged", "texts"]
 
 #: Stands for a value in a text.
 VALUE: Final = "…"
@@ -19,7 +18,7 @@ _PLACE: Final = re.compile(r"%[-+ #0]*[\d,]*(?:\.\d+)?[sdrf]")
 
 
 def texts() -> set[str]:
-    """Return every text in the package, with `…` in place of each value."""
+    """Return every text in the packages, with `…` in place of each value."""
     found = set()
     for module in _modules():
         for node in ast.walk(module):
@@ -30,7 +29,7 @@ def texts() -> set[str]:
 
 
 def logged(levels: tuple[str, ...]) -> set[str]:
-    """Return the lines that the package logs with one of the levels."""
+    """Return the lines that the packages log with one of the levels."""
     found = set()
     for module in _modules():
         for node in ast.walk(module):
@@ -44,9 +43,8 @@ def logged(levels: tuple[str, ...]) -> set[str]:
 
 
 def _modules() -> Iterator[ast.Module]:
-    for folder in ("tandem_kafka", "pyspark_tandem_kafka"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield ast.parse(path.read_text(encoding="utf-8"))
+    for path in modules():
+        yield ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _logs(function: ast.expr, levels: tuple[str, ...]) -> bool:

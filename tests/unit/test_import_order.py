@@ -1,4 +1,4 @@
-"""The modules of the package have an order: no import circles, not even for type checkers."""
+"""The modules of the packages have an order: no import circles, not even for type checkers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import PACKAGES
+
 #: It reads the sources of the package.
 pytestmark = pytest.mark.sources
 
-ROOT = Path(__file__).resolve().parents[2]
 
-
-def modules(folder: Path) -> dict[str, Path]:
-    """Return the files of a package by the names of their modules."""
+def modules(*folders: Path) -> dict[str, Path]:
+    """Return the files of packages by the names of their modules."""
     found = {}
-    for path in sorted([*folder.rglob("*.pyi"), *folder.rglob("*.py")]):
-        parts = path.relative_to(folder.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for folder in folders:
+        for path in sorted([*folder.rglob("*.pyi"), *folder.rglob("*.py")]):
+            parts = path.relative_to(folder.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
@@ -33,9 +34,9 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def import_graph(folder: Path) -> dict[str, set[str]]:
-    """Return the modules that each module of a package imports."""
-    known = modules(folder)
+def import_graph(*folders: Path) -> dict[str, set[str]]:
+    """Return the modules that each module of some packages imports."""
+    known = modules(*folders)
     graph: dict[str, set[str]] = {name: set() for name in known}
     for name, path in known.items():
         for target in imported(path):
@@ -46,7 +47,7 @@ def import_graph(folder: Path) -> dict[str, set[str]]:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    graph = import_graph(ROOT / "tandem_kafka")
+    graph = import_graph(*PACKAGES)
     assert len(graph) > 200
     try:
         TopologicalSorter(graph).prepare()

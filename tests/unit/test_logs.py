@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from tandem_kafka.logs import ClientNames, LinesOf, client_logger
-from tests.unit.messages import ROOT
+from tests.sources import ROOT, modules
 
 log = client_logger("tandem_kafka.tests")
 #: The threads of the application run these folders; `LinesOf` covers the others.
@@ -80,8 +80,8 @@ def test_lines_of_the_application_threads_say_whose_they_are(folder: str) -> Non
 def test_every_line_is_made_by_a_client_logger() -> None:
     """Others name no consumer, and print control characters; `cli/flags.py` sets handlers."""
     plain = {
-        str(path.relative_to(ROOT / "tandem_kafka"))
-        for path in (ROOT / "tandem_kafka").rglob("*.py")
+        path.relative_to(ROOT).as_posix()
+        for path in modules()
         if "logging.getLogger(" in path.read_text(encoding="utf-8")
     }
-    assert plain == {"cli/flags.py", "logs.py"}
+    assert plain == {"tandem_kafka/cli/flags.py", "tandem_kafka/logs.py"}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.clock import SimClock
+from tandem_kafka_testing.clock import SimClock
 from tests.scenarios import Violation
 from tests.scenarios.history import History
 

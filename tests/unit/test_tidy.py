@@ -7,26 +7,23 @@ from pathlib import Path
 
 import pytest
 
-#: It reads the sources of the package.
+from tests.sources import PACKAGES, ROOT, modules
+
+#: It reads the sources of the packages.
 pytestmark = pytest.mark.sources
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tandem_kafka"
+TESTING = ROOT / "packages" / "testing" / "tandem_kafka_testing"
 
 VAGUE_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 SEAM = {"time", "threading", "queue", "random"}
 BEHIND_THE_SEAM = {
     *(PACKAGE / "runtime").glob("*.py"),
-    *(PACKAGE / "testing" / "kafka").glob("*.py"),
-    PACKAGE / "testing" / "served.py",
-    PACKAGE / "testing" / "serving.py",
+    *(TESTING / "kafka").glob("*.py"),
+    TESTING / "served.py",
+    TESTING / "serving.py",
     PACKAGE / "workers" / "threads.py",
 }
-
-
-def sources(*folders: str) -> list[Path]:
-    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-    return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
 def parse(path: Path) -> ast.Module:
@@ -44,12 +41,12 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def test_a_file_is_named_after_its_subject() -> None:
-    found = sources("tandem_kafka", "tests", "benchmarks", "examples")
+    found = modules(*PACKAGES, *(ROOT / name for name in ("tests", "benchmarks", "examples")))
     assert [path for path in found if path.name in VAGUE_NAMES] == []
 
 
 def test_a_module_says_what_it_is_for() -> None:
-    silent = [path for path in sources("tandem_kafka") if not ast.get_docstring(parse(path))]
+    silent = [path for path in modules() if not ast.get_docstring(parse(path))]
     assert silent == [], "write the module's docstring"
 
 
@@ -81,11 +78,12 @@ def _replaces(node: ast.AST) -> bool:
 def test_no_profiler_finds_an_unfinished_tuple() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
-        for path in sources("tandem_kafka")
+        for path in modules()
         for node in ast.walk(parse(path))
         if _grows_a_tuple(node)
         or (
-            path.relative_to(PACKAGE).parts[0] in OF_THE_NETWORK_THREAD
+            path.is_relative_to(PACKAGE)
+            and path.relative_to(PACKAGE).parts[0] in OF_THE_NETWORK_THREAD
             and "oidc" not in path.parts  # a thread of its own
             and _replaces(node)
         )
@@ -96,7 +94,7 @@ def test_no_profiler_finds_an_unfinished_tuple() -> None:
 def test_time_threads_and_chance_come_from_the_runtime() -> None:
     others = [
         path
-        for path in sources("tandem_kafka")
+        for path in modules()
         if path not in BEHIND_THE_SEAM
         and path.parent != PACKAGE / "demo"
         and imported(parse(path)) & SEAM

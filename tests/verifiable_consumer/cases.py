@@ -17,7 +17,7 @@ from itertools import product
 from confluent_kafka.admin import PartitionMetadata
 
 from benchmarks.outages.streaming import Stream
-from tandem_kafka.testing.kafka import RealKafka
+from tandem_kafka_testing.kafka import RealKafka
 from tests.verifiable_consumer.group import Group, Member, wait_until
 
 __all__ = ["CASES"]

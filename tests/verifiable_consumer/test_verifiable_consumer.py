@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.verifiable_consumer.cases import CASES
 from tests.verifiable_consumer.group import Group, wait_until
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tandem_kafka.cli.failures import CommandError
-from tandem_kafka.testing.cluster.releases import RELEASES
-from tandem_kafka.testing.kafka.jars import KAFKA_VERSION
+from tandem_kafka_testing.cluster.releases import RELEASES
+from tandem_kafka_testing.kafka.jars import KAFKA_VERSION
 
 
 @click.command()
@@ -58,8 +58,8 @@ def command(**given: Any) -> None:
     It is the simulated cluster of tandem-kafka's own tests, and serves clients in any language,
     with the faults of a file if one is given; with --kafka it is a real Kafka. Neither needs Java.
     """
-    from tandem_kafka.testing.fault_plan import FaultPlan
-    from tandem_kafka.testing.serving import Served, serve
+    from tandem_kafka_testing.fault_plan import FaultPlan
+    from tandem_kafka_testing.serving import Served, serve
 
     try:
         if given["faults"] is not None:

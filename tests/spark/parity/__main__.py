@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spark.connector import connector_version
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.jars import chosen_version
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.jars import chosen_version
 from tests.spark.parity.cases import cases
 from tests.spark.parity.dimensions import Case
 from tests.spark.parity.page import agree, recorded, write

@@ -9,8 +9,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tandem_kafka.testing.kafka import RealKafka
-from tandem_kafka.testing.kafka.admin import Record
+from tandem_kafka_testing.kafka import RealKafka
+from tandem_kafka_testing.kafka.admin import Record
 
 __all__ = ["BASE_MS", "PREFIX", "SECOND_MS", "Topics", "numbered"]
 

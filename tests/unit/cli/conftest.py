@@ -10,7 +10,7 @@ import pytest
 
 from tandem_kafka.cli.environment import Environment
 from tandem_kafka.cli.records import decoding
-from tandem_kafka.testing.laboratory import SimulatedKafka
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Run, runner
 from tests.unit.cli.registries import SCHEMA, Registry, running
 

@@ -13,8 +13,8 @@ import pytest
 
 from tandem_kafka.cli.records import decoded, files
 from tandem_kafka.reads.reader import SpanReader
-from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Run
 from tests.implementations import require_implementation
 from tests.unit.cli.registries import SCHEMA, Registry, encoded

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tandem_kafka.testing.kafka.ports import free_ports
-from tandem_kafka.testing.laboratory import SimulatedKafka
+from tandem_kafka_testing.kafka.ports import free_ports
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Run
 from tests.implementations import require_implementation
 from tests.unit.cli.registries import SCHEMA, Registry, encoded

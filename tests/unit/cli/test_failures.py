@@ -131,6 +131,21 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
     assert ran.stderr == "tandem-kafka needs click: pip install 'tandem-kafka[cli]'\n"
 
 
+@pytest.mark.parametrize(("command", "extra"), [("serve", "testing"), ("demo", "demo")])
+def test_a_command_on_the_simulated_cluster_says_what_to_install(command: str, extra: str) -> None:
+    """That cluster is a package of its own."""
+    code = (
+        "import sys, importlib.util as u; found = u.find_spec\n"
+        "u.find_spec = lambda n, *rest: None if n == 'tandem_kafka_testing' else found(n, *rest)\n"
+        "from tandem_kafka.cli.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+    given = [sys.executable, "-c", code, command, "--brokers", "3"]
+    ran = subprocess.run(given, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    install = f"pip install 'tandem-kafka[cli,{extra}]'"
+    assert ran.stderr == f"tandem-kafka: {command} needs tandem-kafka-testing: {install}\n"
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

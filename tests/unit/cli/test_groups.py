@@ -14,8 +14,8 @@ from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
 from tandem_kafka.cli import administration as administration_module
 from tandem_kafka.cli.groups import DEAD, Group, ListedGroup, Member
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError
-from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Run
 
 BILLING = ListedGroup("billing", "classic", "consumer", "STABLE")

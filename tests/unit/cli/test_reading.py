@@ -14,8 +14,8 @@ import pytest
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.reads import reader as reading
 from tandem_kafka.reads.span import Span
-from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Run
 
 VALUES = [b'{"order": %d}' % number for number in range(20)]

@@ -22,11 +22,11 @@ from tandem_kafka.cli.groups import (
     consumer_group,
 )
 from tandem_kafka.cli.rebalances import Names, Rebalances
-from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.testing.cluster.call import Call
-from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import ConsumerGroupDescribeRequest
+from tandem_kafka_testing.cluster.apis import APIS
+from tandem_kafka_testing.cluster.call import Call
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Ran, Run
 from tests.unit.cli.test_tables import Terminal
 

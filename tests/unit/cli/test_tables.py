@@ -13,8 +13,8 @@ from tandem_kafka.cli.groups import Group, Member, StartOffset, shown_partitions
 from tandem_kafka.cli.lags import History, Lag, shared_lags_of, sparkline
 from tandem_kafka.cli.output import Column, show
 from tandem_kafka.cli.records.copying import Pace
-from tandem_kafka.testing.laboratory import SimulatedKafka
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.laboratory import SimulatedKafka
 from tests.commands import Run
 
 COLUMNS = (Column("name"), Column("lag", number=True), Column("unused"))

@@ -21,9 +21,9 @@ from confluent_kafka import (
 
 from tandem_kafka import KafkaConsumer
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.types import TopicPartition as Key
 from tandem_kafka.wire.messages import OffsetCommitRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.unit.confluent.simulated import simulated
 
 __all__ = ["Model", "Pressed"]

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.confluent.configuration import settings_from
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 
 __all__ = ["offsets", "polled", "simulated"]
 

@@ -12,7 +12,7 @@ from kafka.errors import NotCoordinatorError
 
 from tandem_kafka.confluent import Consumer, DeserializingConsumer
 from tandem_kafka.errors import ConcurrentModificationError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.unit.confluent.simulated import offsets, polled, simulated
 from tests.unit.confluent.test_interrupts import elsewhere
 from tests.unit.confluent.test_reading import (

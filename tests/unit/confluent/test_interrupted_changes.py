@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition as Their
 
 from tandem_kafka.confluent import Consumer
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.unit.confluent.simulated import offsets, polled, simulated
 from tests.unit.confluent.test_interrupts import TPS, Interrupted, elsewhere, interrupters
 from tests.unit.confluent.test_reading import A, B, fill, reading, simulation

@@ -19,7 +19,7 @@ from tandem_kafka import KafkaConsumer, TopicPartition, confluent
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.consumer import consumer, iteration
 from tandem_kafka.consumer.iteration import PythonLoop
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.implementations import require_implementation
 from tests.tier import bytecodes, sample
 from tests.unit.confluent.simulated import simulated

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka.confluent import Consumer
-from tandem_kafka.testing import Simulation
 from tandem_kafka.wire.messages import ConsumerGroupHeartbeatResponse, MetadataResponse
+from tandem_kafka_testing import Simulation
 from tests.simulation.changing import changing
 from tests.simulation.ledger import topic
 from tests.simulation.test_mixed_answers import FIRST, produce, set_codes

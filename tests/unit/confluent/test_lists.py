@@ -16,9 +16,9 @@ from confluent_kafka import (
 
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.types import TopicPartition as Key
 from tandem_kafka.wire.messages import MetadataRequest, OffsetFetchRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.unit.confluent.simulated import simulated
 
 #: A time or offset, and where it is later than all.

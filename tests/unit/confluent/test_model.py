@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.tier import seeds
 from tests.unit.confluent.model import _MODES, Model
 

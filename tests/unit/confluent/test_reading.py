@@ -11,9 +11,9 @@ from kafka.errors import GroupAuthorizationFailedError
 
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.errors import TopicAuthorizationFailedError
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.types import TopicPartition as Key
 from tandem_kafka.wire.messages import OffsetCommitRequest
+from tandem_kafka_testing import Call, Simulation
 from tests.unit.confluent.simulated import offsets, polled, simulated
 
 A, B = Key("t", 0), Key("t", 1)

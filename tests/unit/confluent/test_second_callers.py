@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition as Their
 from tandem_kafka import confluent
 from tandem_kafka.confluent import Consumer
 from tandem_kafka.errors import ConcurrentModificationError
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.tier import bytecodes
 from tests.unit.confluent.simulated import offsets, polled
 from tests.unit.confluent.test_reading import A, fill, reading, simulation

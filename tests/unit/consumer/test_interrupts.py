@@ -24,8 +24,8 @@ from tandem_kafka.events.background import PartitionsLost
 from tandem_kafka.records import FetchedPartition, ReaderOptions
 from tandem_kafka.shared.fetch_buffer import FetchedChunk
 from tandem_kafka.shared.partition import Position
-from tandem_kafka.testing import Simulation
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation
 from tests.implementations import require_implementation
 from tests.tier import bytecodes
 from tests.unit.interrupts import UNAWAITED, Interrupter, coroutines_end_here

@@ -25,8 +25,8 @@ from tandem_kafka.probe import Probe
 from tandem_kafka.probe.history import PARTITIONS, SAMPLES, History, Rebalance
 from tandem_kafka.probe.page import View, page
 from tandem_kafka.probe.server import CONNECTIONS, _is_loopback
-from tandem_kafka.testing import Simulation, simulated_consumer
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import Simulation, simulated_consumer
 
 pytestmark = pytest.mark.real_time
 

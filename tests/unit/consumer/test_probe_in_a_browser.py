@@ -19,8 +19,8 @@ import pytest
 from tandem_kafka import Health, PartitionHealth
 from tandem_kafka.probe import Probe
 from tandem_kafka.probe.page import REFRESH_S, View, page
-from tandem_kafka.testing import simulated_consumer
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing import simulated_consumer
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 TROUBLE = "the topic 'orders' does not exist, or this client may not see it; check the name"

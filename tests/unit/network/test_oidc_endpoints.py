@@ -16,7 +16,7 @@ import pytest
 from tandem_kafka.errors import SaslAuthenticationFailedError
 from tandem_kafka.network.oidc import OidcTokens, exchange
 from tandem_kafka.runtime import MonotonicClock
-from tandem_kafka.testing.clock import SimClock
+from tandem_kafka_testing.clock import SimClock
 from tests.unit.network.scripted import Settings
 
 pytestmark = pytest.mark.real_time

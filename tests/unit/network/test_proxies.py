@@ -22,7 +22,7 @@ from tandem_kafka.network.selector import SelectorTransport
 from tandem_kafka.network.transport import ConnectionOpened, FrameReceived, ServerAddress
 from tandem_kafka.records import ReaderOptions
 from tandem_kafka.runtime import MonotonicClock
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.unit.network.peers import Peer, closed, events_of, frame
 from tests.unit.network.proxy_server import ProxyServer
 from tests.unit.network.scripted import Settings

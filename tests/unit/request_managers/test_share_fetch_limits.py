@@ -13,8 +13,8 @@ from tandem_kafka.request_managers.share.fetch_limits import FetchLimits
 from tandem_kafka.shared.locked_records import LockedRecords
 from tandem_kafka.shared.locks import LockedPartition
 from tandem_kafka.shared.pace import Pace
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.clock import SimClock
 
 LOCK_MS = 30_000
 

@@ -21,9 +21,9 @@ from tandem_kafka.shared.group import GroupIdentity
 from tandem_kafka.shared.metadata import ClusterMetadata
 from tandem_kafka.shared.partition import AssignedPartition, Position
 from tandem_kafka.shared.subscription import SubscriptionState
-from tandem_kafka.testing import SimClock
 from tandem_kafka.types import ClusterSnapshot, Node, PartitionInfo, TopicInfo, TopicPartition
 from tandem_kafka.wire import messages
+from tandem_kafka_testing import SimClock
 
 NODE_1 = Node(1, "10.0.0.1", 9092)
 NODE_2 = Node(2, "10.0.0.2", 9092)

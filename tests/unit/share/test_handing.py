@@ -24,8 +24,8 @@ from tandem_kafka.shared.locks import (
     LockedPartition,
     Run,
 )
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import Node, TopicPartition
+from tandem_kafka_testing.clock import SimClock
 from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter
 from tests.unit.records.making import CONTROL, TRANSACTIONAL, Rec, batch

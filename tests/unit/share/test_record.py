@@ -19,8 +19,8 @@ from tandem_kafka.shared.locks import (
     AcknowledgeType,
     LockedPartition,
 )
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.clock import SimClock
 from tests.unit.records.making import Rec, batch
 
 COUNT = 10

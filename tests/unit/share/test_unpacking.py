@@ -18,8 +18,8 @@ from tandem_kafka.shared.locks import (
     AcknowledgeType,
     LockedPartition,
 )
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.clock import SimClock
 from tests.unit.records.making import ZSTD, Rec, batch
 
 FIRST, SECOND, THIRD = (batch([Rec() for _ in range(10)], base) for base in (0, 10, 20))

@@ -6,9 +6,9 @@ import struct
 from typing import Any
 
 from tandem_kafka.network.transport import ConnectionClosed, FrameReceived, ServerAddress
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.network import SimTransport
 from tandem_kafka.wire.messages import FetchRequest, FetchResponse
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.network import SimTransport
 
 __all__ = ["Client", "fetch", "fetched", "framed"]
 

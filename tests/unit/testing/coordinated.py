@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.testing.cluster.apis import APIS
-from tandem_kafka.testing.coordinator.kip848 import ConsumerGroup
 from tandem_kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
 )
+from tandem_kafka_testing import Call, Simulation
+from tandem_kafka_testing.cluster.apis import APIS
+from tandem_kafka_testing.coordinator.kip848 import ConsumerGroup
 
 __all__ = ["GROUP", "Coordinated", "dealt"]
 

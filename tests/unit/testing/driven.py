@@ -11,11 +11,11 @@ from kafka.protocol.consumer.metadata import (
     ConsumerProtocolSubscription,
 )
 
-from tandem_kafka.testing.coordinator import requests
-from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
-from tandem_kafka.testing.coordinator.settings import GroupSettings
-from tandem_kafka.testing.coordinator.step import Outcome, Request, Timer
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.coordinator import requests
+from tandem_kafka_testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka_testing.coordinator.settings import GroupSettings
+from tandem_kafka_testing.coordinator.step import Outcome, Request, Timer
 
 __all__ = ["Driven", "assignment_of", "orders", "subscription"]
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Call, Simulation
-from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.cluster.apis.plain import Plain
-from tandem_kafka.testing.network import SimNetwork
-from tandem_kafka.testing.trace import Trace
 from tandem_kafka.wire.messages import (
     ConsumerGroupHeartbeatResponse,
     HeartbeatResponse,
     MetadataRequest,
     MetadataResponse,
 )
+from tandem_kafka_testing import Call, Simulation
+from tandem_kafka_testing.clock import SimClock
+from tandem_kafka_testing.cluster.apis.plain import Plain
+from tandem_kafka_testing.network import SimNetwork
+from tandem_kafka_testing.trace import Trace
 from tests.unit.testing.bare_client import Client
 
 

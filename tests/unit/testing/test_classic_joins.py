@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.requests import JoinGroup, LeaveGroup
+from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.requests import JoinGroup, LeaveGroup
 from tests.unit.testing.driven import Driven, assignment_of, subscription
 
 

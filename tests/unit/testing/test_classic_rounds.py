@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.classic import NEW_MEMBER_MS
-from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup, SyncGroup
-from tandem_kafka.testing.coordinator.step import Timer
+from tandem_kafka_testing.coordinator.classic import NEW_MEMBER_MS
+from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.requests import Expel, LeaveGroup, SyncGroup
+from tandem_kafka_testing.coordinator.step import Timer
 from tests.unit.testing.driven import Driven, assignment_of
 
 SESSION_MS = 10_000

@@ -10,15 +10,15 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.errors import InvalidAssignmentError
-from tandem_kafka.testing.coordinator.client_assignors import (
-    ClientAssignor,
-    capable_members,
-    common_assignor,
-)
 from tandem_kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
+)
+from tandem_kafka_testing.coordinator.client_assignors import (
+    ClientAssignor,
+    capable_members,
+    common_assignor,
 )
 from tests.unit.testing.coordinated import Coordinated, dealt
 

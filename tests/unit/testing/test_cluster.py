@@ -12,14 +12,14 @@ from kafka import errors
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
-from tandem_kafka.testing import CUT, DROP, Call, Simulation
-from tandem_kafka.testing.cluster.log import PartitionLog
 from tandem_kafka.wire.messages import (
     FetchRequest,
     FetchResponse,
     MetadataRequest,
     OffsetCommitRequest,
 )
+from tandem_kafka_testing import CUT, DROP, Call, Simulation
+from tandem_kafka_testing.cluster.log import PartitionLog
 
 TP = TopicPartition("orders", 0)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tandem_kafka.testing.__main__ import parser as serving
+from tandem_kafka_testing.__main__ import parser as serving
 from tests.scenarios import SCENARIOS
 from tests.scenarios.__main__ import parser as running
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing.coordinator.records import ConsumerGroupAssignmentComputation
+from tandem_kafka_testing.coordinator.records import ConsumerGroupAssignmentComputation
 from tests.unit.testing.coordinated import Coordinated, dealt
 from tests.unit.testing.test_client_assignors import about_to_compute, assignor, two_of_a_group
 

@@ -6,12 +6,12 @@ import pytest
 from kafka import errors
 
 from tandem_kafka.errors import InvalidRegularExpressionError
-from tandem_kafka.testing.coordinator.classic_group_member import GroupState
-from tandem_kafka.testing.coordinator.coordinator import GroupCoordinator
-from tandem_kafka.testing.coordinator.members import MemberState
-from tandem_kafka.testing.coordinator.records import GroupMetadata, OffsetCommit
-from tandem_kafka.testing.coordinator.requests import Expel, ForgetTopic, LeaveGroup
-from tandem_kafka.testing.coordinator.step import Timer
+from tandem_kafka_testing.coordinator.classic_group_member import GroupState
+from tandem_kafka_testing.coordinator.coordinator import GroupCoordinator
+from tandem_kafka_testing.coordinator.members import MemberState
+from tandem_kafka_testing.coordinator.records import GroupMetadata, OffsetCommit
+from tandem_kafka_testing.coordinator.requests import Expel, ForgetTopic, LeaveGroup
+from tandem_kafka_testing.coordinator.step import Timer
 from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
 

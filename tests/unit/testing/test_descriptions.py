@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.requests import CommitOffsets, JoinGroup
 from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.coordinator.requests import CommitOffsets, JoinGroup
 from tests.unit.testing.coordinated import GROUP, Coordinated
 from tests.unit.testing.driven import subscription
 

@@ -12,7 +12,7 @@ from tandem_kafka.network.transport import (
     TransportEvent,
 )
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing import (
+from tandem_kafka_testing import (
     LivelockError,
     Scheduler,
     SimClock,
@@ -22,7 +22,7 @@ from tandem_kafka.testing import (
     SteppedDriver,
     simulated_consumer,
 )
-from tandem_kafka.testing.trace import Trace
+from tandem_kafka_testing.trace import Trace
 
 
 class Sleeper:

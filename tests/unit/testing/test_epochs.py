@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.members import MemberState
-from tandem_kafka.testing.coordinator.requests import FetchOffsets, JoinGroup
+from tandem_kafka_testing.coordinator.members import MemberState
+from tandem_kafka_testing.coordinator.requests import FetchOffsets, JoinGroup
 from tests.unit.testing.driven import Driven, orders, subscription
 
 

@@ -7,9 +7,9 @@ import tomllib
 import pytest
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.fault_plan import KINDS, FaultPlan, PlannedFault
-from tandem_kafka.testing.network import Conditions
-from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka_testing.fault_plan import KINDS, FaultPlan, PlannedFault
+from tandem_kafka_testing.network import Conditions
+from tandem_kafka_testing.simulation import Simulation
 
 FILE = """
 [network]

@@ -13,9 +13,9 @@ from tandem_kafka.events.application import Poll
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.request import ANY_NODE, UnsentRequest
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.share.in_flight import RecordState, Span
 from tandem_kafka.wire.messages import MetadataRequest
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.share.in_flight import RecordState, Span
 from tests.scenarios import SCENARIOS, Violation
 from tests.scenarios.invariants import QUEUED, WAITING
 from tests.scenarios.listener import CheckingListener

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.classic import GroupState
-from tandem_kafka.testing.coordinator.consumer_protocol import read_assignment
-from tandem_kafka.testing.coordinator.requests import Expel, LeaveGroup
+from tandem_kafka_testing.coordinator.classic import GroupState
+from tandem_kafka_testing.coordinator.consumer_protocol import read_assignment
+from tandem_kafka_testing.coordinator.requests import Expel, LeaveGroup
 from tests.unit.testing.driven import Driven, assignment_of, orders, subscription
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.requests import LeaveGroup
-from tandem_kafka.testing.coordinator.settings import GroupSettings
+from tandem_kafka_testing.coordinator.requests import LeaveGroup
+from tandem_kafka_testing.coordinator.settings import GroupSettings
 from tests.unit.testing.driven import Driven, assignment_of, subscription
 
 HOUR_MS = 3_600_000

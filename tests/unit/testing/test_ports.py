@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.ports import free_ports
 
 pytestmark = pytest.mark.real_time
 
 #: Each process keeps its ports until it is told to end.
 PROGRAM = """
-from tandem_kafka.testing.kafka.ports import free_ports
+from tandem_kafka_testing.kafka.ports import free_ports
 print(*free_ports(150), flush=True)
 input()
 """

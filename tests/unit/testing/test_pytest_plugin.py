@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import tandem_kafka
+from tandem_kafka_testing.laboratory import SimulatedKafka
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[3]
-PLUGIN = "tandem_kafka.testing.pytest_plugin"
+PLUGIN = "tandem_kafka_testing.pytest_plugin"
 
 # A module that a run of `pytester` imports first is removed after it, but not the names that the
 # package keeps of it.
@@ -21,8 +22,9 @@ assert tandem_kafka.KafkaConsumer
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the package importable, and use the simulated cluster."""
+    """Make the packages importable, and use the simulated cluster."""
     monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.syspath_prepend(str(ROOT / "packages" / "testing"))
     monkeypatch.delenv("TANDEM_KAFKA_TEST_BROKERS", raising=False)
     monkeypatch.delenv("TANDEM_BOOTSTRAP_SERVERS", raising=False)
 
@@ -161,3 +163,11 @@ def test_the_marker_of_a_topic_takes_its_argument_by_name(pytester: pytest.Pytes
         """,
         3,
     )
+
+
+def test_a_deprecated_option_is_a_warning_about_the_line_of_the_test() -> None:
+    kafka = SimulatedKafka()
+    with pytest.warns(DeprecationWarning, match="'smallest' is deprecated") as caught:
+        kafka.consumer(auto_offset_reset="smallest")
+    kafka.close()
+    assert [each.filename for each in caught] == [__file__]

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.clock import SimClock
-from tandem_kafka.testing.cluster.quotas import Quotas
 from tandem_kafka.wire.messages import (
     FetchRequest,
     FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.clock import SimClock
+from tandem_kafka_testing.cluster.quotas import Quotas
 from tests.unit.testing.bare_client import Client, fetch, fetched
 
 TP = TopicPartition("orders", 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_kafka.testing.pytest_plugin import why_no_kafka
+from tandem_kafka_testing.pytest_plugin import why_no_kafka
 
 pytestmark = pytest.mark.real_time
 

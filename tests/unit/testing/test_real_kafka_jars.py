@@ -18,10 +18,10 @@ from typing import Final
 
 import pytest
 
-from tandem_kafka.testing.kafka.cache import made_once
-from tandem_kafka.testing.kafka.jars import KAFKA_VERSION, classpath, release_of
-from tandem_kafka.testing.kafka.java import java
-from tandem_kafka.testing.kafka.maven import DownloadError
+from tandem_kafka_testing.kafka.cache import made_once
+from tandem_kafka_testing.kafka.jars import KAFKA_VERSION, classpath, release_of
+from tandem_kafka_testing.kafka.java import java
+from tandem_kafka_testing.kafka.maven import DownloadError
 
 pytest.importorskip("jgo")
 
@@ -218,7 +218,7 @@ def test_no_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_processes_download_once(repository: Repository) -> None:
-    code = "from tandem_kafka.testing.kafka.jars import classpath; classpath('4.9.1')"
+    code = "from tandem_kafka_testing.kafka.jars import classpath; classpath('4.9.1')"
     running = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(2)]
     assert [each.wait(60) for each in running] == [0, 0]
     assert set(repository.asked.values()) == {1}

@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("trustme")
 
-from tandem_kafka.testing.kafka import RealKafka, process
-from tandem_kafka.testing.kafka.process import BrokerProcess
+from tandem_kafka_testing.kafka import RealKafka, process
+from tandem_kafka_testing.kafka.process import BrokerProcess
 
 pytestmark = pytest.mark.real_time
 
@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 OWNER: Final = """
 import os, sys, time
 from pathlib import Path
-from tandem_kafka.testing.kafka import process
+from tandem_kafka_testing.kafka import process
 
 PROGRAM = 'trap "" TERM; exec 3>"$0"; echo started >&3; exec sleep 600'
 process.java_command = lambda *_, **__: ["sh", "-c", PROGRAM, sys.argv[2]]
@@ -145,7 +145,7 @@ def test_a_cluster_has_a_broker(brokers: int) -> None:
 
 def test_a_cluster_that_nobody_closes_leaves_no_data() -> None:
     code = (
-        "from tandem_kafka.testing.kafka import RealKafka; print(RealKafka().certificates.folder)"
+        "from tandem_kafka_testing.kafka import RealKafka; print(RealKafka().certificates.folder)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.releases import RELEASES
 from tandem_kafka.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -17,6 +15,8 @@ from tandem_kafka.wire.messages import (
     FetchRequest,
     HeartbeatRequest,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.releases import RELEASES
 from tests.unit.testing.bare_client import Client
 
 NAMES = sorted(RELEASES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster import SimCluster
 from tandem_kafka.wire.messages import FetchRequest, FetchResponse
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster import SimCluster
 from tests.unit.testing.bare_client import Client, fetch, fetched
 
 TP = TopicPartition("orders", 0)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing import Call, Simulation
 from tandem_kafka.wire.messages import (
     HeartbeatRequest,
     SaslAuthenticateRequest,
@@ -16,6 +15,7 @@ from tandem_kafka.wire.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from tandem_kafka_testing import Call, Simulation
 from tests.unit.testing.bare_client import Client, framed
 
 ILLEGAL = errors.IllegalSaslStateError.errno

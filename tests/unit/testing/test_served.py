@@ -14,7 +14,7 @@ from kafka.errors import (
 )
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.served import ServedKafka
 from tests.open_files import OPEN_FILES, open_files
 
 pytestmark = pytest.mark.real_time

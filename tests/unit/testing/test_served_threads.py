@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.testing.cluster import SimCluster
-from tandem_kafka.testing.fault_plan import FaultPlan, PlannedFault
-from tandem_kafka.testing.served import ServedKafka
+from tandem_kafka_testing.cluster import SimCluster
+from tandem_kafka_testing.fault_plan import FaultPlan, PlannedFault
+from tandem_kafka_testing.served import ServedKafka
 
 pytestmark = pytest.mark.real_time
 

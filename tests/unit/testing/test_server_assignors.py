@@ -10,7 +10,7 @@ import pytest
 from kafka import errors
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.coordinator.server_assignors import (
+from tandem_kafka_testing.coordinator.server_assignors import (
     AssignmentSpec,
     MemberSpec,
     PartitionAssignor,
@@ -18,7 +18,7 @@ from tandem_kafka.testing.coordinator.server_assignors import (
     UniformAssignor,
     most_requested,
 )
-from tandem_kafka.testing.coordinator.settings import GroupSettings
+from tandem_kafka_testing.coordinator.settings import GroupSettings
 from tests.unit.testing.coordinated import GROUP, Coordinated
 from tests.unit.testing.driven import Driven, subscription
 from tests.unit.testing.test_client_assignors import assignor, code

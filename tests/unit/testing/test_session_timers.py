@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tandem_kafka.testing.clock import NEVER_MS
+from tandem_kafka_testing.clock import NEVER_MS
 from tests.unit.testing.coordinated import GROUP, Coordinated
 
 

@@ -13,8 +13,6 @@ from kafka.protocol.admin import (
     ListGroupsResponse,
 )
 
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.releases import release_named
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.wire.messages import (
     ShareAcknowledgeRequest,
@@ -22,6 +20,8 @@ from tandem_kafka.wire.messages import (
     ShareFetchResponse,
     ShareGroupHeartbeatRequest,
 )
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.releases import release_named
 from tests.integration.connections import SimulatedConnection
 from tests.integration.sharing import Fetched, RawShareMember, Shared
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from kafka import errors
 
-from tandem_kafka.testing.coordinator.settings import GroupSettings
-from tandem_kafka.testing.share.acquiring import Acquired, Acquisition
-from tandem_kafka.testing.share.in_flight import Span
-from tandem_kafka.testing.share.partition import (
+from tandem_kafka_testing.coordinator.settings import GroupSettings
+from tandem_kafka_testing.share.acquiring import Acquired, Acquisition
+from tandem_kafka_testing.share.in_flight import Span
+from tandem_kafka_testing.share.partition import (
     ACCEPT,
     GAP,
     REJECT,
@@ -20,7 +20,7 @@ from tandem_kafka.testing.share.partition import (
     Acknowledgement,
     SharePartition,
 )
-from tandem_kafka.testing.share.persisted import PersistedState
+from tandem_kafka_testing.share.persisted import PersistedState
 
 LOCK_MS = 30_000
 

@@ -16,7 +16,7 @@ from kafka.protocol.producer import (
 )
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing import Simulation
+from tandem_kafka_testing import Simulation
 from tests.unit.testing.bare_client import Client
 
 TP = TopicPartition("orders", 0)

@@ -7,8 +7,8 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from tandem_kafka import TopicPartition
 from tandem_kafka.errors import IllegalStateError
-from tandem_kafka.testing import Simulation
-from tandem_kafka.testing.cluster.log import Batch, PartitionLog
+from tandem_kafka_testing import Simulation
+from tandem_kafka_testing.cluster.log import Batch, PartitionLog
 
 TP = TopicPartition("orders", 0)
 NOW = 1_000

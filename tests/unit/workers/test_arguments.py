@@ -12,9 +12,9 @@ import pytest
 from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.simulation import simulated_consumer
 from tandem_kafka.types import ConsumerRecord
 from tandem_kafka.workers import AsyncKeyedWorkers, DeadLetters, KeyedWorkers, Retry
+from tandem_kafka_testing.simulation import simulated_consumer
 
 
 @pytest.fixture

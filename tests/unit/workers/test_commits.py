@@ -10,7 +10,6 @@ from uuid import UUID
 
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.runtime.callers import run
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import (
     NO_TOPIC_ID,
     OffsetAndMetadata,
@@ -20,6 +19,7 @@ from tandem_kafka.types import (
 from tandem_kafka.workers.assignment import WorkedPartition
 from tandem_kafka.workers.commits import WorkerCommits
 from tandem_kafka.workers.workload import Workload
+from tandem_kafka_testing.clock import SimClock
 
 TP = TopicPartition("orders", 0)
 

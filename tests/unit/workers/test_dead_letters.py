@@ -14,9 +14,9 @@ from tandem_kafka.errors import (
     KafkaTimeoutError,
     RecordFailedError,
 )
-from tandem_kafka.testing.simulation import Simulation
 from tandem_kafka.types import TopicPartition
 from tandem_kafka.workers import DeadLetters, Retry
+from tandem_kafka_testing.simulation import Simulation
 from tests.simulation.simulated_workers import simulated_workers
 
 TP = TopicPartition("orders", 0)

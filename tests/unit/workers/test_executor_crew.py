@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import ConsumerRecord, PositionStart, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.executors import ExecutorCrew
 from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
+from tandem_kafka_testing.clock import SimClock
 
 pytestmark = pytest.mark.real_time
 

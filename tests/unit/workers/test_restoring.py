@@ -9,10 +9,10 @@ import pytest
 from tandem_kafka.errors import GroupAuthorizationFailedError, KafkaError, KafkaTimeoutError
 from tandem_kafka.runtime import Random
 from tandem_kafka.runtime.callers import run
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import OffsetAndMetadata, TopicPartition
 from tandem_kafka.workers.restoring import AT_ONCE_MS, Restoring
 from tandem_kafka.workers.workload import Workload
+from tandem_kafka_testing.clock import SimClock
 from tests.unit.workers.test_workload import settings_of
 
 TPS = [TopicPartition("orders", number) for number in range(20)]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tandem_kafka.runtime import Random
-from tandem_kafka.testing.clock import SimClock
 from tandem_kafka.types import OffsetAndMetadata, PositionStart, TopicPartition
 from tandem_kafka.workers import Retry
 from tandem_kafka.workers.assignment import Task, WorkedPartition
 from tandem_kafka.workers.done_map import DoneMap
 from tandem_kafka.workers.settings import WorkerSettings
 from tandem_kafka.workers.workload import Workload
+from tandem_kafka_testing.clock import SimClock
 
 TPS = [TopicPartition("orders", number) for number in range(2)]
 PARTITIONS = st.sampled_from(TPS)

@@ -13,7 +13,7 @@ from tandem_kafka.records.compression import decompress
 from tandem_kafka.request_managers.telemetry.compression import compress
 from tandem_kafka.request_managers.telemetry.measurements import Measurements, is_requested
 from tandem_kafka.request_managers.telemetry.otlp import Point
-from tandem_kafka.testing import SimClock
+from tandem_kafka_testing import SimClock
 
 CONSUMED = "org.apache.kafka.consumer.fetch.manager.records.consumed.total"
 DATA = b"records.consumed.total" * 5_000

@@ -1,0 +1,24 @@
+"""The sources of this repository's packages, for tests that look at all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PACKAGES", "ROOT", "modules"]
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+#: What is imported from each distribution, in its folder.
+PACKAGES: Final = tuple(
+    sorted(
+        each.parent
+        for folder in (".", "packages/*")
+        for each in ROOT.glob(f"{folder}/*tandem_kafka*/__init__.py")
+    )
+)
+
+
+def modules(*folders: Path) -> list[Path]:
+    """Return the Python files below some folders; of all packages by default."""
+    return sorted(path for folder in folders or PACKAGES for path in folder.rglob("*.py"))
