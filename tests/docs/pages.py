@@ -17,6 +17,7 @@ PAGES: Final = [
     "README.md",
     "examples/README.md",
     "examples/pipeline/README.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("packages/*/README.md")),
 ]
 
 #: `<!-- run: broker -->` or `<!-- run: no, it needs Docker -->` on the last line before a block.

@@ -14,7 +14,11 @@ pytestmark = pytest.mark.sources
 
 _FOLDERS = ("docs", "examples", "benchmarks", "tests")
 _PAGES = sorted(
-    [*ROOT.glob("*.md"), *(p for name in _FOLDERS for p in (ROOT / name).rglob("*.md"))]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("packages/*/*.md"),
+        *(p for name in _FOLDERS for p in (ROOT / name).rglob("*.md")),
+    ]
 )
 _FENCED = re.compile(r"^(```+).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r'\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"')
