@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import TopicPartition
-from tandem_kafka.testing.simulation import Simulation
+from tandem_kafka_testing.simulation import Simulation
 from tests.integration.landing_tables import (
     DeltaTable,
     DuckdbTable,
