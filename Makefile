@@ -82,7 +82,7 @@ dist-check: $(VENV)/.release
 	@$(BIN)/python -m release.contents
 
 spark-test: java $(VENV)/.spark-test
-	@$(BIN)/python -m tandem_kafka.spark warm
+	@$(BIN)/python -m pyspark_tandem_kafka warm
 	@$(BIN)/python -m pytest tests/spark $(ARGS)
 
 spark-kills: java $(VENV)/.spark-test
@@ -115,6 +115,7 @@ $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 # The stamps: a dependency group of pyproject.toml is installed again when what it is made of changed.
 # Those of this repository are installed with it, never from an index.
 PACKAGES := packages/testing
+$(VENV)/.pipeline $(VENV)/.spark-test: PACKAGES += packages/spark
 SOURCES := pyproject.toml setup.py $(wildcard packages/*/pyproject.toml) rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
 $(VENV)/.%: $(SOURCES) | $(BIN)/python
 	@echo "installing tandem-kafka and the group $* into $(VENV)"

@@ -31,7 +31,7 @@ OF_THE_SOURCES: Final = "not sources"
 
 def main() -> int:
     """Test the wheels; returns the exit code."""
-    wheels = [wheel for wheel in sorted(DIST.glob("tandem_kafka-*.whl")) if _runs_here(wheel)]
+    wheels = [each for each in sorted(DIST.glob("tandem_kafka-*.whl")) if _runs_here(each)]
     if not wheels:
         print("no wheel in dist/ runs on this system: run make wheels", file=sys.stderr)
         return 1
@@ -40,6 +40,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             _try(wheel, Path(folder))
         print(f"{wheel.name}: passed in {time.monotonic() - started:.0f} s", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        _try_spark(wheels[0], Path(folder))
     return 0
 
 
@@ -70,8 +72,8 @@ def _try(wheel: Path, folder: Path) -> None:
     run(*pip, "pip>=25.1")
     run(*pip, str(wheel), "pytest>=8")
     run("-c", _ALONE)
-    others = sorted(map(str, set(DIST.glob("*.whl")) - set(DIST.glob("tandem_kafka-*.whl"))))
-    run(*pip, f"{wheel}[demo]", *others, "--group", "test")
+    (testing,) = DIST.glob("tandem_kafka_testing-*.whl")
+    run(*pip, f"{wheel}[demo]", str(testing), "--group", "test")
     run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
     tests = ("tests/unit", "tests/simulation")
     run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *tests)
@@ -85,6 +87,33 @@ from importlib.util import find_spec
 assert find_spec("tandem_kafka_testing") is None
 assert not [each for each in entry_points(group="pytest11") if "kafka" in each.value]
 import tandem_kafka.consumer.consumer, tandem_kafka.share.consumer, tandem_kafka.aio
+"""
+
+
+def _try_spark(wheel: Path, folder: Path) -> None:
+    """Install the extra for Spark; with paths, pip asks no index for our names."""
+    venv.create(folder / "environment", with_pip=True)
+    python = str(folder / "environment" / "bin" / "python")
+    pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    (spark,) = DIST.glob("pyspark_tandem_kafka-*.whl")
+    for command in (
+        (*pip, f"{wheel}[spark-avro,spark-protobuf]", str(spark)),
+        (python, "-c", _FOUND_BY_SPARK),
+        (python, "-m", "pyspark_tandem_kafka", "warm"),
+    ):
+        print("+", spark.name, *command[1:], flush=True)
+        subprocess.run(command, cwd=folder, check=True)
+
+
+#: Every module can be imported, and Spark finds the source by the name of the package.
+_FOUND_BY_SPARK: Final = """
+import importlib, pkgutil, pyspark, pyspark_tandem_kafka as found
+assert "site-packages" in found.__file__, found.__file__
+for each in pkgutil.walk_packages(found.__path__, "pyspark_tandem_kafka."):
+    if not each.name.endswith("__main__"):
+        importlib.import_module(each.name)
+assert found.DefaultSource.name() == "tandem_kafka"
+print(f"PySpark {pyspark.__version__} and {found.DefaultSource.__module__}")
 """
 
 #: The package comes from the wheel, with the extension if the wheel has one.

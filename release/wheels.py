@@ -25,8 +25,9 @@ DIST: Final = ROOT / "dist"
 RUST: Final = ROOT / "rust"
 #: What each distribution holds: its folder in the repository, and packages in it.
 DISTRIBUTIONS: Final = {
-    "tandem_kafka": (".", ("tandem_kafka/", "pyspark_tandem_kafka/")),
+    "tandem_kafka": (".", ("tandem_kafka/",)),
     "tandem_kafka_testing": ("packages/testing", ("tandem_kafka_testing/",)),
+    "pyspark_tandem_kafka": ("packages/spark", ("pyspark_tandem_kafka/",)),
 }
 #: The oldest Python whose stable ABI the extension uses (pyo3's feature abi3-py311).
 PYTHON_TAG: Final = "cp311"

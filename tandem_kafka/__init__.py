@@ -86,7 +86,7 @@ _OF_KAFKA_PYTHON: Final = (
 )
 
 #: The modules of the names, which are imported on first use: some processes that Spark starts for
-#: a query only need `tandem_kafka.spark.source`.
+#: a query only need `pyspark_tandem_kafka.source`.
 _HOMES: Final = {
     **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.runtime.kafka_python"),
     "ConsumerOptions": "tandem_kafka.config",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PACKAGES", "ROOT", "modules"]
+__all__ = ["FOLDERS", "PACKAGES", "PYTHONPATH", "ROOT", "modules"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -17,6 +18,11 @@ PACKAGES: Final = tuple(
         for each in ROOT.glob(f"{folder}/*tandem_kafka*/__init__.py")
     )
 )
+
+#: The folders of the distributions, that of tandem-kafka first.
+FOLDERS: Final = (ROOT, *sorted(each.parent for each in ROOT.glob("packages/*/pyproject.toml")))
+#: For programs that tests start.
+PYTHONPATH: Final = os.pathsep.join(map(str, FOLDERS))
 
 
 def modules(*folders: Path) -> list[Path]:

@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=300, help="of each large topic")
     parser.add_argument("--seconds", type=float, default=15, help="of a stream, in each round")
     parser.add_argument("--master", default=f"local[{CORES}]", help="or local-cluster[2,1,1024]")
-    parser.add_argument("--daemon", action="store_true", help="with tandem_kafka.spark.daemon")
+    parser.add_argument("--daemon", action="store_true", help="with pyspark_tandem_kafka.daemon")
     parser.add_argument(
         "--only", nargs="+", choices=WORK, default=list(WORK), metavar="WORK", help=", ".join(WORK)
     )
@@ -264,9 +264,9 @@ def _run(arguments: argparse.Namespace, report: Report) -> None:
 def _heading(version: str, arguments: argparse.Namespace) -> str:
     import pyspark  # noqa: PLC0415 - where it is measured
 
-    from tandem_kafka.spark.warming import warm_zip, zips  # noqa: PLC0415
+    from pyspark_tandem_kafka.warming import warm_zip, zips  # noqa: PLC0415
 
-    daemon = "tandem_kafka.spark.daemon" if arguments.daemon else "pyspark.daemon"
+    daemon = "pyspark_tandem_kafka.daemon" if arguments.daemon else "pyspark.daemon"
     zipped = [warm_zip(each, check=True) for each in zips(Path(pyspark.__file__).parent)]
     bytecode = "without" if any(each.cold for each in zipped) else "with"
     return (

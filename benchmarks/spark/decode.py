@@ -206,7 +206,7 @@ def _descriptors() -> bytes:
 
 
 def _ours(name: str, url: str) -> Any:
-    from tandem_kafka.spark import decoding  # noqa: PLC0415 - needs pyspark
+    from pyspark_tandem_kafka import decoding  # noqa: PLC0415 - needs pyspark
 
     if name == "json":
         return decoding.from_json("json", _DDL)

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[2]
+_SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "packages" / "spark")))
 
 OURS = "tandem"
 #: The sources by name, with their formats and options.
@@ -179,7 +180,7 @@ def session(folder: Path, master: str, *, daemon: bool, jars: Sequence[str] = ()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".venv" / "bytecode-of-benchmarks")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYTHONPATH"] = _SOURCES
     home = Path(pyspark.__file__).parent
     if master.startswith("local-cluster"):
         os.environ["SPARK_HOME"] = str(home)
@@ -191,13 +192,13 @@ def session(folder: Path, master: str, *, daemon: bool, jars: Sequence[str] = ()
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.sql.shuffle.partitions": "2",
-        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.executorEnv.PYTHONPATH": _SOURCES,
         "spark.executorEnv.PYTHONPYCACHEPREFIX": os.environ["PYTHONPYCACHEPREFIX"],
         "spark.jars": ",".join((*connector_jars(), *jars)),
         "spark.local.dir": str(folder / "local"),
     }
     if daemon:
-        settings["spark.python.daemon.module"] = "tandem_kafka.spark.daemon"
+        settings["spark.python.daemon.module"] = "pyspark_tandem_kafka.daemon"
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)

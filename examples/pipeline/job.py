@@ -22,8 +22,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from settings import Settings
 
-from tandem_kafka.spark.decoding import from_avro, from_json
-from tandem_kafka.spark.progress import LagListener
+from pyspark_tandem_kafka.decoding import from_avro, from_json
+from pyspark_tandem_kafka.progress import LagListener
 
 ORDER: Final = "id bigint, customer string, cents bigint, at_ms bigint"
 ORDER_AVRO: Final = Path(__file__).with_name("order.avsc")
@@ -270,5 +270,6 @@ def run(settings: Settings) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("tandem_kafka").setLevel(logging.INFO)
+    for package in ("tandem_kafka", "pyspark_tandem_kafka"):
+        logging.getLogger(package).setLevel(logging.INFO)
     run(Settings.parse())

@@ -409,7 +409,7 @@ class Protobuf(_Registered):
     """
 
     #: Whether wrappers such as Int64Value stay messages, and times lose digits finer than `unit`.
-    _as_spark: ClassVar = False
+    as_spark: ClassVar = False
 
     def __init__(  # noqa: PLR0913 - options, all with a name
         self,
@@ -440,7 +440,7 @@ class Protobuf(_Registered):
         if self._schemas is not None:
             files = {each: _serialized(text) for each, (*_, text) in self._schemas.known.items()}
         make = self._native.ColumnDecoder.protobuf
-        style = self._nanoseconds, self._struct_as_json, self._as_spark
+        style = self._nanoseconds, self._struct_as_json, self.as_spark
         self._use(lambda: make(self.descriptors, self.message, self._framed, files, *style))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from tandem_kafka_testing.serving import order
-from tests.docs.pages import ROOT
+from tests.sources import PYTHONPATH
 
 TOPICS = ("orders", "payments")
 PARTITIONS = 4
@@ -58,7 +58,7 @@ def run_python(folder: Path, *arguments: str, timeout_s: float = 160) -> None:
         cwd=folder,
         env={
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": PYTHONPATH,
             "PYTHONFAULTHANDLER": "1",
             "PYSPARK_PYTHON": sys.executable,
         },

@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.sources
 
-_FOLDERS = ("docs", "examples", "benchmarks", "tests")
+_FOLDERS = ("docs", "examples", "benchmarks", "packages", "tests")
 _PAGES = sorted(
     [
         *ROOT.glob("*.md"),

@@ -75,9 +75,9 @@ def what_is_missing(bug: Bug) -> str:
 def what_is_imported(copy: Path) -> set[Path]:
     """Return the folders that the packages come from when the tests of a copy run."""
     names = [each.parent.name for each in copy.glob("packages/*/*tandem_kafka*/__init__.py")]
-    code = (
-        "import sys, importlib\nfor n in sys.argv[1:]: print(importlib.import_module(n).__file__)"
-    )
+    # Found, not imported: there may be no PySpark.
+    code = "import sys\nfrom importlib.util import find_spec\n"
+    code += "for each in sys.argv[1:]: print(find_spec(each).origin)"
     printed = subprocess.run(
         [sys.executable, "-c", code, "tandem_kafka", *names],
         cwd=copy,

@@ -40,7 +40,7 @@ PAGES: Final = (
 EXEMPT: Final = {"docs/writing.md"}
 CODE: Final = (
     *(str(each.relative_to(ROOT)) for each in PACKAGES),
-    *("examples", "pipeline", "benchmarks", "release", "tests"),
+    *("examples", "packages/spark/pipeline", "benchmarks", "release", "tests"),
 )
 
 _CODE_BLOCK: Final = re.compile(r"^( *)(`{3,}|:{3,}).*?^\1\2\s*$", re.MULTILINE | re.DOTALL)

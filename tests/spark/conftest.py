@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tandem_kafka_testing.kafka import RealKafka
+from tests.sources import PYTHONPATH
 
-ROOT = Path(__file__).parents[2]
 #: The fixtures that start it.
 _SPARK = {"standalone", "jobs", "spark", "tables"}
 
@@ -47,7 +47,7 @@ def spark() -> Iterator[Any]:
     # The JVM inherits them. The session outlives this file, and the next one must not see them.
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)
-        environment.setenv("PYTHONPATH", str(ROOT))
+        environment.setenv("PYTHONPATH", PYTHONPATH)
         session = start()
     yield session
     session.stop()

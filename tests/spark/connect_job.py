@@ -15,7 +15,7 @@ def main() -> None:
     bootstrap, topic, target, folder, *more = sys.argv[1:]
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     if more:
-        from tandem_kafka.spark import TandemKafkaDataSource
+        from pyspark_tandem_kafka import TandemKafkaDataSource
 
         spark.dataSource.register(TandemKafkaDataSource)
     given = {"kafka.bootstrap.servers": bootstrap}

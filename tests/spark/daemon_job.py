@@ -17,7 +17,7 @@ def main() -> None:
     """Read a topic twice: the second time with existing workers."""
     servers, topic = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = start(**{"spark.python.daemon.module": "tandem_kafka.spark.daemon"})
+    spark = start(**{"spark.python.daemon.module": "pyspark_tandem_kafka.daemon"})
     options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
     rows = spark.read.format("tandem_kafka").options(**options)
     counts = [rows.load().count() for _ in range(2)]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tandem_kafka_testing.kafka import RealKafka
+from tests.sources import PYTHONPATH, ROOT
 
 __all__ = [
     "KILLS",
@@ -27,8 +28,6 @@ __all__ = [
     "until",
 ]
 
-ROOT = Path(__file__).parents[2]
-
 Job = subprocess.Popen[bytes]
 
 #: The number of times that tests kill a job. `make spark-kills` sets it.
@@ -40,7 +39,7 @@ PATIENCE_S = 150
 
 def environment(**more: str) -> dict[str, str]:
     """Return an environment in which a job and its workers import the source tree."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, **more}
+    return {**os.environ, "PYTHONPATH": PYTHONPATH, "PYSPARK_PYTHON": sys.executable, **more}
 
 
 def start_job(kafka: RealKafka, topic: str, folder: Path, *more: str) -> Job:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.spark.jobs import ROOT
+from tests.sources import PYTHONPATH
 
 __all__ = ["first_line", "run_script", "without"]
 
@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Blocked())
 def without(folder: Path, *packages: str) -> dict[str, str]:
     """Return an environment in which Python does not find these packages."""
     (folder / "sitecustomize.py").write_text(_BLOCK)
-    paths = os.pathsep.join((str(folder), str(ROOT)))
+    paths = os.pathsep.join((str(folder), PYTHONPATH))
     return {**os.environ, "BLOCKED": ",".join(packages), "PYTHONPATH": paths}
 
 

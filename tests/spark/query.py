@@ -21,8 +21,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition  # isort:
 from pyspark.sql.pandas.types import from_arrow_schema  # isort: skip
 from pyspark.sql.types import StructType  # isort: skip
 from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches  # isort: skip
-from tandem_kafka.spark import TandemKafkaDataSource  # isort: skip
-from tandem_kafka.spark.schema import full_schema  # isort: skip
+from pyspark_tandem_kafka import TandemKafkaDataSource  # isort: skip
+from pyspark_tandem_kafka.schema import full_schema  # isort: skip
 
 __all__ = [
     "Crash",

@@ -31,7 +31,7 @@ def main() -> None:
     bootstrap, topic, target, *more = sys.argv[1:]
     spark = SparkSession.builder.getOrCreate()
     if more:
-        from tandem_kafka.spark import TandemKafkaDataSource
+        from pyspark_tandem_kafka import TandemKafkaDataSource
 
         spark.dataSource.register(TandemKafkaDataSource)
     rows = (

@@ -21,9 +21,9 @@ from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster import SimCluster
 from tandem_kafka_testing.cluster.produced import Produced, with_append_time
 
-import tandem_kafka.spark.cluster as clusters  # isort: skip - see session
-from tandem_kafka.spark import consumers, reading  # isort: skip
-from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip
+import pyspark_tandem_kafka.cluster as clusters  # isort: skip - see session
+from pyspark_tandem_kafka import consumers, reading  # isort: skip
+from pyspark_tandem_kafka.consumers import ConsumerCache  # isort: skip
 
 __all__ = ["Stored", "append", "simulated"]
 

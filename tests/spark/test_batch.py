@@ -13,7 +13,7 @@ from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import SPARK, Tables, by_offset, since
 
-from tandem_kafka.spark import TandemKafkaDataSource  # isort: skip - needs pyspark, see session
+from pyspark_tandem_kafka import TandemKafkaDataSource  # isort: skip - needs pyspark, see session
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test
 def test_imports_before_a_fork_start_no_threads_and_open_no_sockets() -> None:
     program = (
         "import importlib, os, threading\n"
-        "from tandem_kafka.spark.daemon import BEFORE_FORK\n"
+        "from pyspark_tandem_kafka.daemon import BEFORE_FORK\n"
         "for name in BEFORE_FORK: importlib.import_module(name)\n"
         "def target(number):\n"
         "    try: return os.readlink(f'/proc/self/fd/{number}')\n"
@@ -54,4 +54,4 @@ def test_a_job_reads_with_the_daemon(kafka: RealKafka) -> None:
     assert output["counts"] == [90, 90]
     # Spark plans with its own daemon, regardless of the setting (see docs/reference/spark.md).
     tasks = [daemon for daemon, worker in output["daemons"] if worker == "pyspark.worker"]
-    assert tasks == ["tandem_kafka.spark.daemon"]
+    assert tasks == ["pyspark_tandem_kafka.daemon"]

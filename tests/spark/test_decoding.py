@@ -28,8 +28,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Row
 from pyspark.sql import functions as f
 
-from tandem_kafka.spark.decoding import from_avro, from_json, from_protobuf
-from tandem_kafka.spark.decoding.functions import _decoded
+from pyspark_tandem_kafka.decoding import from_avro, from_json, from_protobuf
+from pyspark_tandem_kafka.decoding.functions import _decoded
 from tests.unit.arrow.test_storage import MOMENT, STORED, VALUES
 
 

@@ -20,16 +20,16 @@ fastavro = pytest.importorskip("fastavro")
 
 import pyarrow as pa  # noqa: E402
 
-from tandem_kafka.arrow import ArrowDecoder, Avro  # noqa: E402
-from tandem_kafka.spark.decoding import DecodingError, from_avro, from_protobuf  # noqa: E402
-from tandem_kafka.spark.decoding.functions import spark_type  # noqa: E402
-from tandem_kafka.spark.decoding.registered import (  # noqa: E402
+from pyspark_tandem_kafka.decoding import DecodingError, from_avro, from_protobuf  # noqa: E402
+from pyspark_tandem_kafka.decoding.functions import spark_type  # noqa: E402
+from pyspark_tandem_kafka.decoding.registered import (  # noqa: E402
     SPARK,
     Protobuf,
     Registered,
     Registry,
     decode_array,
 )
+from tandem_kafka.arrow import ArrowDecoder, Avro  # noqa: E402
 
 EVERYTHING: dict[str, Any] = {
     "type": "record",

@@ -12,10 +12,10 @@ import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 #: Every process that plans imports the source, and one of the others if its step needs it.
 PLANNED = {
     "pyspark.sql.worker.lookup_data_sources": "pyspark_tandem_kafka",
-    "pyspark.sql.worker.create_data_source": "tandem_kafka.spark.source",
-    "pyspark.sql.worker.plan_data_source_read": "tandem_kafka.spark.stream",
-    "pyspark.sql.worker.write_into_data_source": "tandem_kafka.spark.sink",
-    "pyspark.sql.worker.commit_data_source_write": "tandem_kafka.spark.sink",
+    "pyspark.sql.worker.create_data_source": "pyspark_tandem_kafka.source",
+    "pyspark.sql.worker.plan_data_source_read": "pyspark_tandem_kafka.stream",
+    "pyspark.sql.worker.write_into_data_source": "pyspark_tandem_kafka.sink",
+    "pyspark.sql.worker.commit_data_source_write": "pyspark_tandem_kafka.sink",
 }
 SLOW = {
     *("_ssl", "asyncio", "confluent_kafka", "cramjam", "crc32c", "http", "numpy", "pandas"),
@@ -49,8 +49,8 @@ def test_a_reader_is_planned_without_a_consumer(kind: str) -> None:
     found = run(
         "import sys, pyspark.sql.worker.plan_data_source_read\n"
         "from pyspark import cloudpickle\n"
-        f"from tandem_kafka.spark.{kind} import {kind}_reader as make\n"
-        "from tandem_kafka.spark.schema import full_schema\n"
+        f"from pyspark_tandem_kafka.{kind} import {kind}_reader as make\n"
+        "from pyspark_tandem_kafka.schema import full_schema\n"
         "given = {'kafka.bootstrap.servers': 'localhost:9092', 'subscribe': 'orders'}\n"
         "cloudpickle.dumps(make(given, full_schema(headers=False)))\n"
         "print('kafka.admin' in sys.modules, 'tandem_kafka.consumer' in sys.modules)"
@@ -73,7 +73,7 @@ def test_the_sink_is_planned_without_a_producer() -> None:
     found = run(
         "import sys\n"
         "from pyspark.sql.types import BinaryType, StructField, StructType\n"
-        "from tandem_kafka.spark.sink import StreamWriter\n"
+        "from pyspark_tandem_kafka.sink import StreamWriter\n"
         "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
         "schema = StructType([StructField('value', BinaryType())])\n"
         "StreamWriter(given, schema, overwrite=False).__reduce__()\n"
@@ -87,7 +87,7 @@ def test_a_worker_without_the_producer_says_what_to_install() -> None:
         "import sys\n"
         "sys.modules['confluent_kafka'] = None\n"
         "from pyspark.sql.types import BinaryType, StructField, StructType\n"
-        "from tandem_kafka.spark.sink import StreamWriter\n"
+        "from pyspark_tandem_kafka.sink import StreamWriter\n"
         "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
         "schema = StructType([StructField('value', BinaryType())])\n"
         "try:\n"

@@ -155,13 +155,13 @@ orders = (
 def test_a_package_is_missing(tmp_path: Path, package: str) -> None:
     """Without pyarrow a job fails; without PySpark the import of the source fails."""
     script = tmp_path / "job.py"
-    script.write_text(SCRIPT if package == "pyarrow" else "import tandem_kafka.spark")
+    script.write_text(SCRIPT if package == "pyarrow" else "import pyspark_tandem_kafka")
     ran = run_script(script, environment=without(tmp_path, package))
     assert ran.returncode != 0
     said = {
         "pyarrow": r"tandem_kafka: pyarrow is not installed for \S+, which Spark runs as its "
         r"worker: run \S+ -m pip install 'tandem-kafka\[spark\]', or set PYSPARK_PYTHON",
-        "pyspark": r"tandem_kafka\.spark needs PySpark: run \S+ -m pip install",
+        "pyspark": r"pyspark_tandem_kafka needs PySpark: run \S+ -m pip install",
     }
     errors = [
         line for line in ran.stderr.splitlines() if re.match(r"[\w.]+(Exception|Error)", line)
@@ -174,7 +174,7 @@ def test_spark_3(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "__init__.py").write_text('__version__ = "3.5.6"')
     script = tmp_path / "job.py"
-    script.write_text("import tandem_kafka.spark")
+    script.write_text("import pyspark_tandem_kafka")
     ran = run_script(script, environment=without(tmp_path))
     assert re.search(
         r"needs Spark 4\.0 or newer; PySpark 3\.5\.6 .*pip install 'pyspark>=4\.0'",

@@ -14,10 +14,10 @@ import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import InvalidArgumentError, KafkaConfigurationError
 from tandem_kafka.types import TopicPartition
 
-from tandem_kafka.spark.client import consumer_options, producer_options  # isort: skip
-from tandem_kafka.spark.offsets import StreamOffset, rate_limited  # isort: skip
-from tandem_kafka.spark.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
-from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
+from pyspark_tandem_kafka.client import consumer_options, producer_options  # isort: skip
+from pyspark_tandem_kafka.offsets import StreamOffset, rate_limited  # isort: skip
+from pyspark_tandem_kafka.options import SINK, SOURCE, SinkOptions, SourceOptions  # isort: skip
+from pyspark_tandem_kafka.ranges import OffsetRange, split  # isort: skip
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text()
 SERVERS = {"bootstrap.servers": "localhost:9092"}

@@ -15,13 +15,13 @@ from tandem_kafka_testing.kafka import RealKafka
 
 import pyarrow as pa  # isort: skip
 
-from tandem_kafka.spark import cluster as clusters  # isort: skip - needs pyspark, see session
-from tandem_kafka.spark.cluster import Cluster  # isort: skip
-from tandem_kafka.spark.columns import RowShape  # isort: skip
-from tandem_kafka.spark.schema import full_schema  # isort: skip
-from tandem_kafka.spark.options import SourceOptions  # isort: skip
-from tandem_kafka.spark.ranges import OffsetRange  # isort: skip
-from tandem_kafka.spark.reading import Reading, _Range  # isort: skip
+from pyspark_tandem_kafka import cluster as clusters  # isort: skip - needs pyspark, see session
+from pyspark_tandem_kafka.cluster import Cluster  # isort: skip
+from pyspark_tandem_kafka.columns import RowShape  # isort: skip
+from pyspark_tandem_kafka.schema import full_schema  # isort: skip
+from pyspark_tandem_kafka.options import SourceOptions  # isort: skip
+from pyspark_tandem_kafka.ranges import OffsetRange  # isort: skip
+from pyspark_tandem_kafka.reading import Reading, _Range  # isort: skip
 
 TP = TopicPartition("a", 0)
 

@@ -14,9 +14,9 @@ from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.integration.logins import allow
 
-from tandem_kafka.spark.options import SinkOptions  # isort: skip
-from tandem_kafka.spark.producing import DeliveryError  # isort: skip
-from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
+from pyspark_tandem_kafka.options import SinkOptions  # isort: skip
+from pyspark_tandem_kafka.producing import DeliveryError  # isort: skip
+from pyspark_tandem_kafka.transactions import TaskWrite, deliver_once  # isort: skip
 
 pytestmark = pytest.mark.full("starts Spark")
 

@@ -14,11 +14,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test
 pytest.importorskip("rich", reason="rich is not installed: make spark-test installs it")
 
 import tandem_kafka
+from tests.sources import ROOT
 from tests.spark.session import since
 
 _IMPLEMENTATION = "native" if tandem_kafka.native_available else "pure Python"
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.full("takes long with Spark")
@@ -29,7 +28,7 @@ def test_every_figure_is_equal_after_a_kill(form: str, tmp_path: Path) -> None:
     options = ["--orders=2000", "--seconds=20", f"--format={form}", f"--folder={tmp_path / 'run'}"]
     ran = subprocess.run(
         [sys.executable, "-m", "pipeline", *options],
-        cwd=ROOT,
+        cwd=ROOT / "packages" / "spark",
         env={**os.environ, "PYTHONWARNINGS": "ignore", "COLUMNS": "120"},
         capture_output=True,
         text=True,

@@ -10,10 +10,10 @@ from tandem_kafka_testing import Simulation
 from tests.spark.test_topics_found import SERVERS, planner, simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
-from tandem_kafka.spark.batch import batch_reader  # isort: skip
-from tandem_kafka.spark.cluster import Cluster, DataLossError  # isort: skip
-from tandem_kafka.spark.schema import full_schema  # isort: skip
-from tandem_kafka.spark.stream import ReadMaxRows, StreamReader, stream_reader  # isort: skip
+from pyspark_tandem_kafka.batch import batch_reader  # isort: skip
+from pyspark_tandem_kafka.cluster import Cluster, DataLossError  # isort: skip
+from pyspark_tandem_kafka.schema import full_schema  # isort: skip
+from pyspark_tandem_kafka.stream import ReadMaxRows, StreamReader, stream_reader  # isort: skip
 
 __all__ = ["simulation"]
 

@@ -14,8 +14,8 @@ from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import PATIENCE_S, Tables, since
 
-from tandem_kafka.spark.offsets import StreamOffset  # isort: skip
-from tandem_kafka.spark.progress import (  # isort: skip
+from pyspark_tandem_kafka.offsets import StreamOffset  # isort: skip
+from pyspark_tandem_kafka.progress import (  # isort: skip
     LagListener,
     StreamLag,
     opentelemetry_lag,
@@ -35,7 +35,7 @@ def test_a_listener_logs_the_lag(kafka: RealKafka, topic: str, tables: Tables, c
     listener = LagListener(lags.append)
     tables.spark.streams.addListener(listener)
     try:
-        with caplog.at_level(logging.INFO, "tandem_kafka.spark.progress"):
+        with caplog.at_level(logging.INFO, "pyspark_tandem_kafka.progress"):
             tables.finish(tables.stream(topic, maxOffsetsPerTrigger=40))
             end = time.monotonic() + PATIENCE_S
             while len(lags) < 3 and time.monotonic() < end:

@@ -18,7 +18,7 @@ from tests.spark.session import SPARK
 from tests.spark.simulated import simulated
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType  # isort: skip - see session
-from tandem_kafka.spark.options import SOURCE  # isort: skip
+from pyspark_tandem_kafka.options import SOURCE  # isort: skip
 
 BATCH = "batch"
 STREAM = "stream"

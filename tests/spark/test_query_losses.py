@@ -17,7 +17,7 @@ from tests.spark.query import Crash, Query, source, tasks
 from tests.spark.session import since
 from tests.spark.simulated import simulated
 
-from tandem_kafka.spark.cluster import DataLossError  # isort: skip - see session
+from pyspark_tandem_kafka.cluster import DataLossError  # isort: skip - see session
 
 A, B = TopicPartition("orders", 0), TopicPartition("users", 0)
 Act = Callable[[Simulation], object]

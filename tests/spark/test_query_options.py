@@ -19,7 +19,7 @@ from tests.spark.session import SPARK, since
 from tests.spark.simulated import Stored, append, simulated
 
 from pyspark.sql.types import StructType  # isort: skip - see session
-from tandem_kafka.spark.options import SOURCE  # isort: skip
+from pyspark_tandem_kafka.options import SOURCE  # isort: skip
 
 A, B, USERS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("users", 0)
 #: The time of the first record; the others follow it second by second.
@@ -410,6 +410,6 @@ def _(simulation: Simulation) -> None:
 def test_a_limit_needs_a_newer_spark(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("tandem_kafka.spark.stream.ReadMaxRows", None)
+    monkeypatch.setattr("pyspark_tandem_kafka.stream.ReadMaxRows", None)
     with pytest.raises(Exception, match=r"maxOffsetsPerTrigger and .* need Spark 4\.2 or newer"):
         stream(simulation, **{name: 5}).run()

@@ -24,8 +24,8 @@ from tests.spark.query import Crash, Query, Row
 from tests.spark.session import since
 from tests.spark.simulated import simulated
 
-from tandem_kafka.spark.cluster import DataLossError, UnknownTopicError  # isort: skip
-from tandem_kafka.spark.offsets import StreamOffset  # isort: skip
+from pyspark_tandem_kafka.cluster import DataLossError, UnknownTopicError  # isort: skip
+from pyspark_tandem_kafka.offsets import StreamOffset  # isort: skip
 from tests.tier import seeds
 
 pytestmark = since(4, 2, "offsets of the batch start")

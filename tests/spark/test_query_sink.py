@@ -19,8 +19,8 @@ from tandem_kafka_testing.served import ServedKafka
 from tests.spark.option_cases import OptionCases
 from tests.spark.query import write, writer
 
-from tandem_kafka.spark import sink  # isort: skip - needs pyspark, see session
-from tandem_kafka.spark.options import SINK  # isort: skip
+from pyspark_tandem_kafka import sink  # isort: skip - needs pyspark, see session
+from pyspark_tandem_kafka.options import SINK  # isort: skip
 
 CASES: OptionCases[Served] = OptionCases()
 case = CASES.of

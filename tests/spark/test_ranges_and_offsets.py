@@ -9,11 +9,11 @@ import pytest
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.types import TopicPartition
 
-from tandem_kafka.spark.offsets import (  # isort: skip - see session
+from pyspark_tandem_kafka.offsets import (  # isort: skip - see session
     StreamOffset,
     rate_limited,
 )
-from tandem_kafka.spark.ranges import OffsetRange, split  # isort: skip
+from pyspark_tandem_kafka.ranges import OffsetRange, split  # isort: skip
 
 ENDS = {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 7}
 

@@ -15,9 +15,9 @@ from tests.spark.test_planning import LIMITED, batch, reader
 from tests.spark.test_topics_found import simulation
 
 from pyspark.sql.datasource import DataSourceReader  # isort: skip - see session
-import tandem_kafka.spark.cluster as clusters  # isort: skip
-from tandem_kafka.spark.cluster import DataLossError  # isort: skip
-from tandem_kafka.spark.stream import ReadMaxRows, StreamReader  # isort: skip
+import pyspark_tandem_kafka.cluster as clusters  # isort: skip
+from pyspark_tandem_kafka.cluster import DataLossError  # isort: skip
+from pyspark_tandem_kafka.stream import ReadMaxRows, StreamReader  # isort: skip
 
 __all__ = ["simulation"]
 

@@ -21,16 +21,16 @@ import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 from tandem_kafka.errors import KafkaError
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.security import PASSWORD
+from tests.sources import PYTHONPATH, ROOT
 
-from tandem_kafka.spark.options import SourceOptions  # isort: skip - needs pyspark, see session
-from tandem_kafka.spark.columns import RowShape  # isort: skip
-from tandem_kafka.spark.cluster import Cluster  # isort: skip
-from tandem_kafka.spark.ranges import OffsetRange  # isort: skip
-from tandem_kafka.spark.reading import Reading  # isort: skip
-from tandem_kafka.spark.schema import full_schema  # isort: skip
-from tandem_kafka.spark.source import TandemKafkaDataSource  # isort: skip
+from pyspark_tandem_kafka.options import SourceOptions  # isort: skip - needs pyspark, see session
+from pyspark_tandem_kafka.columns import RowShape  # isort: skip
+from pyspark_tandem_kafka.cluster import Cluster  # isort: skip
+from pyspark_tandem_kafka.ranges import OffsetRange  # isort: skip
+from pyspark_tandem_kafka.reading import Reading  # isort: skip
+from pyspark_tandem_kafka.schema import full_schema  # isort: skip
+from pyspark_tandem_kafka.source import TandemKafkaDataSource  # isort: skip
 
-ROOT = Path(__file__).parents[2]
 KEY_PASSWORD = "unlock-the-key"
 WRONG = "hush-hush"
 SECRETS = (PASSWORD, KEY_PASSWORD, WRONG)
@@ -68,7 +68,7 @@ def test_a_job_shows_no_secrets(
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark.secret_job", str(tmp_path)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "PYSPARK_PYTHON": sys.executable},
         input=json.dumps({**secured, "topic": topic}),
         capture_output=True,
         text=True,

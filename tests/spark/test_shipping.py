@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make spark-test installs it")
 
 from tandem_kafka_testing.kafka import RealKafka
-from tests.spark.jobs import ROOT
+from tests.sources import PACKAGES, PYTHONPATH, ROOT
 from tests.spark.mistakes import first_line, without
 from tests.spark.standalone import HOME, QUICK_START, StandaloneCluster
 
@@ -47,10 +47,10 @@ def dependencies(tmp_path: Path) -> Path:
 
 
 def copy_package(folder: Path) -> None:
-    """Copy the files of a pure wheel."""
-    for name in ("tandem_kafka", "pyspark_tandem_kafka"):
+    """Copy the files of pure wheels."""
+    for package in PACKAGES:
         ignored = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(package, folder / package.name, ignore=ignored)
 
 
 class Submission:
@@ -111,7 +111,7 @@ def test_an_error_says_what_to_install_on_which_worker(
         *("--conf", f"spark.executorEnv.PYTHONPATH={blocked}"),
         *("--conf", f"spark.executorEnv.BLOCKED={package}"),
         PYSPARK_PYTHON=sys.executable,
-        PYTHONPATH=str(ROOT),
+        PYTHONPATH=PYTHONPATH,
     )
     begin = f"tandem_kafka: {package} is not installed on the worker "
     failed = {name: first_line(json.loads(text)) for name, text in said.items() if "failed" in name}
@@ -169,7 +169,7 @@ def test_archives_with_the_packages_only(
         *("--archives", f"{archive}#environment"),
         *("--conf", f"spark.executorEnv.PYTHONPATH=./{ENVIRONMENT}{os.pathsep}{dependencies}"),
         PYSPARK_PYTHON=str(BARE),
-        PYTHONPATH=os.pathsep.join((str(ROOT), str(dependencies))),
+        PYTHONPATH=os.pathsep.join((PYTHONPATH, str(dependencies))),
     )
     assert (said.get("read"), said.get("write")) == ("20", "None"), said
     assert said["package"].endswith(f" {BARE}")

@@ -15,8 +15,8 @@ from tandem_kafka_testing.kafka.admin import Record
 from tandem_kafka_testing.kafka.security import PASSWORD
 from tests.spark.session import Tables, by_offset
 
-from tandem_kafka.spark.options import SinkOptions  # isort: skip - needs pyspark, see session
-from tandem_kafka.spark.producing import DeliveryError, TaskProducer, deliver  # isort: skip
+from pyspark_tandem_kafka.options import SinkOptions  # isort: skip - needs pyspark, see session
+from pyspark_tandem_kafka.producing import DeliveryError, TaskProducer, deliver  # isort: skip
 
 
 def rows(tables: Tables, text: str, schema: str) -> Any:

@@ -12,9 +12,9 @@ from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 
-from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip - see session
-from tandem_kafka.spark.offsets import StreamOffset  # isort: skip
-from tandem_kafka.spark.options import SourceOptions  # isort: skip
+from pyspark_tandem_kafka.cluster import Cluster, UnknownTopicError  # isort: skip - see session
+from pyspark_tandem_kafka.offsets import StreamOffset  # isort: skip
+from pyspark_tandem_kafka.options import SourceOptions  # isort: skip
 
 
 def cluster(kafka: RealKafka, **options: Any) -> Cluster:

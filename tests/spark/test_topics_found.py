@@ -12,8 +12,8 @@ from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import topic
 from tests.spark.simulated import simulated
 
-from tandem_kafka.spark.cluster import Cluster, UnknownTopicError  # isort: skip
-from tandem_kafka.spark.options import SourceOptions  # isort: skip
+from pyspark_tandem_kafka.cluster import Cluster, UnknownTopicError  # isort: skip
+from pyspark_tandem_kafka.options import SourceOptions  # isort: skip
 
 #: The address of the simulated broker.
 SERVERS = "10.0.0.1:9092"

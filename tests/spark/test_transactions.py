@@ -16,9 +16,9 @@ from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.jobs import KILLS, PATIENCE_S, Job, kill_driver, noted, seeded, start_job, until
 from tests.spark.session import Tables, since
 
-from tandem_kafka.spark.options import SinkOptions  # isort: skip
-from tandem_kafka.spark.producing import DeliveryError  # isort: skip
-from tandem_kafka.spark.transactions import TaskWrite, deliver_once  # isort: skip
+from pyspark_tandem_kafka.options import SinkOptions  # isort: skip
+from pyspark_tandem_kafka.producing import DeliveryError  # isort: skip
+from pyspark_tandem_kafka.transactions import TaskWrite, deliver_once  # isort: skip
 
 
 def options(kafka: RealKafka, topic: str | None, **more: str) -> SinkOptions:

@@ -9,8 +9,8 @@ from tandem_kafka.errors import InvalidArgumentError
 
 from pyspark.sql import functions  # isort: skip
 from pyspark.sql.datasource import DataSourceReader  # isort: skip
-from tandem_kafka.spark import stream  # isort: skip
-from tandem_kafka.spark.source import TandemKafkaDataSource  # isort: skip
+from pyspark_tandem_kafka import stream  # isort: skip
+from pyspark_tandem_kafka.source import TandemKafkaDataSource  # isort: skip
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a"}
 
@@ -40,7 +40,7 @@ def test_decoding(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pytest.importorskip("google.protobuf")
     from google.protobuf.timestamp_pb2 import Timestamp
 
-    from tandem_kafka.spark import decoding
+    from pyspark_tandem_kafka import decoding
 
     monkeypatch.delattr(functions, "arrow_udf", raising=False)
     monkeypatch.setattr("pyspark.__version__", "4.0.9")

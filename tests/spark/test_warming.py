@@ -1,4 +1,4 @@
-"""`python -m tandem_kafka.spark warm`: bytecode for zip files and packages."""
+"""`python -m pyspark_tandem_kafka warm`: bytecode for zip files and packages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 import tests.spark.session  # noqa: F401 - skips all of this without pyspark
 
 import pyspark  # isort: skip - see session
-from tandem_kafka.spark import warming  # isort: skip
-from tandem_kafka.spark.__main__ import program  # isort: skip
-from tandem_kafka.spark.warming import warm_package, warm_zip, zips  # isort: skip
+from pyspark_tandem_kafka import warming  # isort: skip
+from pyspark_tandem_kafka.__main__ import program  # isort: skip
+from pyspark_tandem_kafka.warming import warm_package, warm_zip, zips  # isort: skip
 
 CONTENTS = {
     "shop/__init__.py": b"NAME = 'shop'\n",
@@ -113,7 +113,7 @@ def test_a_running_python_imports_from_the_replaced_file(home: Path) -> None:
     program = (
         "import shop, sys; from pathlib import Path\n"
         f"sys.path.append({str(Path.cwd())!r})\n"
-        f"from tandem_kafka.spark.warming import warm_zip; warm_zip(Path({str(path)!r}))\n"
+        f"from pyspark_tandem_kafka.warming import warm_zip; warm_zip(Path({str(path)!r}))\n"
         "import shop.prices; print(shop.prices.__file__[-3:])"
     )
     assert imported(path, program) == ".py"

@@ -19,7 +19,7 @@ from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.spark.session import Tables, since
 
-from tandem_kafka.spark.consumers import ConsumerCache  # isort: skip - needs pyspark, see session
+from pyspark_tandem_kafka.consumers import ConsumerCache  # isort: skip - needs pyspark, see session
 
 
 @pytest.fixture
@@ -135,14 +135,14 @@ def held():
     return len(os.listdir("/proc/self/task")), sockets
 
 before = held()
-import tandem_kafka.spark, pyspark_tandem_kafka
+import pyspark_tandem_kafka
 assert held() == before, (before, held())
 assert "tandem_kafka.consumer.consumer" not in sys.modules, "made when it is used"
-for each in pkgutil.iter_modules(tandem_kafka.spark.__path__, "tandem_kafka.spark."):
+for each in pkgutil.iter_modules(pyspark_tandem_kafka.__path__, "pyspark_tandem_kafka."):
     importlib.import_module(each.name)
 assert held() == before, (before, held())
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.spark import consumers, producing
+from pyspark_tandem_kafka import consumers, producing
 clients = (KafkaConsumer, confluent_kafka.Producer, confluent_kafka.Consumer)
 assert not [each for each in gc.get_objects() if isinstance(each, clients)]
 assert not consumers.cache and not producing._producers

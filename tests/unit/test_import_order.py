@@ -11,7 +11,7 @@ import pytest
 
 from tests.sources import PACKAGES
 
-#: It reads the sources of the package.
+#: It reads the sources of the packages.
 pytestmark = pytest.mark.sources
 
 

@@ -9,9 +9,8 @@ from typing import Final
 import pytest
 
 from docs.generated.options import table
-from tandem_kafka import __version__
 from tandem_kafka_testing.kafka.jars import KAFKA_VERSION
-from tests.unit.messages import ROOT
+from tests.sources import FOLDERS, ROOT
 
 #: It reads the sources of the package.
 pytestmark = pytest.mark.sources
@@ -19,29 +18,21 @@ pytestmark = pytest.mark.sources
 PAGE: Final = (ROOT / "docs" / "reference" / "versions.md").read_text(encoding="utf-8")
 LIMITS: Final = (ROOT / "docs" / "numbers" / "limits.md").read_text(encoding="utf-8")
 WORKFLOW: Final = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECTS: Final = [
+    tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for folder in FOLDERS
+]
+PROJECT: Final = PROJECTS[0]
 
 
 def test_the_packages_are_those_of_the_project():
-    extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["arrow"], *extras["spark"]]
+    needed = [each for project in PROJECTS for each in project["dependencies"]]
+    wanted = [*needed, *PROJECT["optional-dependencies"]["arrow"]]
     by_name = dict(re.findall(r"^\| `([\w-]+)` \| ([^ ;]+)", PAGE, re.MULTILINE))
     assert by_name.pop("pyspark") in "".join(wanted)
     for name, versions in by_name.items():
         assert f"{name}{versions}" in wanted
     assert f"| Python | {PROJECT['requires-python']} " in PAGE
-
-
-def test_all_packages_have_one_version():
-    """RELEASING.md names the places."""
-    for file in ("pyproject.toml", *(ROOT.glob("packages/*/pyproject.toml"))):
-        text = (ROOT / file).read_text(encoding="utf-8")
-        project = tomllib.loads(text)["project"]
-        assert project.get("version", __version__) == __version__, file
-        assert "version" in project or project["dynamic"][0] == "version", file
-        needed = re.findall(r'"tandem-kafka(?:-[a-z]+)?(?:\[[a-z,-]+\])?==([^"]+)"', text)
-        assert needed, file
-        assert set(needed) == {__version__}, file
 
 
 def test_every_extra_for_users_is_in_the_installation():

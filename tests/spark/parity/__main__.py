@@ -18,11 +18,10 @@ from typing import Any
 from benchmarks.spark.connector import connector_version
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.jars import chosen_version
+from tests.sources import PYTHONPATH
 from tests.spark.parity.cases import cases
 from tests.spark.parity.dimensions import Case
 from tests.spark.parity.page import agree, recorded, write
-
-ROOT = Path(__file__).parents[3]
 
 
 def main() -> None:
@@ -44,7 +43,7 @@ def _record(only: str, *, ours_only: bool) -> None:
         raise SystemExit("Spark's own connector could not be downloaded")
     before = recorded() if only or ours_only else {"versions": {}, "outcomes": {}}
     chosen = {name: case for name, case in cases().items() if re.search(only, name)}
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": PYTHONPATH}
     spark = start()
     if ours_only:
         versions = before["versions"]

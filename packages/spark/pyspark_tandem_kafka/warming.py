@@ -24,7 +24,10 @@ from zipfile import ZipFile, ZipInfo
 __all__ = ["PACKAGES", "Warmed", "warm_package", "warm_zip", "zips"]
 
 #: What a job's Python processes import; a package that is not installed is left out.
-PACKAGES: Final = ("pyspark", "py4j", "tandem_kafka", "kafka", "pyarrow", "confluent_kafka")
+PACKAGES: Final = (
+    *("pyspark", "py4j", "tandem_kafka", "pyspark_tandem_kafka"),
+    *("kafka", "pyarrow", "confluent_kafka"),
+)
 #: Python uses such bytecode without comparing it with the source (PEP 552). Times in a zip file are
 #: local times, so bytecode with a time would be stale in another time zone.
 _UNCHECKED: Final = (1).to_bytes(4, "little")

@@ -15,9 +15,9 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from pyspark_tandem_kafka.offsets import PartitionOffsets, StreamOffset
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.spark.offsets import PartitionOffsets, StreamOffset
 from tandem_kafka.types import TopicPartition
 
 __all__ = ["LagListener", "StreamLag", "opentelemetry_lag", "prometheus_lag"]

@@ -1,6 +1,6 @@
 """Column functions that decode Kafka keys and values.
 
-    from tandem_kafka.spark.decoding import from_avro, from_json, from_protobuf
+    from pyspark_tandem_kafka.decoding import from_avro, from_json, from_protobuf
 
     rows.select(from_avro("value", registry={"url": url}, schema=schema).alias("order"))
 
@@ -8,7 +8,7 @@ Avro needs `pip install tandem-kafka[spark-avro]`, Protobuf `tandem-kafka[spark-
 need the native extension.
 """
 
-from tandem_kafka.spark.decoding.functions import from_avro, from_json, from_protobuf
-from tandem_kafka.spark.decoding.registered import DecodingError
+from pyspark_tandem_kafka.decoding.functions import from_avro, from_json, from_protobuf
+from pyspark_tandem_kafka.decoding.registered import DecodingError
 
 __all__ = ["DecodingError", "from_avro", "from_json", "from_protobuf"]

@@ -23,12 +23,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from pyspark_tandem_kafka.client import producer_options
+from pyspark_tandem_kafka.options import SinkOptions
+from pyspark_tandem_kafka.producing import DebugLog, DeliveryError, TaskProducer, produce_all
+from pyspark_tandem_kafka.rows import topics_of
 from tandem_kafka.errors import KafkaConfigurationError
 from tandem_kafka.runtime import MonotonicClock
-from tandem_kafka.spark.client import producer_options
-from tandem_kafka.spark.options import SinkOptions
-from tandem_kafka.spark.producing import DebugLog, DeliveryError, TaskProducer, produce_all
-from tandem_kafka.spark.rows import topics_of
 
 #: Must exceed the time that a task takes to produce its rows. By default, brokers allow at most 15
 #: minutes. A repeated task does not wait for this timeout.

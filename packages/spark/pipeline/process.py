@@ -14,8 +14,9 @@ import confluent_kafka
 
 __all__ = ["Job", "batches_in_progress"]
 
-ROOT: Final = Path(__file__).parents[1]
-_JOB: Final = ROOT / "examples" / "pipeline" / "job.py"
+_PACKAGE: Final = Path(__file__).parents[1]
+_ROOT: Final = _PACKAGE.parents[1]
+_JOB: Final = _ROOT / "examples" / "pipeline" / "job.py"
 _STOP_S: Final = 60.0
 #: Where PySpark is installed. Spark's Python processes look for modules in the job's folder first,
 #: then in pyspark.zip, which has no compiled ones: that costs each process a second.
@@ -40,7 +41,7 @@ class Job:
         self.log = folder / f"job-{number}.log"
         self.progress = folder / f"progress-{number}.jsonl"
         environment = {
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join((str(_ROOT), str(_PACKAGE))),
             "PYSPARK_PYTHON": sys.executable,
             "JDK_JAVA_OPTIONS": _JVM,
         }

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tandem_kafka.spark.failures import MistakeError
+from pyspark_tandem_kafka.failures import MistakeError
 
 
 class MissingPackageError(MistakeError, ImportError):
@@ -28,11 +28,11 @@ def check_pyspark() -> None:
         version = str(import_module("pyspark").__version__)
     except ImportError:
         raise MissingPackageError(
-            f"tandem_kafka.spark needs PySpark: run {_install('tandem-kafka[spark]')}"
+            f"pyspark_tandem_kafka needs PySpark: run {_install('tandem-kafka[spark]')}"
         ) from None
     if int(version.partition(".")[0]) < 4:
         raise MissingPackageError(
-            f"tandem_kafka.spark needs Spark 4.0 or newer; PySpark {version} has no Python data "
+            f"pyspark_tandem_kafka needs Spark 4.0 or newer; PySpark {version} has no Python data "
             f"sources: run {_install('pyspark>=4.0')}, and use a cluster of that version"
         )
 

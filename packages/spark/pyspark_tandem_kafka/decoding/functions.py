@@ -17,9 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
-from tandem_kafka.arrow import Avro
-from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.decoding.registered import (
+from pyspark_tandem_kafka.decoding.registered import (
     HEADER,
     SPARK,
     Protobuf,
@@ -27,7 +25,9 @@ from tandem_kafka.spark.decoding.registered import (
     Registry,
     decode_array,
 )
-from tandem_kafka.spark.failures import sentence_first
+from pyspark_tandem_kafka.failures import sentence_first
+from tandem_kafka.arrow import Avro
+from tandem_kafka.errors import InvalidArgumentError
 
 _MODES: Final = ("failfast", "permissive")
 _CORRUPT: Final = "_tandem_corrupt"

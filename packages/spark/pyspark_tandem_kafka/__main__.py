@@ -1,4 +1,4 @@
-"""`python -m tandem_kafka.spark warm`: prepares a machine or an image for Spark jobs in Python."""
+"""`python -m pyspark_tandem_kafka warm`: prepares a machine or an image for jobs in Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from tandem_kafka.spark.warming import PACKAGES, Warmed, warm_package, warm_zip, zips
+from pyspark_tandem_kafka.warming import PACKAGES, Warmed, warm_package, warm_zip, zips
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,4 +79,4 @@ def _line(warmed: Warmed, *, check: bool) -> str:
 
 
 if __name__ == "__main__":
-    program(prog_name="python -m tandem_kafka.spark")
+    program(prog_name="python -m pyspark_tandem_kafka")

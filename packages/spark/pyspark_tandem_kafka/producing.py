@@ -10,12 +10,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import KafkaException, Producer
 
+from pyspark_tandem_kafka.client import producer_options, servers_of, what_to_check
+from pyspark_tandem_kafka.options import SinkOptions
+from pyspark_tandem_kafka.rows import Row, rows_of
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import MonotonicClock
-from tandem_kafka.spark.client import producer_options, servers_of, what_to_check
-from tandem_kafka.spark.options import SinkOptions
-from tandem_kafka.spark.rows import Row, rows_of
 
 log = client_logger(__name__)
 

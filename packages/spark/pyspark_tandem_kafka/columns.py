@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pyspark_tandem_kafka.schema import full_schema
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.schema import full_schema
 from tandem_kafka.types import TopicPartition
 
 #: Spark's column names with the consumer's, where they differ.

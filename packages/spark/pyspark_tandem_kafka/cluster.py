@@ -10,6 +10,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 import tandem_kafka
+from pyspark_tandem_kafka.client import consumer_options, servers_of, what_to_check
+from pyspark_tandem_kafka.failures import MistakeError
+from pyspark_tandem_kafka.offsets import (
+    EARLIEST,
+    At,
+    Edge,
+    Limit,
+    PartitionOffsets,
+    Since,
+    StreamOffset,
+)
+from pyspark_tandem_kafka.options import SourceOptions
 from tandem_kafka import config
 from tandem_kafka.config import sealed
 from tandem_kafka.errors import (
@@ -20,18 +32,6 @@ from tandem_kafka.errors import (
 )
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.spark.client import consumer_options, servers_of, what_to_check
-from tandem_kafka.spark.failures import MistakeError
-from tandem_kafka.spark.offsets import (
-    EARLIEST,
-    At,
-    Edge,
-    Limit,
-    PartitionOffsets,
-    Since,
-    StreamOffset,
-)
-from tandem_kafka.spark.options import SourceOptions
 from tandem_kafka.types import NO_TOPIC_ID, OffsetAndMetadata, TopicPartition, names_of
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """PySpark's worker daemon, with the modules that workers need imported before the fork.
 
-    spark.python.daemon.module=tandem_kafka.spark.daemon
+    spark.python.daemon.module=pyspark_tandem_kafka.daemon
 
 Spark forks a worker for each core and ends workers that were idle for a minute. Each new worker
 imports pyarrow, PySpark and this package; this daemon imports them once. No import starts a Python
@@ -24,9 +24,9 @@ __all__ = ["BEFORE_FORK", "main"]
 BEFORE_FORK: Final = (
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",
-    "tandem_kafka.spark.batch",
-    "tandem_kafka.spark.stream",
-    "tandem_kafka.spark.consumers",
+    "pyspark_tandem_kafka.batch",
+    "pyspark_tandem_kafka.stream",
+    "pyspark_tandem_kafka.consumers",
 )
 
 

@@ -13,12 +13,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_tandem_kafka.client import producer_options
+from pyspark_tandem_kafka.failures import sentence_first
+from pyspark_tandem_kafka.options import SinkOptions
+from pyspark_tandem_kafka.schema import check_columns
+from pyspark_tandem_kafka.shipping import Shipped, imported
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.client import producer_options
-from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.options import SinkOptions
-from tandem_kafka.spark.schema import check_columns
-from tandem_kafka.spark.shipping import Shipped, imported
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -54,13 +54,13 @@ class _Writer(Shipped):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Produce all rows of a task and wait for their delivery."""
         if self._options.transactional_id_prefix is None:
-            imported("tandem_kafka.spark.producing").deliver(iterator, self._options)
+            imported("pyspark_tandem_kafka.producing").deliver(iterator, self._options)
         else:
             task = TaskContext.get()
             assert task is not None  # noqa: S101 - Spark calls this in tasks only
             epoch, batch = self._epoch(task)
             prefix = self._options.transactional_id_prefix
-            transactions = imported("tandem_kafka.spark.transactions")
+            transactions = imported("pyspark_tandem_kafka.transactions")
             write = transactions.TaskWrite(prefix, epoch, task.partitionId(), batch)
             transactions.deliver_once(iterator, self._options, write)
         return WriterCommitMessage()
@@ -88,7 +88,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         query = task.getLocalProperty("sql.streaming.queryId")
         batch = task.getLocalProperty("streaming.sql.batchId")
         if query is None or batch is None:
-            from tandem_kafka.spark.producing import DeliveryError  # noqa: PLC0415
+            from pyspark_tandem_kafka.producing import DeliveryError  # noqa: PLC0415
 
             raise DeliveryError(
                 "this version of Spark does not pass the number of the micro-batch to tasks, so "

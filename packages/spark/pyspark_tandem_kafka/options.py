@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.spark.client import servers_of
-from tandem_kafka.spark.offsets import (
+from pyspark_tandem_kafka.client import servers_of
+from pyspark_tandem_kafka.offsets import (
     EARLIEST,
     LATEST,
     At,
@@ -24,6 +23,7 @@ from tandem_kafka.spark.offsets import (
     parse_partitions,
     parse_timestamps,
 )
+from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.types import TopicPartition, names_of
 
 _UNITS_MS: Final = {

@@ -14,7 +14,7 @@ from pipeline.orders import Customer, Entry, Kind
 
 __all__ = ["AVRO_SCHEMA", "customer_value", "encoder", "reason"]
 
-AVRO_SCHEMA: Final = Path(__file__).parents[1] / "examples" / "pipeline" / "order.avsc"
+AVRO_SCHEMA: Final = Path(__file__).parents[3] / "examples" / "pipeline" / "order.avsc"
 
 _DAY_MS: Final = 86_400_000
 _UNKNOWN_SCHEMA: Final = 4_711

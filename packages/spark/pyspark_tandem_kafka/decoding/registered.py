@@ -29,7 +29,7 @@ class Protobuf(arrow.Protobuf):
     And like Spark's own, it cuts times to microseconds, the finest that Spark has.
     """
 
-    _as_spark = True
+    as_spark = True
 
 
 @dataclass(frozen=True, slots=True)

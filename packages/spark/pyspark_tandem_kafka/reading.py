@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark_tandem_kafka.client import consumer_options
+from pyspark_tandem_kafka.cluster import DataLossError, recreation
+from pyspark_tandem_kafka.columns import RowShape
+from pyspark_tandem_kafka.failures import sentence_first
+from pyspark_tandem_kafka.options import SourceOptions
+from pyspark_tandem_kafka.ranges import OffsetRange
 from tandem_kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Runtime
-from tandem_kafka.spark.client import consumer_options
-from tandem_kafka.spark.cluster import DataLossError, recreation
-from tandem_kafka.spark.columns import RowShape
-from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.options import SourceOptions
-from tandem_kafka.spark.ranges import OffsetRange
 from tandem_kafka.types import NO_TOPIC_ID, names_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Reading:
     @sentence_first
     def read(self, requested: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range as record batches."""
-        from tandem_kafka.spark.consumers import cache  # noqa: PLC0415 - planning needs none
+        from pyspark_tandem_kafka.consumers import cache  # noqa: PLC0415 - planning needs none
 
         with cache.lend(self.client_options()) as consumer:
             yield from _Range(self, consumer, requested).batches()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_tandem_kafka.cluster import Cluster, DataLossError
+from pyspark_tandem_kafka.columns import RowShape
+from pyspark_tandem_kafka.failures import sentence_first
+from pyspark_tandem_kafka.narrowing import Narrowing
+from pyspark_tandem_kafka.options import SourceOptions
+from pyspark_tandem_kafka.ranges import OffsetRange, split
+from pyspark_tandem_kafka.reading import Reading
+from pyspark_tandem_kafka.shipping import Shipped
 from tandem_kafka.errors import InvalidArgumentError
 from tandem_kafka.logs import client_logger
-from tandem_kafka.spark.cluster import Cluster, DataLossError
-from tandem_kafka.spark.columns import RowShape
-from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.narrowing import Narrowing
-from tandem_kafka.spark.options import SourceOptions
-from tandem_kafka.spark.ranges import OffsetRange, split
-from tandem_kafka.spark.reading import Reading
-from tandem_kafka.spark.shipping import Shipped
 from tandem_kafka.types import names_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from tandem_kafka.spark.cluster import Cluster
-from tandem_kafka.spark.offsets import Since
-from tandem_kafka.spark.ranges import OffsetRange
+from pyspark_tandem_kafka.cluster import Cluster
+from pyspark_tandem_kafka.offsets import Since
+from pyspark_tandem_kafka.ranges import OffsetRange
 
 _FROM: Final = frozenset({"EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"})
 

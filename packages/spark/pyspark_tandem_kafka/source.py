@@ -9,10 +9,10 @@ from pyspark import SparkContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tandem_kafka.spark.failures import sentence_first
-from tandem_kafka.spark.needs import check_workers_python, require
-from tandem_kafka.spark.schema import full_schema
-from tandem_kafka.spark.shipping import Shipped
+from pyspark_tandem_kafka.failures import sentence_first
+from pyspark_tandem_kafka.needs import check_workers_python, require
+from pyspark_tandem_kafka.schema import full_schema
+from pyspark_tandem_kafka.shipping import Shipped
 
 
 class TandemKafkaDataSource(Shipped, DataSource):
@@ -42,14 +42,14 @@ class TandemKafkaDataSource(Shipped, DataSource):
     @sentence_first
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""
-        from tandem_kafka.spark.batch import batch_reader  # noqa: PLC0415 - see the class
+        from pyspark_tandem_kafka.batch import batch_reader  # noqa: PLC0415 - see the class
 
         return batch_reader(dict(self.options), schema)
 
     @sentence_first
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the reader of a stream."""
-        from tandem_kafka.spark.stream import stream_reader  # noqa: PLC0415
+        from pyspark_tandem_kafka.stream import stream_reader  # noqa: PLC0415
 
         return stream_reader(dict(self.options), schema)
 
@@ -57,7 +57,7 @@ class TandemKafkaDataSource(Shipped, DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Return the writer of a batch query."""
         require("confluent_kafka")
-        from tandem_kafka.spark.sink import BatchWriter  # noqa: PLC0415
+        from pyspark_tandem_kafka.sink import BatchWriter  # noqa: PLC0415
 
         return BatchWriter(dict(self.options), schema, overwrite=overwrite)
 
@@ -65,7 +65,7 @@ class TandemKafkaDataSource(Shipped, DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's
         """Return the writer of a stream."""
         require("confluent_kafka")
-        from tandem_kafka.spark.sink import StreamWriter  # noqa: PLC0415
+        from pyspark_tandem_kafka.sink import StreamWriter  # noqa: PLC0415
 
         return StreamWriter(dict(self.options), schema, overwrite=overwrite)
 
