@@ -299,8 +299,6 @@ class Avro(_Registered):
         self._reader: Sequence[str] | None = None
         #: The schema of the first record, if none was given.
         self._first: SchemaId | None = None
-        #: The schemas whose fields were compared with those of the first one.
-        self._compared: set[SchemaId] = set()
         if schema is not None:
             self._reader = [schema if isinstance(schema, str) else _json(schema)]
         if registry is not None:
@@ -318,8 +316,7 @@ class Avro(_Registered):
         origin = "" if first is None else f"the first record has schema {named(first)}: "
         self._use(lambda: make(reader, writers, self._max_precision), origin)
         if first is not None and writers:
-            for each in writers.keys() - self._compared:
-                self._compared.add(each)
+            for each in [*writers][self._built :]:
                 self._compare(first, each, writers[each])
 
     def _compare(self, first: SchemaId, later: SchemaId, texts: Sequence[str]) -> None:

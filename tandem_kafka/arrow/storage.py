@@ -489,18 +489,27 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(options=options)
 
 
+def _numbers(column: pa.Array) -> pa.Array:
+    """Return the integers of dates, times or durations."""
+    return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+
+
+def _within(column: pa.Array, least: int, most: int, reason: str) -> pa.Array:
+    """Return dates, times or durations whose numbers are in a range."""
+    numbers = _numbers(column)
+    return _checked(column, pc.or_(pc.less(numbers, least), pc.greater(numbers, most)), reason)
+
+
 def _check_years(column: pa.Array) -> pa.Array:
     """Return dates and times that are in years which ISO 8601 and Python have."""
     if pa.types.is_date(column.type):
-        numbers, least, most = column.view(pa.int32()), *(each // _DAY_S for each in _YEARS_S)
+        least, most = (each // _DAY_S for each in _YEARS_S)
     else:
         per_second = 10 ** _DIGITS[column.type.unit]
         least, most = _YEARS_S[0] * per_second, (_YEARS_S[1] + 1) * per_second - 1
         if column.type.unit == "ns":
             return column  # of the years 1677 to 2262
-        numbers = column.view(pa.int64())
-    wrong = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
-    _checked(column, wrong, "a time outside of the years 1 to 9999")
+    _within(column, least, most, "a time outside of the years 1 to 9999")
     if getattr(column.type, "tz", None) not in {None, "UTC"}:
         _check_years(pc.local_timestamp(column))  # Python has times in their zone
     return column
@@ -515,9 +524,7 @@ def _finite(change: Change | None) -> Change:
 
     def changed(column: pa.Array) -> pa.Array:
         stored = column if change is None else change(column)
-        width = stored.type.bit_width
-        numbers = stored.view(pa.int32() if width == pa.int32().bit_width else pa.int64())
-        most = 2 ** (width - 1) - 1
+        numbers, most = _numbers(stored), 2 ** (stored.type.bit_width - 1) - 1
         wrong = pc.or_(pc.equal(numbers, -most), pc.equal(numbers, most))
         return _checked(stored, wrong, "a time that means infinity there")
 
@@ -540,7 +547,7 @@ def _as_iso(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_duration(kind):
         digits = _DIGITS[kind.unit]
-        numbers = column.view(pa.int64()).to_pylist()
+        numbers = _numbers(column).to_pylist()
         return pa.array([_duration(each, digits) for each in numbers], pa.string())
     if pa.types.is_interval(kind):
         return pa.array([_interval(each) for each in column.to_pylist()], pa.string())
@@ -585,12 +592,8 @@ def _within_microseconds(stored: pa.DataType, kind: pa.DataType) -> Plan:
         return _to(stored, kind)
     most = _MAX_INT64 // factor
 
-    def change(column: pa.Array) -> pa.Array:
-        numbers = column.view(pa.int64())
-        wrong = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
-        return _cast(_checked(column, wrong, "a time out of bounds of 64-bit microseconds"), stored)
-
-    return stored, change
+    reason = "a time out of bounds of 64-bit microseconds"
+    return stored, lambda column: _cast(_within(column, -most, most, reason), stored)
 
 
 #: What the words of `KINDS` mean: the type that is stored, and what makes it.

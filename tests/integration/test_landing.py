@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 import uuid
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +35,6 @@ from tests.integration.polling import Consume, wait_until
 from tests.integration.simulated_cluster import Cluster
 
 pa = pytest.importorskip("pyarrow")
-pl = pytest.importorskip("polars")
 
 from tandem_kafka.arrow import Avro, Json  # noqa: E402 - it imports pyarrow
 from tandem_kafka.landing import Landing  # noqa: E402
@@ -469,38 +467,6 @@ def test_a_record_that_cannot_be_decoded(
     skipped = Json(pa.schema([("id", pa.int64())]), errors="drop")
     land(table.open(), value=skipped).run(until(table, 3))
     assert [row[1] for row in table.rows()] == [0, 1, 3]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_fields_are_columns(
-    kafka: Cluster, topic: str, land: Any, kind: str, tmp_path: Path
-) -> None:
-    """What a table stores of a struct, such as JSON, is not what it stores of the fields."""
-    kafka.admin.produce(topic, [b'{"name": "a", "lines": [{"sku": "x"}]}', b'{"name": "b"}', None])
-    table: Any = KINDS[kind](tmp_path)
-    if kind in {"sqlite", "duckdb"}:
-        lines = "TEXT" if kind == "sqlite" else "STRUCT(sku VARCHAR)[]"
-        with closing(table.connect()) as connection:
-            connection.execute(
-                'CREATE TABLE landed (topic TEXT, partition INTEGER, "offset" BIGINT, '
-                f"name TEXT, lines {lines})"
-            )
-    of = pa.list_(pa.struct([("sku", pa.string())]))
-    value = Json(pa.schema([("name", pa.string()), ("lines", of)]), flatten=True)
-    sink = table.open()
-    landing = land(sink, columns=COLUMNS[:3], value=value)
-    landing.run(lambda: landing.total == 3)
-    if kind in {"sqlite", "duckdb"}:
-        with closing(table.connect()) as connection:
-            found = connection.execute("SELECT name, lines FROM landed ORDER BY 1").fetchall()
-    elif kind == "delta":
-        found = pl.read_delta(str(table.place)).sort("offset").select("name", "lines").rows()
-    else:
-        arrow = sink.dataset().to_table().sort_by("offset")
-        found = pl.from_arrow(arrow).select("name", "lines").rows()
-    of_a = '[{"sku": "x"}]' if kind == "sqlite" else [{"sku": "x"}]
-    expected = {("a", str(of_a)), ("b", "None"), (None, "None")}
-    assert {(name, str(lines)) for name, lines in found} == expected
 
 
 def test_schemas_that_headers_name(kafka: Cluster, topic: str, land: Any, table: Table) -> None:

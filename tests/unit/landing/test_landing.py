@@ -21,6 +21,7 @@ from tests.integration.landing_tables import (
 pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
+from tandem_kafka.arrow import Json  # noqa: E402 - it imports pyarrow
 from tandem_kafka.landing import Landing, ParquetDirectory  # noqa: E402 - it imports pyarrow
 
 pytestmark = pytest.mark.leaves("the runtime of deltalake")
@@ -98,3 +99,21 @@ def test_a_timestamp_without_a_place_stops_no_landing(
     for line in lines:
         assert f"no place for {missing} values of the column timestamp, which are null" in line
         assert f"the first is of orders-0 at offset {stored.index(None)}: a time " in line
+
+
+@pytest.mark.parametrize("kind", [ParquetTable, DeltaTable, DuckdbTable, SqliteTable])
+def test_fields_are_columns(kind: Any, tmp_path: Path) -> None:
+    """What a table stores of a struct, such as JSON, is not what it stores of the fields."""
+    lines = "lines " + ("TEXT" if kind is SqliteTable else "STRUCT(sku VARCHAR)[]")
+    table = created(kind, tmp_path, "name TEXT", lines)
+    of = pa.list_(pa.struct([("sku", pa.string())]))
+    value = Json(pa.schema([("name", pa.string()), ("lines", of)]), flatten=True)
+    with Simulation() as simulation:
+        simulation.cluster.create_topic("orders", 1)
+        for text in (b'{"name": "a", "lines": [{"sku": "x"}]}', b'{"name": "b"}', None):
+            simulation.cluster.produce(TP, text)
+        landing = landing_of(simulation, table.open(), columns=COLUMNS[:3], value=value)
+        landing.run(lambda: landing.total == 3)
+    assert column(table, "name") == ["a", "b", None]
+    of_a = '[{"sku": "x"}]' if kind is SqliteTable else [{"sku": "x"}]
+    assert column(table, "lines") == [of_a, None, None]
