@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 try:
@@ -317,40 +316,15 @@ class Avro(_Registered):
         self._use(lambda: make(reader, writers, self._max_precision), origin)
         if first is not None and writers:
             for each in [*writers][self._built :]:
-                self._compare(first, each, writers[each])
-
-    def _compare(self, first: SchemaId, later: SchemaId, texts: Sequence[str]) -> None:
-        """Warn of fields that the schema of the first record lacks."""
-        with suppress(ValueError):  # the schema has no type in Arrow, or a field of it
-            decoder = self._native.ColumnDecoder.avro(texts, None, self._max_precision)
-            more = _more_fields(pa.field(decoder.data_type).type, self.schema, "")
-            if more:
-                log.warning(
-                    "Schema %s has fields that are left out, as schema %s of the first record "
-                    "lacks them: %s; give Avro() a schema with them, or start again",
-                    named(later),
-                    named(first),
-                    more,
-                )
-
-
-def _more_fields(writer: pa.DataType, reader: pa.DataType, path: str) -> list[str]:
-    """Return the fields of structs that a type has more than another."""
-    if pa.types.is_struct(writer) and pa.types.is_struct(reader):
-        known = {each.name: each.type for each in reader}
-        found = []
-        for each in writer:
-            at = f"{path}{each.name}"
-            if each.name in known:
-                found += _more_fields(each.type, known[each.name], f"{at}.")
-            else:
-                found.append(at)
-        return found
-    if pa.types.is_map(writer) and pa.types.is_map(reader):
-        return _more_fields(writer.item_type, reader.item_type, path)
-    if pa.types.is_list(writer) and pa.types.is_list(reader):
-        return _more_fields(writer.value_type, reader.value_type, path)
-    return []
+                more = self._decoder.left_out(each)
+                if more:
+                    log.warning(
+                        "Schema %s has fields that are left out, as schema %s of the first record "
+                        "lacks them: %s; give Avro() a schema with them, or start again",
+                        named(each),
+                        named(first),
+                        more,
+                    )
 
 
 def _json(schema: Mapping[str, Any] | Sequence[Any]) -> str:

@@ -59,6 +59,7 @@ _MAX_INT64: Final = 2**63 - 1
 _MAX_DIGITS: Final = 38
 #: The digits of a second.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_WORDS: Final = {"ms": "milliseconds", "us": "microseconds"}
 #: U+0000 itself, and in JSON, where the backslash before it may be one of a pair.
 _NUL: Final = (r"\x00", r"(?:^|[^\\])(?:\\\\)*\\u0000")
 #: Where a decimal has no negative scale.
@@ -579,27 +580,33 @@ def _to(stored: pa.DataType, kind: pa.DataType) -> Plan:
     return stored, None if stored == kind else lambda column: _cast(column, stored)
 
 
+def _same(kind: pa.DataType) -> Plan:
+    """Return the plan of a type that is stored as it is, if Parquet has it."""
+    if kind == pa.binary(0):
+        return _to(pa.binary(), kind)
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        return _in_bounds(pa.timestamp("ms", kind.tz), kind, "ms")
+    return kind, None
+
+
 def _in_microseconds(kind: pa.DataType) -> Plan:
     is_duration = pa.types.is_duration(kind)
     stored = pa.duration("us") if is_duration else pa.timestamp("us", kind.tz and "UTC")
-    return _within_microseconds(stored, kind)
+    return _in_bounds(stored, kind, "us")
 
 
-def _within_microseconds(stored: pa.DataType, kind: pa.DataType) -> Plan:
-    """Return the plan of a type of times, if a place has them in 64 bits of microseconds."""
-    factor = 10 ** max(0, _DIGITS["us"] - _DIGITS[kind.unit])
+def _in_bounds(stored: pa.DataType, kind: pa.DataType, unit: str) -> Plan:
+    """Return the plan of a type of times, if a place has them in 64 bits of a unit."""
+    factor = 10 ** max(0, _DIGITS[unit] - _DIGITS[kind.unit])
     if factor == 1:
         return _to(stored, kind)
-    most = _MAX_INT64 // factor
-
-    reason = "a time out of bounds of 64-bit microseconds"
+    most, reason = _MAX_INT64 // factor, f"a time out of bounds of 64-bit {_WORDS[unit]}"
     return stored, lambda column: _cast(_within(column, -most, most, reason), stored)
 
 
 #: What the words of `KINDS` mean: the type that is stored, and what makes it.
 _STORED: Final[dict[str, Callable[[pa.DataType], Plan | None]]] = {
-    # Parquet refuses a column whose values have a fixed size of 0 bytes.
-    "same": lambda kind: _to(pa.binary(), kind) if kind == pa.binary(0) else (kind, None),
+    "same": _same,
     "no NaN": lambda kind: (kind, None),
     "-": lambda _: None,
     "int32": lambda kind: _to(pa.int32(), kind),
@@ -607,7 +614,7 @@ _STORED: Final[dict[str, Callable[[pa.DataType], Plan | None]]] = {
     "decimal(20, 0)": lambda kind: _to(pa.decimal128(20, 0), kind),
     "38 digits": lambda kind: _to(pa.decimal128(_MAX_DIGITS, kind.scale), kind),
     "us": _in_microseconds,
-    "no zone": lambda kind: _within_microseconds(pa.timestamp(kind.unit), kind),
+    "no zone": lambda kind: _in_bounds(pa.timestamp(kind.unit), kind, "us"),
     "years": lambda kind: (kind, _check_years),
     "text": lambda _: (pa.string(), _as_iso),
     "JSON": lambda _: (pa.string(), _as_json),

@@ -79,6 +79,11 @@ trait Format: Send + Sync {
     fn data_type(&self) -> DataType;
 
     fn decoder(&self) -> Box<dyn Decode + '_>;
+
+    /// The places of fields that values of a schema have, and the column does not; not all of many.
+    fn left_out(&self, _id: &SchemaId) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What cannot be decoded: its row, and why.
@@ -169,6 +174,12 @@ impl ColumnDecoder {
         let nothing = column_of(self.0.as_ref(), 0).finish();
         let nothing = nothing.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(ArrowType::new(Field::new("", nothing.data_type().clone(), true)))
+    }
+
+    /// The fields that values of a schema of the registry have, and the column does not; not all of
+    /// many.
+    fn left_out(&self, py: Python<'_>, id: SchemaId) -> Vec<String> {
+        py.detach(|| self.0.left_out(&id))
     }
 
     /// Return the decoded column, and the rows that cannot be decoded, with the reason. `headers`

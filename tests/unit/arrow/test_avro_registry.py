@@ -223,6 +223,34 @@ def test_fields_that_the_first_schema_lacks_are_told(caplog: pytest.LogCaptureFi
     assert "['at.y']" in told
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "left_out"),
+    [
+        # An alias, another branch, and a branch that is new are read, or are errors.
+        ({**record(), "fields": [{"name": "new", "type": "int", "aliases": ["old"]}]},
+         record(("old", "int")), None),
+        (record(("x", record(("a", "int"), name="A"))),
+         record(("x", [record(("a", "int"), name="A"), "string"])), None),
+        (record(("x", ["null", "int"])), record(("x", "int")), None),
+        # What has no Arrow type is skipped.
+        (record(("a", "int")), record(("a", "int"), ("b", "int"), ("next", ["null", "R"])),
+         "['b', 'next']"),
+        (record(("l", {"type": "array", "items": record(("a", "int"), name="A")})),
+         record(("l", {"type": "array", "items": record(("b", "int"), ("a", "int"), name="A")})),
+         "['l.b']"),
+        (record(("a", "int")), record(("a", "int"), *((f"f{n}", "int") for n in range(11_000))),
+         "'f19']"),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_is_what_the_resolution_skips(
+    first: Any, later: Any, left_out: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    decoder = Avro(registry=Registry(s1=first, s2=later))
+    decoder.decode(pa.array([b"\0\0\0\0\1", b"\0\0\0\0\2"]))
+    assert len(caplog.messages) == (left_out is not None)
+    assert not left_out or left_out in caplog.messages[0]
+
+
 def test_a_registry_that_must_be_awaited() -> None:
     class Asynchronous:
         async def get_schema(self, schema_id: int) -> Any:

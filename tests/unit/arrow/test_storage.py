@@ -268,6 +268,8 @@ def test_json_and_spark_have_each_type(place: str, kind: str) -> None:
         ("PostgreSQL", pa.array(["x", "\0"], pa.large_string()), "U+0000"),
         ("Delta Lake", pa.array([Decimal(0), Decimal(10**40)], pa.decimal256(64, 2)), "38"),
         ("Delta Lake", pa.array([0, 2**62], pa.timestamp("s")), "out of bounds"),
+        ("Parquet", pa.array([0, 2**62], pa.timestamp("s")), "64-bit milliseconds"),
+        ("Parquet", pa.array([[0], [-(2**62)]], pa.list_(pa.timestamp("s", "UTC"))), "64-bit"),
         ("Delta Lake", pa.array([0, -(2**31)], pa.date32()), "years 1 to 9999"),
         ("SQLite", pa.array([0, 253_402_300_799], pa.timestamp("s", "Europe/Berlin")), "years"),
         ("other databases", pa.array([0, -62_135_596_800], pa.timestamp("s", "-01:00")), "years"),

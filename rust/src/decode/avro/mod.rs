@@ -83,6 +83,15 @@ impl Format for Avro {
     fn decoder(&self) -> Box<dyn Decode + '_> {
         Box::new(Values { avro: self, last: None })
     }
+
+    fn left_out(&self, id: &SchemaId) -> Vec<String> {
+        let mut found = Vec::new();
+        let Writers::Framed(writers) = &self.writers else { return found };
+        if let Some(Ok(Writer { schema, step })) = writers.get(id) {
+            step.left_out(schema, schema.root, "", &mut found);
+        }
+        found
+    }
 }
 
 struct Values<'a> {

@@ -18,6 +18,8 @@ const MAX_STEPS: usize = 200_000;
 const BYTES_PER_STEP: usize = 64;
 /// So many symbols, or fields that are skipped, count as a step: a type may be used many times.
 const PARTS_PER_STEP: usize = 8;
+/// So many fields that are skipped have their places in a list.
+const MOST_NAMED: usize = 20;
 const DAY_SECONDS: i64 = 86_400;
 
 /// Reads a type of the writer into a column of the reader.
@@ -56,6 +58,37 @@ pub enum Part {
     Skip(usize),
     /// A field of the reader that the writer does not have: its default as Avro.
     Default(usize, Step, Vec<u8>),
+}
+
+impl Step {
+    /// Adds the places of the writer's fields that the reader does not have, up to `MOST_NAMED`.
+    pub fn left_out(&self, schema: &Schema, index: usize, place: &str, found: &mut Vec<String>) {
+        match (self, &schema.nodes[index].kind) {
+            _ if found.len() == MOST_NAMED => {}
+            (Step::Member(_, step), _) => step.left_out(schema, index, place, found),
+            (Step::Union(steps), Kind::Union(branches)) => {
+                for (step, branch) in steps.iter().zip(branches) {
+                    step.iter().for_each(|step| step.left_out(schema, *branch, place, found));
+                }
+            }
+            (Step::List(step), Kind::Array(inner)) | (Step::Map(step), Kind::Map(inner)) => {
+                step.left_out(schema, *inner, place, found);
+            }
+            (Step::Record(parts), Kind::Record(_, fields)) => {
+                // Parts of further fields, which have defaults, come after those of the writer.
+                for (part, field) in parts.iter().zip(fields) {
+                    let dot = if place.is_empty() { "" } else { "." };
+                    let at = below(place, &format!("{dot}{}", field.name));
+                    match part {
+                        Part::Read(_, step) => step.left_out(schema, field.schema, &at, found),
+                        Part::Skip(_) if found.len() < MOST_NAMED => found.push(at),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Returns the step for all of a value, or why the schemas do not fit.
