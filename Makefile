@@ -33,7 +33,7 @@ help:
 	@echo "make clean  remove .venv and caches"
 
 demo: $(VENV)/.demo
-	@$(BIN)/python -m tandem_kafka.demo
+	@$(BIN)/python -m tandem_kafka_cli demo
 
 pipeline: java $(VENV)/.pipeline
 	@$(BIN)/python -m pipeline $(ARGS)
@@ -42,7 +42,7 @@ pipeline: java $(VENV)/.pipeline
 # of the time.
 # In the order of the files, the long ones are begun first, and no process waits for them at the end.
 # Spark's tests have a target of their own, also if its environment is this one.
-PYTEST := $(BIN)/python -m pytest --ignore tests/spark --numprocesses 6 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --ignore packages/spark --numprocesses 6 --dist loadfile --no-loadscope-reorder
 # The same hashes each time: the same tree gets the same verdict.
 test: $(VENV)/.test
 	@PYTHONHASHSEED=0 $(PYTEST) --second-run $(ARGS)
@@ -83,11 +83,11 @@ dist-check: $(VENV)/.release
 
 spark-test: java $(VENV)/.spark-test
 	@$(BIN)/python -m pyspark_tandem_kafka warm
-	@$(BIN)/python -m pytest tests/spark $(ARGS)
+	@$(BIN)/python -m pytest packages/spark/tests $(ARGS)
 
 spark-kills: java $(VENV)/.spark-test
 	@TANDEM_KAFKA_SPARK_KILLS=20 $(BIN)/python -m pytest -s -o faulthandler_timeout=0 \
-	    tests/spark/test_kills.py tests/spark/test_transactions.py --all -m full $(ARGS)
+	    packages/spark/tests/test_kills.py packages/spark/tests/test_transactions.py --all -m full $(ARGS)
 
 spark-bench: java $(VENV)/.spark-test
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
@@ -114,7 +114,7 @@ $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 
 # The stamps: a dependency group of pyproject.toml is installed again when what it is made of changed.
 # Those of this repository are installed with it, never from an index.
-PACKAGES := packages/testing
+PACKAGES := packages/testing packages/cli
 $(VENV)/.pipeline $(VENV)/.spark-test: PACKAGES += packages/spark
 SOURCES := pyproject.toml setup.py $(wildcard packages/*/pyproject.toml) rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
 $(VENV)/.%: $(SOURCES) | $(BIN)/python

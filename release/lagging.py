@@ -12,7 +12,7 @@ from threading import Event, Thread, Timer
 from typing import Final
 
 from tandem_kafka import KafkaConsumer, KafkaProducer
-from tandem_kafka.cli.__main__ import main
+from tandem_kafka_cli.__main__ import main
 from tandem_kafka_testing.kafka import RealKafka
 
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 4

@@ -51,7 +51,7 @@ class Scene(NamedTuple):
 
 #: By the names of the files.
 SCENES: Final = {
-    "demo": Scene("tandem_kafka.demo", 112, 30),
+    "demo": Scene("tandem_kafka_cli.demo", 112, 30),
     "lag": Scene("release.lagging", 80, 9),
 }
 

@@ -27,6 +27,7 @@ PROGRAMS: Final = ("env", "git", "ldconfig", "sh", "sleep", "uname")
 SEEDS: Final = "0-20"
 #: These tests compare the sources of the package with docs and rules.
 OF_THE_SOURCES: Final = "not sources"
+NO_BROKER: Final = ("--ignore", "packages/cli/tests/integration")
 
 
 def main() -> int:
@@ -72,19 +73,33 @@ def _try(wheel: Path, folder: Path) -> None:
     run(*pip, "pip>=25.1")
     run(*pip, str(wheel), "pytest>=8")
     run("-c", _ALONE)
-    (testing,) = DIST.glob("tandem_kafka_testing-*.whl")
-    run(*pip, f"{wheel}[demo]", str(testing), "--group", "test")
+    others = [
+        str(each) for name in ("cli", "testing") for each in DIST.glob(f"tandem_kafka_{name}-*.whl")
+    ]
+    run(*pip, f"{wheel}[demo]", *others, "--group", "test")
     run("-c", _INSTALLED, "pure" if "TANDEM_KAFKA_NATIVE" in environment else "native")
-    tests = ("tests/unit", "tests/simulation")
-    run("-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", OF_THE_SOURCES, *tests)
-    run("-m", "tandem_kafka.demo")
+    tests = ("tests/unit", "tests/simulation", "packages/testing", "packages/cli")
+    run(
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
+        "-m",
+        OF_THE_SOURCES,
+        *tests,
+        *NO_BROKER,
+    )
+    run("-m", "tandem_kafka_cli", "demo")
 
 
 #: The wheel alone brings nothing for tests, and pytest loads no plugin.
 _ALONE: Final = """
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-assert find_spec("tandem_kafka_testing") is None
+assert find_spec("tandem_kafka_testing") is None and find_spec("tandem_kafka_cli") is None
 assert not [each for each in entry_points(group="pytest11") if "kafka" in each.value]
 import tandem_kafka.consumer.consumer, tandem_kafka.share.consumer, tandem_kafka.aio
 """

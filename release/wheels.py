@@ -26,6 +26,7 @@ RUST: Final = ROOT / "rust"
 #: What each distribution holds: its folder in the repository, and packages in it.
 DISTRIBUTIONS: Final = {
     "tandem_kafka": (".", ("tandem_kafka/",)),
+    "tandem_kafka_cli": ("packages/cli", ("tandem_kafka_cli/",)),
     "tandem_kafka_testing": ("packages/testing", ("tandem_kafka_testing/",)),
     "pyspark_tandem_kafka": ("packages/spark", ("pyspark_tandem_kafka/",)),
 }

@@ -23,7 +23,7 @@ PARTS: Final = {
     "designs": "tests.behaviours.pages:designs",
     "options": "docs.generated.options:table",
     "options-parity": "tests.unit.config_parity:tables",
-    "spark-parity": "tests.spark.parity.page:tables",
+    "spark-parity": "packages.spark.tests.parity.page:tables",
     "stored-types": "docs.generated.storage:table",
 }
 _LINE: Final = re.compile(r"^.*`python -m docs\.generated ([\w-]+)`.*$", re.MULTILINE)

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from tandem_kafka.cli.program import COMMANDS
+from tandem_kafka_cli.program import COMMANDS
 
 __all__ = ["sections"]
 

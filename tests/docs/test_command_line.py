@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from packages.cli.tests.commands import Run, runner
 from tandem_kafka import KafkaConsumer, OffsetAndMetadata, ShareConsumer, TopicPartition
-from tandem_kafka.cli.administration import Administration
-from tandem_kafka.cli.environment import Environment
-from tandem_kafka.cli.program import COMMANDS
+from tandem_kafka_cli.administration import Administration
+from tandem_kafka_cli.environment import Environment
+from tandem_kafka_cli.program import COMMANDS
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
-from tests.commands import Run, runner
 from tests.docs.pages import blocks
 
 PAGE = "docs/how-to/command-line.md"

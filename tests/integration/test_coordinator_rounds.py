@@ -1,6 +1,6 @@
 """For which members a classic rebalance waits, and how long; with both coordinators.
 
-Exact milliseconds are checked in `tests/unit/testing/test_classic_rounds.py`.
+Exact milliseconds are checked in `packages/testing/tests/test_classic_rounds.py`.
 """
 
 from __future__ import annotations

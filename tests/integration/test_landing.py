@@ -95,6 +95,7 @@ def until(table: Table, count: int) -> Any:
 
 
 @pytest.mark.partitions(2)
+@pytest.mark.smoke
 def test_positions_come_from_the_table(kafka: Cluster, topic: str, land: Any, table: Table) -> None:
     produce(kafka, topic, range(30), 2)
     group = uuid.uuid4().hex

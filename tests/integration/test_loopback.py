@@ -62,6 +62,7 @@ def consumer(loopback: ServedKafka, **options: Any) -> KafkaConsumer:
     return KafkaConsumer(TOPIC, bootstrap_servers=loopback.bootstrap, **chosen)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_reads_commits_and_goes_on(transport: str, protocol: str) -> None:
     del transport

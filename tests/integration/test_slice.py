@@ -19,6 +19,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.partitions(4)
+@pytest.mark.smoke
 def test_assign_poll_commit_and_continue(
     kafka: RealKafka, topic: str, producer: confluent_kafka.Producer
 ) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from kafka import errors
 
+from packages.testing.tests.driven import Driven, assignment_of
 from tandem_kafka_testing.coordinator.classic_group_member import GroupState
-from tests.unit.testing.driven import Driven, assignment_of
 
 SESSION_MS = 10_000
 

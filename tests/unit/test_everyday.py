@@ -42,7 +42,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in ("TANDEM_KAFKA_ALL", "TANDEM_KAFKA_TEST_KAFKA"):
         monkeypatch.delenv(name, raising=False)
     pytester.makeini(MARKERS)
-    pytester.makeconftest("from tests.conftest import *")
+    pytester.makeconftest("from tests.plugin import *")
 
     def run(code: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(code)

@@ -84,4 +84,4 @@ def test_every_line_is_made_by_a_client_logger() -> None:
         for path in modules()
         if "logging.getLogger(" in path.read_text(encoding="utf-8")
     }
-    assert plain == {"tandem_kafka/cli/flags.py", "tandem_kafka/logs.py"}
+    assert plain == {"packages/cli/tandem_kafka_cli/flags.py", "tandem_kafka/logs.py"}

@@ -18,9 +18,9 @@ from deltalake import DeltaTable
 from tandem_kafka import TopicPartition
 from tandem_kafka.arrow import Json
 from tandem_kafka.arrow.storage import KINDS, PLACES, kind_of, storage
-from tandem_kafka.cli.records.queries import Query
 from tandem_kafka.errors import InvalidArgumentError, SchemaMismatchError
 from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory
+from tandem_kafka_cli.records.queries import Query
 
 pytestmark = pytest.mark.leaves("the runtime of deltalake")
 

@@ -1,0 +1,99 @@
+"""What the Python processes of a query import of ours, and what they leave alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import packages.spark.tests.session  # noqa: F401 - skips all of this without pyspark
+
+#: Every process that plans imports the source, and one of the others if its step needs it.
+PLANNED = {
+    "pyspark.sql.worker.lookup_data_sources": "pyspark_tandem_kafka",
+    "pyspark.sql.worker.create_data_source": "pyspark_tandem_kafka.source",
+    "pyspark.sql.worker.plan_data_source_read": "pyspark_tandem_kafka.stream",
+    "pyspark.sql.worker.write_into_data_source": "pyspark_tandem_kafka.sink",
+    "pyspark.sql.worker.commit_data_source_write": "pyspark_tandem_kafka.sink",
+}
+SLOW = {
+    *("_ssl", "asyncio", "confluent_kafka", "cramjam", "crc32c", "http", "numpy", "pandas"),
+    *("kafka.admin", "kafka.consumer.group", "kafka.producer", "pyarrow", "pyarrow.compute"),
+    *("tandem_kafka.config.config", "tandem_kafka.consumer"),
+}
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("spark", PLANNED)
+def test_planning_imports_only_what_it_uses(spark: str) -> None:
+    """All of kafka-python alone takes longer than everything of ours that planning uses."""
+    found = run(
+        f"import sys, {spark}\n"
+        "before = set(sys.modules)\n"
+        f"import {PLANNED[spark]}\n"
+        f"print(sorted((set(sys.modules) - before) & {SLOW!r}))"
+    )
+    assert found == "[]"
+
+
+@pytest.mark.parametrize("kind", ["stream", "batch"])
+def test_a_reader_is_planned_without_a_consumer(kind: str) -> None:
+    """Spark makes a reader in a process that only pickles it."""
+    found = run(
+        "import sys, pyspark.sql.worker.plan_data_source_read\n"
+        "from pyspark import cloudpickle\n"
+        f"from pyspark_tandem_kafka.{kind} import {kind}_reader as make\n"
+        "from pyspark_tandem_kafka.schema import full_schema\n"
+        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'subscribe': 'orders'}\n"
+        "cloudpickle.dumps(make(given, full_schema(headers=False)))\n"
+        "print('kafka.admin' in sys.modules, 'tandem_kafka.consumer' in sys.modules)"
+    )
+    assert found == "False False"
+
+
+def test_classes_of_kafka_python_are_pickled_by_name() -> None:
+    """cloudpickle copies a class if `sys.modules` lacks its module."""
+    found = run(
+        "from tandem_kafka.types import TopicPartition\n"
+        "from pyspark import cloudpickle\n"
+        "print(len(cloudpickle.dumps(TopicPartition('orders', 0))))"
+    )
+    assert int(found) < 100
+
+
+def test_the_sink_is_planned_without_a_producer() -> None:
+    """A stream does so for each micro-batch."""
+    found = run(
+        "import sys\n"
+        "from pyspark.sql.types import BinaryType, StructField, StructType\n"
+        "from pyspark_tandem_kafka.sink import StreamWriter\n"
+        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
+        "schema = StructType([StructField('value', BinaryType())])\n"
+        "StreamWriter(given, schema, overwrite=False).__reduce__()\n"
+        "print({'kafka.admin', 'confluent_kafka', 'pyarrow'} & set(sys.modules))"
+    )
+    assert found == "set()"
+
+
+def test_a_worker_without_the_producer_says_what_to_install() -> None:
+    found = run(
+        "import sys\n"
+        "sys.modules['confluent_kafka'] = None\n"
+        "from pyspark.sql.types import BinaryType, StructField, StructType\n"
+        "from pyspark_tandem_kafka.sink import StreamWriter\n"
+        "given = {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'orders'}\n"
+        "schema = StructType([StructField('value', BinaryType())])\n"
+        "try:\n"
+        "    StreamWriter(given, schema, overwrite=False).write(iter(()))\n"
+        "except ImportError as error:\n"
+        "    print(error)"
+    )
+    assert found.startswith("confluent_kafka is not installed on the worker ")
+    assert ": install tandem-kafka[spark] there" in found
