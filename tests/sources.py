@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FOLDERS", "PACKAGES", "PYTHONPATH", "ROOT", "modules"]
+__all__ = ["FOLDERS", "PACKAGES", "PYTHONPATH", "ROOT", "TESTS", "modules"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -21,6 +21,8 @@ PACKAGES: Final = tuple(
 
 #: The folders of the distributions, that of tandem-kafka first.
 FOLDERS: Final = (ROOT, *sorted(each.parent for each in ROOT.glob("packages/*/pyproject.toml")))
+#: The folders of tests.
+TESTS: Final = tuple(each / "tests" for each in FOLDERS)
 #: For programs that tests start.
 PYTHONPATH: Final = os.pathsep.join(map(str, FOLDERS))
 

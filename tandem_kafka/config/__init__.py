@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tandem_kafka.config.config import Config, default_config, sealed
     from tandem_kafka.config.offset_reset import OffsetReset
     from tandem_kafka.config.parsers import Deserializer
-    from tandem_kafka.config.shown import show
-    from tandem_kafka.config.tls import build_context
     from tandem_kafka.config.typed import ByDuration, ConsumerOptions, PlainOptions
 
 __all__ = [
@@ -24,10 +22,8 @@ __all__ = [
     "Deserializer",
     "OffsetReset",
     "PlainOptions",
-    "build_context",
     "default_config",
     "sealed",
-    "show",
 ]
 
 #: The modules of the names, which are imported on first use: processes that only plan a query use
@@ -39,10 +35,8 @@ _HOMES: Final = {
     "Deserializer": "parsers",
     "OffsetReset": "offset_reset",
     "PlainOptions": "typed",
-    "build_context": "tls",
     "default_config": "config",
     "sealed": "config",
-    "show": "shown",
 }
 
 

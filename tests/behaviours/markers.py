@@ -6,10 +6,9 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-TESTS: Final = ROOT / "tests"
+from tests.sources import ROOT, TESTS, modules
 
 
 class Marked(NamedTuple):
@@ -24,7 +23,12 @@ class Marked(NamedTuple):
 @cache
 def marked_tests() -> list[Marked]:
     """Returns the markers of all tests, in the order of files and of tests in them."""
-    return [each for path in sorted(TESTS.rglob("test_*.py")) for each in _of_file(path)]
+    return [each for path in files() for each in _of_file(path)]
+
+
+def files() -> list[Path]:
+    """Returns the files of tests."""
+    return [path for path in modules(*TESTS) if path.name.startswith("test_")]
 
 
 def _of_file(path: Path) -> Iterator[Marked]:

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from tests.behaviours.markers import TESTS, marked_tests
+from tests.behaviours.markers import files, marked_tests
 from tests.behaviours.pages import data
 
 #: It reads the sources of the package.
@@ -19,7 +19,7 @@ ROWS = data("designs.toml")["section"]
 
 def test_every_marker_is_read() -> None:
     """A marker in another place than above a test function would be missed."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("test_*.py")))
+    sources = "".join(path.read_text(encoding="utf-8") for path in files())
     written = re.findall(r"^\s*@pytest\.mark\.(?:behaviour|design)\(", sources, re.MULTILINE)
     assert len(marked_tests()) == len(written) > 600
     assert "pytestmark = pytest.mark." + "behaviour" not in sources
@@ -62,7 +62,7 @@ def test_the_tests_beside_those_of_java_exist() -> None:
     cases = data("java_share_tests.toml")
     verdicts = {verdict for each in cases.values() for verdict in each}
     assert verdicts == {"tested", "differs", "other"}
-    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("test_*.py")))
+    sources = "".join(path.read_text(encoding="utf-8") for path in files())
     existing = set(re.findall(r"^(?:async )?def (test_\w+)\(", sources, re.MULTILINE))
     for each in cases.values():
         for verdict, texts in each.items():

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import ROOT
+
 pytestmark = pytest.mark.sources
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explained" / "threat-model.md"
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_TEST = re.compile(r"`((?:packages/\w+/)?tests/[\w/]+\.py)::(\w+)`")
 _ROW = re.compile(r"^\| (?!claim \||---)(.+) \| (.+) \|$", re.MULTILINE)
 
 

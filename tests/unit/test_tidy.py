@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import PACKAGES, ROOT, modules
+from tests.sources import PACKAGES, ROOT, TESTS, modules
 
 #: It reads the sources of the packages.
 pytestmark = pytest.mark.sources
@@ -20,6 +20,7 @@ SEAM = {"time", "threading", "queue", "random"}
 BEHIND_THE_SEAM = {
     *(PACKAGE / "runtime").glob("*.py"),
     *(TESTING / "kafka").glob("*.py"),
+    *(ROOT / "packages" / "cli" / "tandem_kafka_cli" / "demo").glob("*.py"),
     TESTING / "served.py",
     TESTING / "serving.py",
     PACKAGE / "workers" / "threads.py",
@@ -41,7 +42,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def test_a_file_is_named_after_its_subject() -> None:
-    found = modules(*PACKAGES, *(ROOT / name for name in ("tests", "benchmarks", "examples")))
+    found = modules(*PACKAGES, *TESTS, ROOT / "benchmarks", ROOT / "examples")
     assert [path for path in found if path.name in VAGUE_NAMES] == []
 
 
@@ -93,10 +94,6 @@ def test_no_profiler_finds_an_unfinished_tuple() -> None:
 
 def test_time_threads_and_chance_come_from_the_runtime() -> None:
     others = [
-        path
-        for path in modules()
-        if path not in BEHIND_THE_SEAM
-        and path.parent != PACKAGE / "demo"
-        and imported(parse(path)) & SEAM
+        path for path in modules() if path not in BEHIND_THE_SEAM and imported(parse(path)) & SEAM
     ]
     assert others == [], "use tandem_kafka.runtime instead"

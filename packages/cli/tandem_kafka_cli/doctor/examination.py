@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tandem_kafka.config import Config, build_context
+from tandem_kafka.config import Config
+from tandem_kafka.config.tls import build_context
 from tandem_kafka.errors import KafkaConfigurationError, reason_of
 from tandem_kafka_cli.doctor.access import Access
 from tandem_kafka_cli.doctor.certificates import own_certificate

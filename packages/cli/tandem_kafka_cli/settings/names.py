@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from tandem_kafka.config import Config, show
+from tandem_kafka.config import Config
 from tandem_kafka.config.java import STORES_ADVICE, login_of, translate_stores, typed_value
 from tandem_kafka.config.librdkafka import (
     IGNORED,
@@ -16,6 +16,7 @@ from tandem_kafka.config.librdkafka import (
     needs_ssl_context,
     ssl_context_of,
 )
+from tandem_kafka.config.shown import show
 from tandem_kafka.errors import KafkaConfigurationError
 
 #: The commands set these themselves.
