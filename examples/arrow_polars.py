@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from tandem_kafka import read
-from tandem_kafka.arrow import Json
+from tandem_kafka.tables import Json
 
 TOPIC = os.environ.get("TOPIC", "orders")
 ORDER = Json(pa.schema([("customer", pa.string()), ("amount", pa.float64())]), flatten=True)

@@ -10,8 +10,7 @@ import asyncio
 import os
 import signal
 
-from tandem_kafka import ConsumerRecord
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, ConsumerRecord
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
 
 

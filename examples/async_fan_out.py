@@ -15,8 +15,7 @@ import signal
 
 import httpx
 
-from tandem_kafka import ConsumerRecord
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, ConsumerRecord
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
 from tandem_kafka.workers import AsyncKeyedWorkers, Retry
 

@@ -22,8 +22,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, HTTPException
 
-from tandem_kafka.aio import AsyncKafkaConsumer
-from tandem_kafka.probe import Probe
+from tandem_kafka import AsyncKafkaConsumer
+from tandem_kafka.observability import Probe
 
 log = logging.getLogger(__name__)
 #: All tasks run in one thread, so no lock is needed.

@@ -17,8 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.arrow import Json
-from tandem_kafka.landing import Database, Landing
+from tandem_kafka.tables import Database, Json, Landing
 
 CREATE = """
     CREATE TABLE IF NOT EXISTS customers (

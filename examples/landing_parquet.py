@@ -5,7 +5,7 @@
 
 Manifests beside the files say which records count. To ask about them, also while this runs:
 
-    tandem_kafka.landing.ParquetDirectory("orders").dataset().to_table().to_pandas()
+    tandem_kafka.tables.ParquetDirectory("orders").dataset().to_table().to_pandas()
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.arrow import Json
-from tandem_kafka.landing import Landing, ParquetDirectory
+from tandem_kafka.tables import Json, Landing, ParquetDirectory
 
 #: A document that is no order becomes a row without values, and the column `error` says why.
 ORDER = Json(

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 
 from tandem_kafka import ConsumerRecord
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
-from tandem_kafka.opentelemetry import TracedKafkaConsumer
+from tandem_kafka.observability import TracedKafkaConsumer
 
 stopping = threading.Event()
 

@@ -13,7 +13,7 @@ import threading
 from prometheus_client import REGISTRY, start_http_server
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer
-from tandem_kafka.prometheus import ConsumerCollector
+from tandem_kafka.observability import ConsumerCollector
 
 stopping = threading.Event()
 

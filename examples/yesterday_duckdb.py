@@ -13,7 +13,7 @@ import duckdb
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tandem_kafka import read
-from tandem_kafka.arrow import Avro
+from tandem_kafka.tables import Avro
 
 #: What the query needs of the writers' schemas. Without it, a day without payments has no columns.
 PAYMENT = {"type": "record", "name": "Payment", "fields": [{"name": "id", "type": "long"}]}

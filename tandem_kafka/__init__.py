@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.installation import install, uninstall
     from tandem_kafka.consumer.listener import ConsumerRebalanceListener
     from tandem_kafka.consumer.records import ConsumerRecords
-    from tandem_kafka.reads import read
+    from tandem_kafka.consumer.share.consumer import ShareConsumer
+    from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
     from tandem_kafka.runtime.native import native_available
-    from tandem_kafka.share.consumer import ShareConsumer
-    from tandem_kafka.share.record import ShareRecord, ShareRecords
+    from tandem_kafka.tables import read
     from tandem_kafka.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -97,11 +97,11 @@ _HOMES: Final = {
     "PartitionHealth": "tandem_kafka.consumer.health",
     "diagnose_on_signal": "tandem_kafka.consumer.diagnosis",
     "install": "tandem_kafka.consumer.installation",
-    "ShareConsumer": "tandem_kafka.share.consumer",
-    "ShareRecord": "tandem_kafka.share.record",
-    "ShareRecords": "tandem_kafka.share.record",
+    "ShareConsumer": "tandem_kafka.consumer.share.consumer",
+    "ShareRecord": "tandem_kafka.consumer.share.record",
+    "ShareRecords": "tandem_kafka.consumer.share.record",
     "native_available": "tandem_kafka.runtime.native",
-    "read": "tandem_kafka.reads",
+    "read": "tandem_kafka.tables",
     "uninstall": "tandem_kafka.consumer.installation",
 }
 

@@ -138,7 +138,7 @@ DecodeErrors = Literal["raise", "null", "drop"]
 
 
 class ArrowDecoder(Protocol):
-    """Decodes keys or values for ``poll_arrow()``. `tandem_kafka.arrow` has decoders.
+    """Decodes keys or values for ``poll_arrow()``. `tandem_kafka.tables` has decoders.
 
     Attributes:
         errors: ``"raise"``: ``poll_arrow()`` first returns the records before it, and then raises

@@ -19,8 +19,7 @@ _CONNECT_S = 1.0
 @asynccontextmanager
 async def open_tandem(source: Source) -> AsyncIterator[Any]:
     """`AsyncKafkaConsumer`."""
-    from tandem_kafka import TopicPartition
-    from tandem_kafka.aio import AsyncKafkaConsumer
+    from tandem_kafka import AsyncKafkaConsumer, TopicPartition
 
     consumer = AsyncKafkaConsumer(bootstrap_servers=source.bootstrap, enable_auto_commit=False)
     async with consumer:

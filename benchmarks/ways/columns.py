@@ -78,7 +78,7 @@ def _schema(size: int) -> Any:
 
 
 def _json(size: int) -> Any:
-    from tandem_kafka.arrow import Json  # noqa: PLC0415 - where it is measured
+    from tandem_kafka.tables import Json  # noqa: PLC0415 - where it is measured
 
     return Json(_schema(size))
 
@@ -128,7 +128,7 @@ def _registry(size: int) -> Any:
 
 
 def _avro(size: int) -> Any:
-    from tandem_kafka.arrow import Avro  # noqa: PLC0415 - where it is measured
+    from tandem_kafka.tables import Avro  # noqa: PLC0415 - where it is measured
 
     return Avro(registry=_registry(size))
 
@@ -167,7 +167,7 @@ def _deserializer(size: int) -> Decode:
 
 
 def _protobuf(_size: int) -> Any:
-    from tandem_kafka.arrow import Protobuf  # noqa: PLC0415 - where it is measured
+    from tandem_kafka.tables import Protobuf  # noqa: PLC0415 - where it is measured
 
     return Protobuf(message_class())
 

@@ -17,8 +17,7 @@ from benchmarks.child import Task
 from benchmarks.measures import Figures, Mark, rates
 from benchmarks.usage import memory_mb
 from benchmarks.workers.crews import CREWS, Crew
-from tandem_kafka import ConsumerRecord, KafkaConsumer
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, ConsumerRecord, KafkaConsumer
 from tandem_kafka.workers import AsyncKeyedWorkers, KeyedWorkers
 
 __all__: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem_kafka.arrow.storage import KINDS, PLACES
+from tandem_kafka.tables.storage import KINDS, PLACES
 
 __all__ = ["table"]
 

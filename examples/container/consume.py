@@ -13,7 +13,7 @@ import threading
 
 from tandem_kafka import ConsumerRecord, KafkaConsumer
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError
-from tandem_kafka.probe import Probe
+from tandem_kafka.observability import Probe
 
 log = logging.getLogger("consume")
 stopping = threading.Event()

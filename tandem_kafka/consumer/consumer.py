@@ -205,7 +205,7 @@ class KafkaConsumer(
                 leader_epoch (int32).
             binary_view: Use the type binary_view for key and value. This avoids a copy, but the
                 batch then keeps the received response in memory.
-            key: Decodes keys, such as ``Text()``; see `tandem_kafka.arrow`.
+            key: Decodes keys, such as ``Text()``; see `tandem_kafka.tables`.
             value: Decodes values, such as ``Json(schema)``.
 
         Returns:

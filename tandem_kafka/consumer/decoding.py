@@ -43,7 +43,7 @@ class Decoding:
         for name, decoder in decoders.items():
             if isinstance(decoder, type) or not callable(getattr(decoder, "decode", None)):
                 msg = (
-                    f"{name} must be a decoder such as tandem_kafka.arrow.Json(schema), got "
+                    f"{name} must be a decoder such as tandem_kafka.tables.Json(schema), got "
                     f"{decoder!r}"
                 )
                 raise ArgumentTypeError(msg)

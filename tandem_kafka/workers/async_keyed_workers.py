@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, Literal
 
-from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
+from tandem_kafka import AsyncKafkaConsumer, AsyncRebalanceListener
 from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.runtime import Runtime
 from tandem_kafka.runtime.signals import handled_in_loop
@@ -77,7 +77,7 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
     ) -> None:
         if not isinstance(consumer, AsyncKafkaConsumer):
             msg = (
-                f"consumer must be an AsyncKafkaConsumer of tandem_kafka.aio, got {consumer!r}; "
+                f"consumer must be an AsyncKafkaConsumer of tandem_kafka.consumer.aio, got {consumer!r}; "
                 "use KeyedWorkers for a KafkaConsumer"
             )
             raise ArgumentTypeError(msg)

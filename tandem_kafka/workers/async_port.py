@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.types import Offsets
 from tandem_kafka.workers.ports import ConsumerPort, Done

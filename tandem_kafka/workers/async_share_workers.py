@@ -7,8 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic
 
-from tandem_kafka import ShareRecord
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer, ShareRecord
 from tandem_kafka.errors import ArgumentTypeError
 from tandem_kafka.runtime.signals import handled_in_loop
 from tandem_kafka.types import KeyT, ValueT

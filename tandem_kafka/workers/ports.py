@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from tandem_kafka import ConsumerRecords, KafkaConsumer
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, ConsumerRecords, KafkaConsumer
 from tandem_kafka.errors import KafkaError, WakeupError
 from tandem_kafka.types import OffsetAndMetadata, OffsetOfTopic, Offsets, TopicPartition
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tandem_kafka import ShareConsumer
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer, ShareConsumer
 from tandem_kafka.errors import KafkaError
 from tandem_kafka.logs import client_logger
 from tandem_kafka.runtime import Clock, Runtime

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from tandem_kafka import TopicPartition
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.cluster.telemetry import TelemetryReceiver
 from tests.scenarios.share_members import share_consumer

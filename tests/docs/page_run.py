@@ -16,8 +16,7 @@ import traceback
 import weakref
 from typing import Any, Self
 
-from tandem_kafka import KafkaConsumer
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer
 from tests.docs.pages import Block, blocks
 
 #: A block that has been handed this many records has shown what it can do.

@@ -54,7 +54,7 @@ def in_files(folder: Path, orders: Orders) -> list[int]:
 
 
 def in_parquet(folder: Path, _: Orders) -> list[int]:
-    from tandem_kafka.landing import ParquetDirectory
+    from tandem_kafka.tables import ParquetDirectory
 
     assert not list(folder.glob("files/*/*.tmp"))
     found: list[int] = ParquetDirectory(folder / "files").dataset().to_table()["order"].to_pylist()

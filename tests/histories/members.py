@@ -15,13 +15,13 @@ from typing import Any, Final
 import confluent_kafka
 
 from tandem_kafka import (
+    AsyncKafkaConsumer,
     ConsumerRebalanceListener,
     ConsumerRecord,
     KafkaConsumer,
     OffsetAndMetadata,
     TopicPartition,
 )
-from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.confluent import Consumer as ConfluentConsumer
 from tandem_kafka.errors import (
     CommitFailedError,

@@ -28,7 +28,7 @@ import pyarrow.parquet
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import KafkaError
-from tandem_kafka.landing import Landing
+from tandem_kafka.tables import Landing
 from tandem_kafka_testing.kafka.admin import ClusterAdmin, Record
 from tests.integration.landing_tables import (
     DeltaTable,

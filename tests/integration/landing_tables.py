@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from tandem_kafka.landing import Database, DeltaLake, ParquetDirectory, Sink
+from tandem_kafka.tables import Database, DeltaLake, ParquetDirectory, Sink
 
 #: A record: partition, offset, value.
 Row = tuple[int, int, bytes]

@@ -16,8 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tandem_kafka import TopicPartition
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, TopicPartition
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.admin import Record
 from tests.integration.polling import partitions_of
@@ -360,7 +359,7 @@ def test_anyio_timeouts_lose_nothing(kafka: RealKafka, topic: str) -> None:
 
 PROGRAM = """
 import asyncio, signal, sys
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer
 
 async def main():
     bootstrap, topic, how = sys.argv[1:]

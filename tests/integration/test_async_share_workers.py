@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry
 from tests.integration.share_members import (

@@ -35,8 +35,7 @@ from tests.integration.simulated_cluster import Cluster
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.arrow import Avro, Json, Text  # noqa: E402 - it imports pyarrow
-from tandem_kafka.reads import Progress, read, scan  # noqa: E402
+from tandem_kafka.tables import Avro, Json, Progress, Text, read, scan  # noqa: E402 - it imports pyarrow
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
@@ -231,7 +230,7 @@ def test_records_that_are_dropped_are_progress(
             time.sleep(0.2)
             return pa.nulls(len(column)), [(row, "none fits") for row in range(len(column))]
 
-    monkeypatch.setattr("tandem_kafka.reads.reader.PATIENCE_MS", 500)
+    monkeypatch.setattr("tandem_kafka.tables.reader.PATIENCE_MS", 500)
     for _ in range(20):
         kafka.admin.produce(topic, [b" " * 50_000])
     small = {
@@ -462,7 +461,7 @@ def test_a_program_ends_while_polars_takes_another_frame(kafka: Cluster, topic: 
     program = f"""
         import threading, time
         import polars as pl
-        from tandem_kafka.reads import scan
+        from tandem_kafka.tables import scan
 
         taking = threading.Event()
 

@@ -16,7 +16,7 @@ pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry
 
-from tandem_kafka.prometheus import ConsumerCollector
+from tandem_kafka.observability import ConsumerCollector
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "dashboards" / "tandem-kafka.json"

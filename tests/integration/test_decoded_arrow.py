@@ -25,7 +25,7 @@ from tests.integration.polling import Consume, partitions_of
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.arrow import Avro, Json, Long, Protobuf, Text  # noqa: E402 - it imports pyarrow
+from tandem_kafka.tables import Avro, Json, Long, Protobuf, Text  # noqa: E402 - it imports pyarrow
 
 PARTITIONS = 2
 SCHEMA = pa.schema([("id", pa.int64()), ("user", pa.string())])

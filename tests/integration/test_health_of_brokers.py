@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer
-from tandem_kafka.probe import Probe
+from tandem_kafka.observability import Probe
 from tandem_kafka_testing.kafka import RealKafka
 from tandem_kafka_testing.kafka.ports import free_ports
 from tandem_kafka_testing.kafka.proxy import Proxy

@@ -36,8 +36,7 @@ from tests.integration.simulated_cluster import Cluster
 
 pa = pytest.importorskip("pyarrow")
 
-from tandem_kafka.arrow import Avro, Json  # noqa: E402 - it imports pyarrow
-from tandem_kafka.landing import Landing  # noqa: E402
+from tandem_kafka.tables import Avro, Json, Landing  # noqa: E402 - it imports pyarrow
 
 pytestmark = pytest.mark.both_clusters(everyday="simulated")
 
@@ -225,7 +224,7 @@ def test_a_pattern(
 def test_each_commit_has_a_line(
     kafka: Cluster, topic: str, land: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "tandem_kafka.landing")
+    caplog.set_level("INFO", "tandem_kafka.tables")
     produce(kafka, topic, range(10))
     landing = land(Noted(), rows=5)
     landing.run(lambda: landing.total == 10)
@@ -328,7 +327,7 @@ def test_partitions_are_committed_before_they_are_given_up(
 def test_another_group_fences(
     kafka: Cluster, topic: str, land: Any, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tandem_kafka.landing.landing._FENCED_MS", 500)
+    monkeypatch.setattr("tandem_kafka.tables.landing._FENCED_MS", 500)
     produce(kafka, topic, range(10))
     old, new = land(table.open()), land(table.open())
     failed: list[BaseException] = []
@@ -416,7 +415,7 @@ def test_a_run_after_the_partitions_were_lost_fences_nobody(
     group_protocol: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tandem_kafka.landing.landing._FENCED_MS", 300)
+    monkeypatch.setattr("tandem_kafka.tables.landing._FENCED_MS", 300)
     group = uuid.uuid4().hex
     produce(kafka, topic, range(10))
     old = land(table.open(), group, group_protocol=group_protocol, max_poll_interval_ms=1_000)

@@ -15,8 +15,13 @@ from typing import Any
 import pytest
 from kafka.errors import GroupIdNotFoundError
 
-from tandem_kafka import KafkaConsumer, ShareConsumer, ShareRecord, TopicPartition
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import (
+    AsyncShareConsumer,
+    KafkaConsumer,
+    ShareConsumer,
+    ShareRecord,
+    TopicPartition,
+)
 from tandem_kafka.errors import (
     ConcurrentModificationError,
     ConsumerClosedError,

@@ -61,7 +61,7 @@ def test_a_fork_inside_a_loop_takes_no_record(
     kafka: Cluster, topic: str, share: Share, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a few milliseconds, here for a minute, what was at hand was handed out."""
-    monkeypatch.setattr("tandem_kafka.share.handing._FOLLOWING_MS", 60_000)
+    monkeypatch.setattr("tandem_kafka.consumer.share.handing._FOLLOWING_MS", 60_000)
     produce(kafka, topic, 10)
     consumer = share()
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import ShareConsumer
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer, ShareConsumer
 from tandem_kafka.errors import ArgumentTypeError, InvalidArgumentError
 from tandem_kafka.workers import AsyncShareWorkers, Retry, ShareWorkers
 from tests.integration.share_members import (

@@ -18,8 +18,7 @@ import confluent_kafka
 import kafka as kafka_python
 import pytest
 
-from tandem_kafka import TopicPartition
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, TopicPartition
 from tandem_kafka.workers import AsyncKeyedWorkers, DeadLetters, KeyedWorkers, Retry
 from tandem_kafka.workers.done_map import decode
 from tandem_kafka_testing.kafka import RealKafka

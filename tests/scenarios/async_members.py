@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer
 from tandem_kafka.consumer.consumer import KafkaConsumer
 from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.errors import KafkaError, RebalanceCallbackError

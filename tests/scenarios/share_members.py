@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from tandem_kafka import ShareConsumer
+from tandem_kafka.consumer.share.options import share_options
 from tandem_kafka.errors import KafkaError, KafkaTimeoutError, RecordLockLostError
 from tandem_kafka.runtime import Random
-from tandem_kafka.share.options import share_options
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.simulation import Simulation
 from tests.scenarios.invariants import LATE_MS

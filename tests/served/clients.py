@@ -14,8 +14,7 @@ import aiokafka
 import confluent_kafka
 from kafka import KafkaConsumer as KafkaPythonConsumer
 
-from tandem_kafka import KafkaConsumer, KafkaProducer
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer, KafkaProducer
 from tandem_kafka_testing.kafka.process import java_command
 
 TIMEOUT_S = 30

@@ -13,8 +13,13 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import MessageSizeTooLargeError
 
-from tandem_kafka import KafkaConsumer, KafkaProducer, ShareConsumer
-from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer
+from tandem_kafka import (
+    AsyncKafkaConsumer,
+    AsyncShareConsumer,
+    KafkaConsumer,
+    KafkaProducer,
+    ShareConsumer,
+)
 from tandem_kafka.errors import ArgumentTypeError, RecordFailedError
 from tandem_kafka.workers import (
     AsyncKeyedWorkers,

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tandem_kafka import ConsumerRecord, TopicPartition
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, ConsumerRecord, TopicPartition
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import value_of
 from tests.simulation.readers import OPTIONS, filled

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import TopicPartition
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, TopicPartition
 from tandem_kafka_testing import Simulation
 from tests.scenarios.cancelling import MODES, Canceller
 from tests.simulation.async_groups import SETTLE_MS, AsyncGroup, AwaitingListener

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer
 from tandem_kafka_testing import Simulation
 from tests.simulation.sharing import sharing
 from tests.simulation.test_async_share_workers import started

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.aio import AsyncShareConsumer
+from tandem_kafka import AsyncShareConsumer
 from tandem_kafka.errors import KafkaTimeoutError
 from tandem_kafka.workers import AsyncShareWorkers, Retry, share_attempts
 from tandem_kafka.workers.run import CHECK_MS

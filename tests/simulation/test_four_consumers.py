@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka import KafkaConsumer, ShareConsumer
-from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer
+from tandem_kafka import AsyncKafkaConsumer, AsyncShareConsumer, KafkaConsumer, ShareConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.consumer import diagnosis
+from tandem_kafka.consumer.share.options import _WITHOUT_MEANING
 from tandem_kafka.errors import RecordDeserializationError
-from tandem_kafka.share.options import _WITHOUT_MEANING
 from tests.simulation.sharing import sharing, take
 
 #: What share consumers lack. They have no positions; brokers share their partitions among members;

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.probe import Probe
+from tandem_kafka.observability import Probe
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic
 

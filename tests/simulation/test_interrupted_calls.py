@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from kafka.errors import CoordinatorLoadInProgressError
 
-from tandem_kafka import KafkaConsumer, TopicPartition
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CommitFailedError, KafkaTimeoutError, WakeupError
 from tandem_kafka.wire.messages import OffsetCommitRequest
 from tandem_kafka_testing import Call, Simulation

@@ -31,8 +31,8 @@ from opentelemetry.semconv._incubating.attributes import messaging_attributes as
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 from opentelemetry.trace import SpanKind
 
-from tandem_kafka.opentelemetry import TracedAsyncKafkaConsumer, TracedKafkaConsumer, telemetry
-from tandem_kafka.opentelemetry.telemetry import Telemetry
+from tandem_kafka.observability import TracedAsyncKafkaConsumer, TracedKafkaConsumer, telemetry
+from tandem_kafka.observability.telemetry import Telemetry
 
 TP = TopicPartition("orders", 0)
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -17,7 +17,7 @@ pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tandem_kafka.prometheus import ConsumerCollector
+from tandem_kafka.observability import ConsumerCollector
 
 
 def test_the_metrics_of_two_consumers_are_exported_together() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tandem_kafka import KafkaConsumer, TopicPartition
 from tandem_kafka.errors import CommitFailedError, NoOffsetForPartitionError, OffsetOutOfRangeError
-from tandem_kafka.landing import Landing
+from tandem_kafka.tables import Landing
 from tandem_kafka.types import NO_TOPIC_ID
 from tandem_kafka_testing import Simulation
 from tests.simulation.ledger import produce, topic

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tandem_kafka import ShareConsumer
+from tandem_kafka.consumer.share.columns import acknowledge_rows
 from tandem_kafka.errors import (
     ArgumentTypeError,
     IllegalStateError,
@@ -14,11 +15,10 @@ from tandem_kafka.errors import (
     RecordDeserializationError,
     RecordLockLostError,
 )
-from tandem_kafka.share.columns import acknowledge_rows
 from tandem_kafka.shared.locks import AcknowledgeType, LockedPartition
 from tandem_kafka.types import ARROW_COLUMNS, DecodeErrors
 from tests.simulation.sharing import LOCK_MS, TP, metric, places, sharing, take
-from tests.unit.share.test_handing import DATA, World
+from tests.unit.consumer.share.test_handing import DATA, World
 
 pa = pytest.importorskip("pyarrow")
 

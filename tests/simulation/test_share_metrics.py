@@ -9,7 +9,7 @@ import pytest
 
 from tandem_kafka import ShareConsumer
 from tandem_kafka.errors import RecordLockLostError
-from tandem_kafka.probe import Probe
+from tandem_kafka.observability import Probe
 from tests.simulation.sharing import LOCK_MS, TP, sharing, take, take_ahead
 
 FETCH = "consumer-share-fetch-manager-metrics"
@@ -149,7 +149,7 @@ def test_a_member_without_partitions_says_so() -> None:
 
 def test_prometheus_tells_share_consumers_from_others() -> None:
     pytest.importorskip("prometheus_client")
-    from tandem_kafka.prometheus import ConsumerCollector
+    from tandem_kafka.observability import ConsumerCollector
 
     with sharing("prometheus") as (_, start):
         consumer = start()

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tandem_kafka import ShareRecord, TopicPartition
+from tandem_kafka.consumer.share.options import share_options
 from tandem_kafka.errors import (
     ConcurrentModificationError,
     KafkaTimeoutError,
     RecordLockLostError,
     WakeupError,
 )
-from tandem_kafka.share.options import share_options
 from tandem_kafka.workers import AsyncShareWorkers, ShareWorkers
 from tandem_kafka_testing import Simulation
 from tandem_kafka_testing.served import ServedKafka
@@ -29,8 +29,8 @@ from opentelemetry import trace
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as conventions
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 
-from tandem_kafka.opentelemetry import TracedAsyncShareConsumer, TracedShareConsumer
-from tandem_kafka.opentelemetry.telemetry import Telemetry
+from tandem_kafka.observability import TracedAsyncShareConsumer, TracedShareConsumer
+from tandem_kafka.observability.telemetry import Telemetry
 from tests.simulation.test_opentelemetry import Exported
 
 

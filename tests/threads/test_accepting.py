@@ -9,7 +9,7 @@ from tandem_kafka.shared import locked_records, locks
 from tandem_kafka.shared.locks import Acknowledgement, AcknowledgeType, Run
 from tests.threads.lockstep import Lockstep
 from tests.threads.seeds import each_seed
-from tests.unit.share.test_handing import World
+from tests.unit.consumer.share.test_handing import World
 
 RELEASE = AcknowledgeType.RELEASE
 LAST = 60

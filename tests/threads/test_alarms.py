@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer, alarms, tasks
-from tandem_kafka.aio.tasks import Tasks
+from tandem_kafka import AsyncKafkaConsumer, AsyncShareConsumer
+from tandem_kafka.consumer.aio import alarms, tasks
+from tandem_kafka.consumer.aio.tasks import Tasks
 from tandem_kafka.errors import KafkaTimeoutError, NetworkThreadError, WakeupError
 from tandem_kafka.runtime import Clock, Driver, MonotonicClock, ThreadDriver
 from tandem_kafka.runtime import driver as threads

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypedDict, assert_type
 
 from tandem_kafka import (
     AsyncConsumerRebalanceListener,
+    AsyncKafkaConsumer,
+    AsyncRebalanceListener,
     ConsumerGroupMetadata,
     ConsumerOptions,
     ConsumerRebalanceListener,
@@ -20,7 +22,6 @@ from tandem_kafka import (
     SubscriptionPattern,
     TopicPartition,
 )
-from tandem_kafka.aio import AsyncKafkaConsumer, AsyncRebalanceListener
 from tandem_kafka.config import ByDuration
 from tandem_kafka.errors import (
     CommitFailedError,

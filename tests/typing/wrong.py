@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tandem_kafka import (
+    AsyncKafkaConsumer,
     ConsumerOptions,
     ConsumerRebalanceListener,
     KafkaConsumer,
     OffsetAndMetadata,
     TopicPartition,
 )
-from tandem_kafka.aio import AsyncKafkaConsumer
 from tandem_kafka.errors import BrokerResponseError, LogTruncationError
 
 

@@ -11,17 +11,16 @@ from kafka import KafkaConsumer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 import tandem_kafka
-from tandem_kafka import ShareConsumer, confluent, read
-from tandem_kafka.aio import AsyncKafkaConsumer, AsyncShareConsumer
+from tandem_kafka import AsyncKafkaConsumer, AsyncShareConsumer, ShareConsumer, confluent, read
 from tandem_kafka.config import Config, default_config
 from tandem_kafka.errors import KafkaConfigurationError
-from tandem_kafka.opentelemetry import (
+from tandem_kafka.observability import (
     TracedAsyncKafkaConsumer,
     TracedAsyncShareConsumer,
     TracedKafkaConsumer,
     TracedShareConsumer,
 )
-from tandem_kafka.reads import scan
+from tandem_kafka.tables import scan
 
 make = Config.from_options
 

@@ -13,7 +13,7 @@ import pytest
 
 from packages.cli.tests.commands import Run
 from packages.cli.tests.registries import SCHEMA, Registry, encoded
-from tandem_kafka.reads.reader import SpanReader
+from tandem_kafka.tables.reader import SpanReader
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_cli.records import decoded, files
 from tandem_kafka_testing.laboratory import SimulatedKafka

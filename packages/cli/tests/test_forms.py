@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem_kafka.errors import InvalidArgumentError
-from tandem_kafka.reads.times import duration_ms, time_ms
+from tandem_kafka.tables.times import duration_ms, time_ms
 from tandem_kafka.types import ConsumerRecord
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.output import json_text

@@ -13,8 +13,8 @@ import pytest
 
 from packages.cli.tests.commands import Run
 from tandem_kafka.errors import KafkaTimeoutError
-from tandem_kafka.reads import reader as reading
-from tandem_kafka.reads.span import Span
+from tandem_kafka.tables import reader as reading
+from tandem_kafka.tables.span import Span
 from tandem_kafka.types import TopicPartition
 from tandem_kafka_testing.laboratory import SimulatedKafka
 

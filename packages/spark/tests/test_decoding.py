@@ -30,7 +30,7 @@ from pyspark.sql import functions as f
 
 from pyspark_tandem_kafka.decoding import from_avro, from_json, from_protobuf
 from pyspark_tandem_kafka.decoding.functions import _decoded
-from tests.unit.arrow.test_storage import MOMENT, STORED, VALUES
+from tests.unit.tables.test_storage import MOMENT, STORED, VALUES
 
 
 @pytest.fixture

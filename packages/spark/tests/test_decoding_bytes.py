@@ -29,7 +29,8 @@ from pyspark_tandem_kafka.decoding.registered import (  # noqa: E402
     Registry,
     decode_array,
 )
-from tandem_kafka.arrow import ArrowDecoder, Avro  # noqa: E402
+from tandem_kafka.tables import Avro  # noqa: E402 - it imports pyarrow
+from tandem_kafka.types import ArrowDecoder  # noqa: E402
 
 EVERYTHING: dict[str, Any] = {
     "type": "record",

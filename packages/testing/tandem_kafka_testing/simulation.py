@@ -7,8 +7,7 @@ from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tandem_kafka import KafkaConsumer
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer
 from tandem_kafka.config import Config
 from tandem_kafka.runtime import Random, Runtime
 from tandem_kafka_testing.clock import SimClock

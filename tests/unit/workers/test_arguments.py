@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem_kafka.aio import AsyncKafkaConsumer
+from tandem_kafka import AsyncKafkaConsumer
 from tandem_kafka.errors import ArgumentTypeError, IllegalStateError, InvalidArgumentError
 from tandem_kafka.runtime import Random
 from tandem_kafka.types import ConsumerRecord

@@ -18,8 +18,8 @@ from tandem_kafka_cli.records.printing import Printer, printed
 from tandem_kafka_cli.records.selection import Selection, selected
 
 if TYPE_CHECKING:
-    from tandem_kafka.reads.reader import SpanReader
-    from tandem_kafka.reads.span import Span
+    from tandem_kafka.tables.reader import SpanReader
+    from tandem_kafka.tables.span import Span
     from tandem_kafka_cli.connection import Connection
 
 
@@ -44,7 +44,7 @@ def command(
     FILE has its name only once it is complete. `.jsonl`, `.parquet` and `.arrow` choose the form.
     With -s, the latter two have what values contain as columns of structs.
     """
-    from tandem_kafka.reads.reader import SpanReader
+    from tandem_kafka.tables.reader import SpanReader
     from tandem_kafka_cli.records import files
     from tandem_kafka_cli.records.jsonlines import as_json
 

@@ -121,8 +121,8 @@ def _partitions_of(connection: Connection, topic: str) -> int:
 def _copy(
     connection: Connection, copier: Copier, selection: Selection, *, follow: bool, group: bool
 ) -> None:
-    from tandem_kafka.reads.reader import SpanReader
-    from tandem_kafka.reads.span import Span
+    from tandem_kafka.tables.reader import SpanReader
+    from tandem_kafka.tables.span import Span
 
     consumer = copier.consumer
     span = selection.span(connection, consumer)

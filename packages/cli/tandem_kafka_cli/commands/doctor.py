@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tandem_kafka.reads.times import duration_ms
+from tandem_kafka.tables.times import duration_ms
 from tandem_kafka_cli import flags
 from tandem_kafka_cli.failures import FAILED, OK, CommandError
 from tandem_kafka_cli.output import console, json_line

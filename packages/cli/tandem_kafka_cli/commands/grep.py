@@ -55,7 +55,7 @@ def command(
     click.get_current_context().meta["failed"] = USAGE
     matches = _condition(given)
     with connection.reader(uncommitted=selection.uncommitted) as consumer:
-        from tandem_kafka.reads.reader import SpanReader
+        from tandem_kafka.tables.reader import SpanReader
 
         span = selection.span(connection, consumer)
         reader = SpanReader(consumer, span, connection.environment.clock)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tandem_kafka.reads.times import duration_ms
+from tandem_kafka.tables.times import duration_ms
 from tandem_kafka_cli import flags
 from tandem_kafka_cli.commands.groups import found_group
 from tandem_kafka_cli.failures import CommandError

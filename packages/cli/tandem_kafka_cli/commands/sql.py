@@ -46,7 +46,7 @@ def command(
     for name in ("duckdb", "pyarrow"):
         if find_spec(name) is None:
             raise CommandError(f"sql needs {name}: pip install duckdb 'tandem-kafka[arrow]'")
-    from tandem_kafka.reads.reader import SpanReader
+    from tandem_kafka.tables.reader import SpanReader
     from tandem_kafka_cli.records.queries import Query
 
     with Query(query) as prepared:

@@ -69,7 +69,7 @@ def _show_range(
     connection: Connection, consumer: KafkaConsumer, selection: Selection, show: Show
 ) -> dict[TopicPartition, int]:
     """Show a range; returns where each partition ended."""
-    from tandem_kafka.reads.reader import SpanReader
+    from tandem_kafka.tables.reader import SpanReader
 
     span = selection.span(connection, consumer)
     for batch in SpanReader(consumer, span, connection.environment.clock).batches():
@@ -97,7 +97,7 @@ def _show_last(
 def _arriving(
     connection: Connection, consumer: KafkaConsumer, ends: dict[TopicPartition, int]
 ) -> Iterator[list[Record]]:
-    from tandem_kafka.reads.reader import SpanReader
-    from tandem_kafka.reads.span import Span
+    from tandem_kafka.tables.reader import SpanReader
+    from tandem_kafka.tables.span import Span
 
     return SpanReader(consumer, Span(ends, ends), connection.environment.clock).follow()

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tandem_kafka.arrow.objects import as_object
-from tandem_kafka.arrow.storage import Storage, storage
 from tandem_kafka.errors import InvalidArgumentError, SchemaRegistryError
 from tandem_kafka.secret import Secret
+from tandem_kafka.tables.objects import as_object
+from tandem_kafka.tables.storage import Storage, storage
 from tandem_kafka.types import ArrowDecoder, ConsumerRecord, DecodeErrors
 from tandem_kafka_cli.failures import SENT_SECRETS, CommandError
 from tandem_kafka_cli.records.jsonlines import json_value

@@ -166,8 +166,8 @@ def _decoded(
 
 
 def _part(name: str, form: _Form, asked: Registry | None, schema: Path | None) -> Part:
-    from tandem_kafka.arrow import Avro, Json, Protobuf
     from tandem_kafka.errors import InvalidArgumentError
+    from tandem_kafka.tables import Avro, Json, Protobuf
     from tandem_kafka_cli.records.decoded import SAMPLE, Messages, Part
 
     if form.kind == "json":

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
-from tandem_kafka.reads.reader import SpanReader
+from tandem_kafka.tables.reader import SpanReader
 from tandem_kafka_cli.failures import CommandError
 from tandem_kafka_cli.records.filters import Filters
 from tandem_kafka_cli.records.formats import Formatter
@@ -18,7 +18,7 @@ from tandem_kafka_cli.records.printing import write
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tandem_kafka.arrow.storage import Storage
+    from tandem_kafka.tables.storage import Storage
     from tandem_kafka_cli.records.decoded import Decoded
 
 
@@ -141,7 +141,7 @@ def _decoded(
 
 def _stored(form: str) -> Storage | None:
     """Return what a file has of decoded columns: Arrow has a place for everything."""
-    from tandem_kafka.arrow.storage import storage
+    from tandem_kafka.tables.storage import storage
 
     return storage("Parquet") if form == "parquet" else None
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tandem_kafka.reads.reader import SpanReader
-from tandem_kafka.reads.span import Span
 from tandem_kafka.runtime import Clock
+from tandem_kafka.tables.reader import SpanReader
+from tandem_kafka.tables.span import Span
 from tandem_kafka.types import ConsumerRecord, TopicPartition
 
 if TYPE_CHECKING:

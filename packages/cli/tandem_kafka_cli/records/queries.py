@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import duckdb
 import pyarrow as pa
 
-from tandem_kafka.arrow.storage import storage
+from tandem_kafka.tables.storage import storage
 from tandem_kafka_cli.failures import CommandError
 
 if TYPE_CHECKING:

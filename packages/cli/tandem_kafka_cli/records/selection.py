@@ -14,7 +14,7 @@ from tandem_kafka_cli.failures import CommandError
 
 if TYPE_CHECKING:
     from tandem_kafka import KafkaConsumer
-    from tandem_kafka.reads.span import Bounds, Span
+    from tandem_kafka.tables.span import Bounds, Span
     from tandem_kafka.types import TopicPartition
     from tandem_kafka_cli.connection import Connection
 
@@ -69,7 +69,7 @@ class Selection:
         Raises:
             CommandError: The topic or a partition does not exist, or a flag is invalid.
         """
-        from tandem_kafka.reads.span import Span
+        from tandem_kafka.tables.span import Span
 
         now_ms = connection.environment.clock.wall_ms()
         bounds = bounds_of(consumer, self.partitions(consumer), now_ms)
@@ -81,7 +81,7 @@ class Selection:
 
 def bounds_of(consumer: KafkaConsumer, partitions: Sequence[TopicPartition], now_ms: int) -> Bounds:
     """Return bounds that tell the user on stderr what does not exist."""
-    from tandem_kafka.reads.span import Bounds
+    from tandem_kafka.tables.span import Bounds
 
     return Bounds(consumer, partitions, now_ms, lambda line: click.echo(line, err=True))
 

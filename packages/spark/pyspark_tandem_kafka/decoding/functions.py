@@ -1,6 +1,6 @@
-"""The column functions: Spark's own parser for JSON, `tandem_kafka.arrow` for Avro and Protobuf.
+"""The column functions: Spark's own parser for JSON, `tandem_kafka.tables` for Avro and Protobuf.
 
-Why not `tandem_kafka.arrow.Json`: Spark defines what its types accept in JSON, and its parser is in
+Why not `tandem_kafka.tables.Json`: Spark defines what its types accept in JSON, and its parser is in
 the JVM, where the bytes are. A Python worker would have to return the same values, later.
 """
 
@@ -26,8 +26,8 @@ from pyspark_tandem_kafka.decoding.registered import (
     decode_array,
 )
 from pyspark_tandem_kafka.failures import sentence_first
-from tandem_kafka.arrow import Avro
 from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.tables import Avro
 
 _MODES: Final = ("failfast", "permissive")
 _CORRUPT: Final = "_tandem_corrupt"

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tandem_kafka import arrow
-from tandem_kafka.arrow.storage import storage
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
+from tandem_kafka.tables.storage import storage
 
 #: A byte 0 and the schema id.
 HEADER: Final = 5

@@ -1,0 +1,58 @@
+"""The parts between the public methods of a share consumer and its network thread."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.core import Core
+from tandem_kafka.consumer.parts import Kind, Parts
+from tandem_kafka.consumer.share.closing import ShareClosing
+from tandem_kafka.consumer.share.commits import ShareCommits
+from tandem_kafka.consumer.share.handing import Handing
+from tandem_kafka.consumer.share.options import How
+from tandem_kafka.consumer.share.poller import SharePoller
+from tandem_kafka.consumer.share.reading import ShareReading
+from tandem_kafka.consumer.share.unpacking import Unpacker
+from tandem_kafka.engine.share_event_processor import share_managers
+from tandem_kafka.events.application import Acknowledge
+from tandem_kafka.runtime import Runtime
+from tandem_kafka.runtime.callers import Callers
+from tandem_kafka.shared.locked_records import LockedRecords
+
+if TYPE_CHECKING:
+    from tandem_kafka.consumer.health import Health
+
+
+class ShareParts(Parts):
+    """The parts of ``ShareConsumer`` and ``AsyncShareConsumer``."""
+
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        callers: Callers,
+        how: How,
+        transport: Any = None,
+    ) -> None:
+        self.records = records = LockedRecords(runtime.clock)
+        records.renew_ms = how.renew_ms
+        kind = Kind(share_managers(records), partial(_health, records=records))
+        super().__init__(config, runtime, callers, transport, kind=kind)
+        core, engine = self.core, self.core.engine
+        records.notice = lambda: engine.queue.add(Acknowledge())
+        unpacker = Unpacker(config, self.deserializers)
+        self.handing = Handing(records, unpacker, implicit=how.implicit)
+        self.poller = SharePoller(core, self.reporters, records, self.handing)
+        self.reading = ShareReading(
+            core, self.poller, self.handing, self.deserializers, implicit=how.implicit
+        )
+        self.commits = ShareCommits(core)
+        self.closing = ShareClosing(core, self.hooks, self.handing)
+
+
+def _health(core: Core, records: LockedRecords) -> Health:
+    from tandem_kafka.consumer.share.health import share_health  # noqa: PLC0415 - few programs ask
+
+    return share_health(core, records)

@@ -1,0 +1,101 @@
+"""Reading records of a share group: batches, Arrow record batches, and one by one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tandem_kafka.consumer.arguments import check_arrow_usable, check_limit
+from tandem_kafka.consumer.arrow_form import ArrowForm
+from tandem_kafka.consumer.core import Core, guarded
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.share.columns import Columns, first_of
+from tandem_kafka.consumer.share.handing import Given, Handing
+from tandem_kafka.consumer.share.poller import SharePoller
+from tandem_kafka.errors import ConsumerClosedError, RecordDeserializationError
+from tandem_kafka.events.completable import NO_DEADLINE_MS
+from tandem_kafka.records import Undecodable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ShareReading:
+    """Each call returns records, which count as handed out once `Handing.given` names them."""
+
+    def __init__(
+        self,
+        core: Core,
+        poller: SharePoller,
+        handing: Handing,
+        deserializers: Deserializers,
+        *,
+        implicit: bool,
+    ) -> None:
+        self._core = core
+        self._poller = poller
+        self._handing = handing
+        self._deserializers = deserializers
+        self._implicit = implicit
+
+    @guarded
+    async def poll(self, timeout_ms: float | None, max_records: int | None) -> list[Given]:
+        """Return records as soon as there are any; empty after the timeout, or once closed."""
+        core = self._core
+        held = core.enter() or await core.acquire()
+        try:
+            limit = check_limit(max_records, core.config.max_poll_records)
+            endless = timeout_ms is None or timeout_ms < 0
+            deadline_ms = NO_DEADLINE_MS if endless else core.deadline_ms(timeout_ms)
+            return await self._poller.poll(limit, deadline_ms, held)
+        finally:
+            held.release()
+
+    @guarded
+    async def poll_arrow(
+        self, timeout_ms: float, max_records: int | None, form: ArrowForm
+    ) -> tuple[pa.RecordBatch, Sequence[Given]]:
+        """Return records as an Arrow record batch, which is empty after the timeout."""
+        core = self._core
+        held = core.enter() or await core.acquire()
+        try:
+            columns = Columns(form, implicit=self._implicit)
+            check_arrow_usable(deserializing=self._deserializers.active, intercepting=False)
+            limit, deadline_ms = check_limit(max_records, sys.maxsize), core.deadline_ms(timeout_ms)
+            while True:
+                given = await self._poller.poll(limit, deadline_ms, held)
+                made, undecodable = columns.batch(given)
+                if undecodable is not None:
+                    # Invariant: it stays here, and is the first that the next call finds.
+                    if not undecodable.row:
+                        raise self._undecodable(given, undecodable)
+                    given = first_of(given, undecodable.row)
+                    made, _ = columns.batch(given)
+                if undecodable is None:
+                    count = sum(stop - start for _, start, stop in given)
+                    self._poller.measured.note_dropped(count - made.num_rows)
+                if made.num_rows or not given or core.clock.now_ms() >= deadline_ms:
+                    return made, given
+                self._handing.given = given  # all of them were dropped
+        finally:
+            held.release()
+
+    def _undecodable(
+        self, given: Sequence[Given], undecodable: Undecodable
+    ) -> RecordDeserializationError:
+        """Return the error for the first record."""
+        chunk, start, _ = given[0]
+        [record] = chunk.made(start, start + 1)
+        reason = ValueError(undecodable.reason)
+        error = self._deserializers.error_of(undecodable.origin, reason, record)
+        error.advice = "poll(max_records=1) returns the record, to be rejected"
+        return error
+
+    async def next(self) -> Given | None:
+        """Return the next record; None if iteration ends."""
+        try:
+            found = await self.poll(self._core.config.consumer_timeout_ms, 1)
+        except ConsumerClosedError:
+            return None
+        return found[0] if found else None

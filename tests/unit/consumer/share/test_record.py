@@ -1,0 +1,128 @@
+"""The records of a share group: tuples with a lock, made when someone looks at them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import uuid
+from typing import Any
+
+import pytest
+
+from tandem_kafka import ConsumerRecord, ShareRecord
+from tandem_kafka.config import Config
+from tandem_kafka.consumer.deserializers import Deserializers
+from tandem_kafka.consumer.share.record import ShareRecords
+from tandem_kafka.consumer.share.unpacking import Chunk, Unpacker
+from tandem_kafka.shared.locked_records import LockedRecords
+from tandem_kafka.shared.locks import (
+    AcknowledgeType,
+    LockedPartition,
+)
+from tandem_kafka.types import TopicPartition
+from tandem_kafka_testing.clock import SimClock
+from tests.unit.records.making import Rec, batch
+
+COUNT = 10
+DATA = batch([Rec(value=f"{number}".encode(), key=b"k") for number in range(COUNT)])
+
+
+def chunk_of(**options: Any) -> Chunk:
+    """Return the chunk of a response, which the application has claimed."""
+    owner = LockedRecords(SimClock())
+    ranges = ((0, COUNT - 1, 3),)
+    locked = LockedPartition(TopicPartition("t", 0), uuid.uuid4(), 1, DATA, ranges, owner)
+    locked.lock_ms = 30_000
+    config = Config(**options)
+    [chunk] = Unpacker(config, Deserializers(config)).unpack(locked)
+    assert isinstance(chunk, Chunk)
+    assert owner.hand_out(chunk.run, COUNT, 0)
+    return chunk
+
+
+@pytest.fixture
+def chunk() -> Chunk:
+    return chunk_of()
+
+
+@pytest.fixture
+def records(chunk: Chunk) -> ShareRecords[bytes, bytes]:
+    return ShareRecords([chunk.made(0, 4), chunk.made(4, COUNT)])
+
+
+def offsets(records: Any) -> list[int]:
+    return [record.offset for record in records]
+
+
+def test_they_are_locked_records_with_the_fields_of_others(records: Any) -> None:
+    assert len(records) == COUNT
+    for at, record in enumerate(records):
+        assert type(record) is ShareRecord
+        assert (record.offset, record.key, record.value) == (at, b"k", f"{at}".encode())
+        assert (record.delivery_count, record.is_locked) == (3, True)
+    assert offsets(records) == offsets(records) == list(range(COUNT))
+    assert (records[4].offset, records[-1].offset) == (4, COUNT - 1)
+    assert offsets(records[2:6]) == [2, 3, 4, 5]
+
+
+def test_a_record_that_someone_holds_is_not_made_into_another(chunk: Chunk) -> None:
+    made = chunk.made(0, COUNT)
+    held = [record for record in made if record.offset % 3 == 0]
+    assert offsets(held) == [0, 3, 6, 9]
+    assert held[1] is made[3]
+    held[1].accept()
+    assert [record.is_locked for record in made].count(False) == 1
+    assert not made[3].is_locked
+
+
+def test_deserialized_records_are_locked_too() -> None:
+    chunk = chunk_of(value_deserializer=lambda value: {"number": int(value)})
+    made = chunk.made(2, 5)
+    assert [record.value["number"] for record in made] == [2, 3, 4]
+    assert [type(record) for record in made] == [ShareRecord] * 3
+    assert chunk.made_one(7).value == {"number": 7}
+
+
+def test_one_by_one_each_offset_comes_once_and_any_can_be_next(chunk: Chunk) -> None:
+    assert offsets(map(chunk.made_one, range(COUNT))) == list(range(COUNT))
+    assert offsets(map(chunk.made_one, [2, 3, 3, 4, 0, 9])) == [2, 3, 3, 4, 0, 9]
+    assert chunk.made_one(1).is_locked
+
+
+def test_a_loop_can_use_its_object_again_so_nothing_can_be_stored_in_it(chunk: Chunk) -> None:
+    record = chunk.made_one(0)
+    with pytest.raises(AttributeError, match="cannot have the attribute 'seen'"):
+        record.seen = True
+
+
+def test_a_record_with_another_value_has_the_same_lock(chunk: Chunk) -> None:
+    decoded = chunk.made_one(3)._replace(value={"a": 1})
+    assert (type(decoded), decoded.value, decoded.offset) == (ShareRecord, {"a": 1}, 3)
+    decoded.accept()
+    [made] = chunk.run.partition.owner.take_acknowledgements()
+    assert (made.first, made.last, made.how) == (3, 3, AcknowledgeType.ACCEPT)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
+)
+def test_copies_have_no_lock(chunk: Chunk, copied: Any) -> None:
+    record = chunk.made_one(0)
+    assert type(copied(record)) is ConsumerRecord
+    assert copied(record) == record
+
+
+def test_acknowledgements_are_taken_as_ranges_in_their_order(records: Any, chunk: Chunk) -> None:
+    owner, listed = chunk.run.partition.owner, list(records)
+    for at in (0, 1, 2, 5, 6):
+        listed[at].accept()
+    for at in (7, 4):
+        listed[at].release()
+    taken = [(made.first, made.last, made.how.name) for made in owner.take_acknowledgements()]
+    assert taken == [(0, 2, "ACCEPT"), (5, 6, "ACCEPT"), (7, 7, "RELEASE"), (4, 4, "RELEASE")]
+    listed[8].reject()
+    listed[3].accept()
+    listed[9].accept()
+    taken = [(made.first, made.last, made.how.name) for made in owner.take_acknowledgements()]
+    assert taken == [(8, 8, "REJECT"), (3, 3, "ACCEPT"), (9, 9, "ACCEPT")]
+    assert owner.handed() == ()
