@@ -101,7 +101,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 assert find_spec("tandem_kafka_testing") is None and find_spec("tandem_kafka_cli") is None
 assert not [each for each in entry_points(group="pytest11") if "kafka" in each.value]
-import tandem_kafka.consumer.consumer, tandem_kafka.consumer.share.consumer, tandem_kafka.consumer.aio
+from tandem_kafka import AsyncKafkaConsumer, KafkaConsumer, ShareConsumer
 """
 
 

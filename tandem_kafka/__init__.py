@@ -18,6 +18,9 @@ if TYPE_CHECKING:
         TopicPartitionReplica,
     )
     from tandem_kafka.config import ConsumerOptions
+    from tandem_kafka.consumer.aio.consumer import AsyncKafkaConsumer
+    from tandem_kafka.consumer.aio.listener import AsyncRebalanceListener
+    from tandem_kafka.consumer.aio.share_consumer import AsyncShareConsumer
     from tandem_kafka.consumer.consumer import KafkaConsumer
     from tandem_kafka.consumer.diagnosis import diagnose_on_signal
     from tandem_kafka.consumer.health import Health, PartitionHealth
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from tandem_kafka.consumer.share.consumer import ShareConsumer
     from tandem_kafka.consumer.share.record import ShareRecord, ShareRecords
     from tandem_kafka.runtime.native import native_available
-    from tandem_kafka.tables import read
+    from tandem_kafka.tables.record_batches import read
     from tandem_kafka.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncConsumerRebalanceListener",
+    "AsyncKafkaConsumer",
+    "AsyncRebalanceListener",
+    "AsyncShareConsumer",
     "ConsumerGroupMetadata",
     "ConsumerOptions",
     "ConsumerRebalanceListener",
@@ -89,6 +95,9 @@ _OF_KAFKA_PYTHON: Final = (
 #: a query only need `pyspark_tandem_kafka.source`.
 _HOMES: Final = {
     **dict.fromkeys(_OF_KAFKA_PYTHON, "tandem_kafka.runtime.kafka_python"),
+    "AsyncKafkaConsumer": "tandem_kafka.consumer.aio.consumer",
+    "AsyncRebalanceListener": "tandem_kafka.consumer.aio.listener",
+    "AsyncShareConsumer": "tandem_kafka.consumer.aio.share_consumer",
     "ConsumerOptions": "tandem_kafka.config",
     "ConsumerRebalanceListener": "tandem_kafka.consumer.listener",
     "ConsumerRecords": "tandem_kafka.consumer.records",
@@ -101,7 +110,7 @@ _HOMES: Final = {
     "ShareRecord": "tandem_kafka.consumer.share.record",
     "ShareRecords": "tandem_kafka.consumer.share.record",
     "native_available": "tandem_kafka.runtime.native",
-    "read": "tandem_kafka.tables",
+    "read": "tandem_kafka.tables.record_batches",
     "uninstall": "tandem_kafka.consumer.installation",
 }
 

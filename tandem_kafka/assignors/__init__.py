@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import tandem_kafka.runtime.kafka_python  # noqa: F401 - before any module of kafka-python
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
+
+from tandem_kafka.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tandem_kafka.assignors.local import GroupMember, MemberAssignment, PartitionAssignor
@@ -31,17 +32,9 @@ __all__ = [
     "StickyPartitionAssignor",
 ]
 
-_LOCAL = ("GroupMember", "MemberAssignment", "PartitionAssignor")
+_HOMES: Final = {
+    **dict.fromkeys(__all__, "strategies"),
+    **dict.fromkeys(("GroupMember", "MemberAssignment", "PartitionAssignor"), "local"),
+}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "local" if name in _LOCAL else "strategies"
-    found = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

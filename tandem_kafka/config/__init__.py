@@ -6,8 +6,9 @@ The other modules check single values, or read names and texts of other clients.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from tandem_kafka.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tandem_kafka.config.config import Config, default_config, sealed
@@ -39,14 +40,4 @@ _HOMES: Final = {
     "sealed": "config",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,43 +1,48 @@
-"""Consumers that report to OpenTelemetry (extra `otel`).
+"""Consumers seen from outside: probes by HTTP, metrics for Prometheus, and OpenTelemetry.
 
-`consumers.py` and `share_consumers.py` have the consumers, `traced.py` what these have in common,
-and `telemetry.py` the names of spans and metrics.
+`probe.py` serves the health of consumers: `probe_server.py` answers requests, `health_page.py` is
+the page for people, and `health_history.py` what it shows besides the present.
+
+`traced_consumers.py` and `traced_share_consumers.py` have the consumers with spans and metrics of
+OpenTelemetry, `traced.py` what these have in common, and `telemetry.py` the names of both.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-try:
-    import opentelemetry.trace  # noqa: F401 - the extra
-except ImportError as error:
-    raise ImportError(
-        "tandem_kafka.observability needs opentelemetry-api: pip install 'tandem-kafka[otel]'"
-    ) from error
-
-from tandem_kafka.observability.traced_consumers import (
-    TracedAsyncKafkaConsumer,
-    TracedKafkaConsumer,
-)
+from tandem_kafka.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from tandem_kafka.observability.probe import Probe
+    from tandem_kafka.observability.prometheus import ConsumerCollector
+    from tandem_kafka.observability.traced_consumers import (
+        TracedAsyncKafkaConsumer,
+        TracedKafkaConsumer,
+    )
     from tandem_kafka.observability.traced_share_consumers import (
         TracedAsyncShareConsumer,
         TracedShareConsumer,
     )
 
 __all__ = [
+    "ConsumerCollector",
+    "Probe",
     "TracedAsyncKafkaConsumer",
     "TracedAsyncShareConsumer",
     "TracedKafkaConsumer",
     "TracedShareConsumer",
 ]
 
+_HOMES: Final = {
+    "ConsumerCollector": "prometheus",
+    "Probe": "probe",
+    "TracedAsyncKafkaConsumer": "traced_consumers",
+    "TracedAsyncShareConsumer": "traced_share_consumers",
+    "TracedKafkaConsumer": "traced_consumers",
+    "TracedShareConsumer": "traced_share_consumers",
+}
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # As in `aio`: a consumer imports only what it uses.
-    from tandem_kafka.observability import share_consumers  # noqa: PLC0415
-
-    return getattr(share_consumers, name)
+__getattr__, __dir__ = lazy_names(
+    __name__, _HOMES, opentelemetry="otel", prometheus_client="prometheus"
+)

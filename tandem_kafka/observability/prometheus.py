@@ -9,13 +9,8 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-try:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-    from prometheus_client.registry import Collector
-except ImportError as error:
-    raise ImportError(
-        "tandem_kafka.observability needs prometheus-client: pip install 'tandem-kafka[prometheus]'"
-    ) from error
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from tandem_kafka.errors import InvalidArgumentError
 

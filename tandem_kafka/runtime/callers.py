@@ -2,7 +2,7 @@
 
 The facade is written once, as coroutines. With `Threads`, a call blocks its thread while it waits.
 Its coroutine then never suspends, and `run` runs it to its end. With asyncio, a call belongs to a
-task, and its coroutine suspends (`tandem_kafka.consumer.aio`).
+task, and its coroutine suspends (`consumer/aio/tasks.py`).
 """
 
 from __future__ import annotations

@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from tandem_kafka.errors import SinkFencedError
 from tandem_kafka.tables.sink import NO_TOPICS, merged_schema
 from tandem_kafka.tables.storage import storage
 from tandem_kafka.types import TopicPartition
-
-try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-    from deltalake.exceptions import CommitFailedError
-except ImportError as error:
-    _MISSING = "DeltaLake needs the package deltalake; run: pip install tandem-kafka[delta]"
-    raise ImportError(_MISSING) from error
 
 _FIRST: Final = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]

@@ -5,32 +5,20 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
-from typing import ClassVar, Final, get_args
+from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tandem_kafka.errors import InvalidArgumentError
+from tandem_kafka.tables.decoder import check_errors
 from tandem_kafka.types import DecodeErrors
 
-__all__ = ["Double", "Float", "Integer", "Long", "Short", "check_errors"]
+__all__ = ["Double", "Float", "Integer", "Long", "Short"]
 
-_ERRORS: Final = get_args(DecodeErrors)
 #: The codes of `array` for the types.
 _CODES: Final = {
     pa.int16(): "h", pa.int32(): "i", pa.int64(): "q", pa.float32(): "f", pa.float64(): "d",
 }  # fmt: skip
-
-
-def check_errors(errors: object) -> None:
-    """Check the argument of a decoder.
-
-    Raises:
-        InvalidArgumentError: It has no such value.
-    """
-    if errors not in _ERRORS:
-        msg = f"errors must be one of {', '.join(_ERRORS)}, got {errors!r}"
-        raise InvalidArgumentError(msg)
 
 
 class _Number:

@@ -41,16 +41,17 @@ The metadata is at most ``metadata_limit_bytes`` long. A broker counts character
 here. Metadata in another format, or with a wrong checksum, is ignored with a warning.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from tandem_kafka.workers.async_keyed_workers import AsyncKeyedWorkers
-from tandem_kafka.workers.dead_letters import DeadLetters
-from tandem_kafka.workers.keyed_workers import KeyedWorkers
-from tandem_kafka.workers.progress import PartitionProgress
-from tandem_kafka.workers.retry import Retry
+from tandem_kafka.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from tandem_kafka.workers.async_keyed_workers import AsyncKeyedWorkers
     from tandem_kafka.workers.async_share_workers import AsyncShareWorkers
+    from tandem_kafka.workers.dead_letters import DeadLetters
+    from tandem_kafka.workers.keyed_workers import KeyedWorkers
+    from tandem_kafka.workers.progress import PartitionProgress
+    from tandem_kafka.workers.retry import Retry
     from tandem_kafka.workers.share_workers import ShareWorkers
 
 __all__ = [
@@ -63,17 +64,14 @@ __all__ = [
     "ShareWorkers",
 ]
 
+_HOMES: Final = {
+    "AsyncKeyedWorkers": "async_keyed_workers",
+    "AsyncShareWorkers": "async_share_workers",
+    "DeadLetters": "dead_letters",
+    "KeyedWorkers": "keyed_workers",
+    "PartitionProgress": "progress",
+    "Retry": "retry",
+    "ShareWorkers": "share_workers",
+}
 
-def __getattr__(name: str) -> Any:
-    # They need a share consumer, which few have.
-    if name == "ShareWorkers":
-        from tandem_kafka.workers.share_workers import ShareWorkers  # noqa: PLC0415
-
-        return ShareWorkers
-    if name == "AsyncShareWorkers":
-        from tandem_kafka.workers.async_share_workers import (  # noqa: PLC0415
-            AsyncShareWorkers,
-        )
-
-        return AsyncShareWorkers
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

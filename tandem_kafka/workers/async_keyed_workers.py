@@ -77,7 +77,7 @@ class AsyncKeyedWorkers(KeyedRuns, Generic[KeyT, ValueT]):
     ) -> None:
         if not isinstance(consumer, AsyncKafkaConsumer):
             msg = (
-                f"consumer must be an AsyncKafkaConsumer of tandem_kafka.consumer.aio, got {consumer!r}; "
+                f"consumer must be a tandem_kafka.AsyncKafkaConsumer, got {consumer!r}; "
                 "use KeyedWorkers for a KafkaConsumer"
             )
             raise ArgumentTypeError(msg)

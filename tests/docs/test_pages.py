@@ -112,13 +112,8 @@ def test_dead_letters_have_the_headers_of_the_workers() -> None:
     "module",
     [
         "",
-        ".aio",
-        ".arrow",
-        ".landing",
-        ".opentelemetry",
-        ".probe",
-        ".prometheus",
-        ".reads",
+        ".observability",
+        ".tables",
         ".workers",
     ],
 )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import NoneType
+from types import ModuleType, NoneType
 from typing import get_type_hints
 
 import pytest
 
 import tandem_kafka
+from tandem_kafka import assignors, config, observability, tables, workers
 from tandem_kafka_testing.served import ServedKafka
 from tests.sources import modules
 
@@ -60,6 +62,52 @@ def test_unused_modules_are_not_imported() -> None:
         [sys.executable, "-c", code], capture_output=True, check=True, text=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_extras_are_imported_with_the_names_that_need_them() -> None:
+    """The command line reads ranges where there is no pyarrow."""
+    code = (
+        "import sys, tandem_kafka.observability, tandem_kafka.tables.reader, tandem_kafka.workers\n"
+        "print(sorted({'asyncio', 'deltalake', 'opentelemetry', 'polars', 'prometheus_client', "
+        "'pyarrow', 'tandem_kafka.tables.sink'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "extra"),
+    [
+        ("observability.ConsumerCollector", "prometheus_client", "prometheus"),
+        ("observability.TracedKafkaConsumer", "opentelemetry", "otel"),
+        ("tables.DeltaLake", "deltalake", "delta"),
+        ("tables.Landing", "pyarrow", "arrow"),
+        ("tables.Long", "pyarrow", "arrow"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(name: str, missing: str, extra: str) -> None:
+    package = name.partition(".")[0]
+    code = (
+        f"import sys, tandem_kafka.{package}\nsys.modules[{missing!r}] = None\ntandem_kafka.{name}"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    told = f"tandem_kafka.{name} needs {missing}; run: pip install 'tandem-kafka[{extra}]'"
+    assert ran.stderr.splitlines()[-1] == f"ImportError: {told}"
+
+
+@pytest.mark.sources
+@pytest.mark.parametrize("package", [assignors, config, observability, tables, workers])
+def test_type_checkers_find_names_where_programs_do(package: ModuleType) -> None:
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(inspect.getsource(package)))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    homes = {name: f"{package.__name__}.{home}" for name, home in package._HOMES.items()}
+    assert homes.keys() == {*package.__all__}
+    assert homes.items() <= seen.items()
+    assert homes.keys() <= {*dir(package)}
 
 
 READS_ONE_RECORD = """

@@ -12,7 +12,7 @@ from tests.sources import ROOT, modules
 
 log = client_logger("tandem_kafka.tests")
 #: The threads of the application run these folders; `LinesOf` covers the others.
-APPLICATION = ("consumer", "aio", "confluent")
+APPLICATION = ("consumer", "confluent")
 
 
 def test_a_line_names_its_consumer_and_has_attributes(caplog: pytest.LogCaptureFixture) -> None:

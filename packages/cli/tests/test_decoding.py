@@ -327,7 +327,7 @@ def test_packages_that_are_missing(
     assert ran.code == 1
     assert "; pip install 'confluent-kafka[schemaregistry]' 'tandem-kafka[arrow]'" in ran.err
     monkeypatch.undo()
-    monkeypatch.setattr("tandem_kafka.tables.decoders.native", None)
+    monkeypatch.setattr("tandem_kafka.tables.decoder.native", None)
     assert run(*flags).err.startswith("tandem-kafka: -s: Avro needs the native extension, which")
 
 

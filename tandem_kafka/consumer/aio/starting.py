@@ -11,7 +11,7 @@ from tandem_kafka.errors import IllegalStateError
 from tandem_kafka.runtime import Runtime
 
 if TYPE_CHECKING:
-    from tandem_kafka import Health
+    from tandem_kafka.consumer.health import Health
 
 _MADE_AT_START = frozenset(("_commits", "_core", "_loop", "_parts", "_positions", "_reading"))
 

@@ -169,7 +169,7 @@ def test_an_interrupt_loses_no_schema() -> None:
         lines = itertools.count(1)
 
         def interrupt(frame: Any, *_: Any) -> Any:
-            if "arrow" in frame.f_code.co_filename and next(lines) == count:  # noqa: B023 - used here
+            if "tables" in frame.f_code.co_filename and next(lines) == count:  # noqa: B023 - used here
                 raise KeyboardInterrupt
             return interrupt
 

@@ -1,7 +1,7 @@
 """The column functions: Spark's own parser for JSON, `tandem_kafka.tables` for Avro and Protobuf.
 
-Why not `tandem_kafka.tables.Json`: Spark defines what its types accept in JSON, and its parser is in
-the JVM, where the bytes are. A Python worker would have to return the same values, later.
+Why not `tandem_kafka.tables.Json`: Spark defines what its types accept in JSON, and its parser is
+in the JVM, where the bytes are. A Python worker would have to return the same values, later.
 """
 
 from __future__ import annotations

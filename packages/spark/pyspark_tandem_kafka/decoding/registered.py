@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tandem_kafka import arrow
+from tandem_kafka import tables
 from tandem_kafka.errors import InvalidArgumentError, KafkaError
 from tandem_kafka.tables.storage import storage
+from tandem_kafka.types import ArrowDecoder
 
 #: A byte 0 and the schema id.
 HEADER: Final = 5
@@ -23,7 +24,7 @@ class DecodingError(KafkaError):
     """A value cannot be decoded."""
 
 
-class Protobuf(arrow.Protobuf):
+class Protobuf(tables.Protobuf):
     """A decoder of Protobuf that keeps wrappers such as Int64Value, as Spark's own does.
 
     And like Spark's own, it cuts times to microseconds, the finest that Spark has.
@@ -60,7 +61,7 @@ class Registry:
         found.connect()
         return found
 
-    def connect(self) -> arrow.SchemaRegistry:
+    def connect(self) -> tables.SchemaRegistry:
         """Return a new client, which has not connected yet.
 
         Raises:
@@ -76,7 +77,7 @@ class Registry:
                 f"or 'tandem-kafka[spark-protobuf]' ({error})"
             ) from None
         try:
-            client: arrow.SchemaRegistry = SchemaRegistryClient(dict(self.settings))
+            client: tables.SchemaRegistry = SchemaRegistryClient(dict(self.settings))
         except (ValueError, TypeError, OSError) as error:
             raise InvalidArgumentError(f"registry: {error}") from None
         return client
@@ -97,15 +98,15 @@ class Registered:
     descriptors: bytes | None = field(default=None, repr=False)
 
     @functools.cache  # noqa: B019 - a process has one for each configuration, until its end
-    def decoder(self) -> arrow.Avro | Protobuf:
+    def decoder(self) -> tables.Avro | Protobuf:
         """Return the decoder of this process, which fetches each schema once."""
         client = self.registry.connect()
         if self.descriptors is None:
-            return arrow.Avro(self.schema, registry=client)
+            return tables.Avro(self.schema, registry=client)
         return Protobuf(self.descriptors, self.schema, confluent=client)
 
 
-def decode_array(column: pa.Array, decoder: arrow.ArrowDecoder, *, permissive: bool) -> pa.Array:
+def decode_array(column: pa.Array, decoder: ArrowDecoder, *, permissive: bool) -> pa.Array:
     """Decode a column to what Spark stores; nulls stay null.
 
     Args:
