@@ -61,107 +61,64 @@ class AgeDefinition(NamedTuple):
     meaning: str
 
 
+def _spread(name: str) -> dict[str, Callable[[], Any]]:
+    return {f"{name}-avg": Avg, f"{name}-max": Max}
+
+
+def _occurrences(name: str) -> dict[str, Callable[[], Any]]:
+    return {f"{name}-rate": occurrence_rate, f"{name}-total": Occurrences}
+
+
+def _sum(name: str) -> dict[str, Callable[[], Any]]:
+    return {f"{name}-rate": rate, f"{name}-total": Total}
+
+
 #: The sensors by name.
 SENSORS: Final[Mapping[str, SensorDefinition]] = {
     "fetch-latency": SensorDefinition(
-        "network",
-        FETCH,
-        {
-            "fetch-latency-avg": Avg,
-            "fetch-latency-max": Max,
-            "fetch-rate": occurrence_rate,
-            "fetch-total": Occurrences,
-        },
+        "network", FETCH, _spread("fetch-latency") | _occurrences("fetch"),
         "time until a fetch response, in ms",
     ),
     "fetch-size": SensorDefinition(
-        "network",
-        FETCH,
-        {
-            "fetch-size-avg": Avg,
-            "fetch-size-max": Max,
-            "bytes-consumed-rate": rate,
-            "bytes-consumed-total": Total,
-        },
+        "network", FETCH, _spread("fetch-size") | _sum("bytes-consumed"),
         "bytes of records in a fetch response",
     ),
     "fetch-throttle-time": SensorDefinition(
-        "network",
-        FETCH,
-        {"fetch-throttle-time-avg": Avg, "fetch-throttle-time-max": Max},
+        "network", FETCH, _spread("fetch-throttle-time"),
         "time for which a broker throttles fetches, in ms",
     ),
     "records": SensorDefinition(
-        "application",
-        FETCH,
-        {
-            "records-per-request-avg": Avg,
-            "records-consumed-rate": rate,
-            "records-consumed-total": Total,
-        },
+        "application", FETCH, {"records-per-request-avg": Avg} | _sum("records-consumed"),
         "records returned by a poll()",
     ),
     "records-dropped": SensorDefinition(
-        "application",
-        FETCH,
-        {"records-dropped-total": Total},
+        "application", FETCH, {"records-dropped-total": Total},
         "records that a decoder of poll_arrow() has left out",
     ),
     "records-lag": SensorDefinition(
-        "application",
-        FETCH,
-        {"records-lag-max": Max},
+        "application", FETCH, {"records-lag-max": Max},
         "lag of a partition in records, after a poll() that returned some of its records",
     ),
     "commit-latency": SensorDefinition(
-        "network",
-        COORDINATOR,
-        {
-            "commit-latency-avg": Avg,
-            "commit-latency-max": Max,
-            "commit-rate": occurrence_rate,
-            "commit-total": Occurrences,
-        },
+        "network", COORDINATOR, _spread("commit-latency") | _occurrences("commit"),
         "time until the response to a commit, in ms",
     ),
     "heartbeat-latency": SensorDefinition(
-        "network",
-        COORDINATOR,
-        {
-            "heartbeat-response-time-max": Max,
-            "heartbeat-rate": occurrence_rate,
-            "heartbeat-total": Occurrences,
-        },
+        "network", COORDINATOR,
+        {"heartbeat-response-time-max": Max} | _occurrences("heartbeat"),
         "time until the response to a heartbeat, in ms",
     ),
     "join-latency": SensorDefinition(
-        "network",
-        COORDINATOR,
-        {
-            "join-time-avg": Avg,
-            "join-time-max": Max,
-            "join-rate": occurrence_rate,
-            "join-total": Occurrences,
-        },
+        "network", COORDINATOR, _spread("join-time") | _occurrences("join"),
         "time until a JoinGroup response, in ms",
     ),
     "sync-latency": SensorDefinition(
-        "network",
-        COORDINATOR,
-        {
-            "sync-time-avg": Avg,
-            "sync-time-max": Max,
-            "sync-rate": occurrence_rate,
-            "sync-total": Occurrences,
-        },
+        "network", COORDINATOR, _spread("sync-time") | _occurrences("sync"),
         "time until a SyncGroup response, in ms",
     ),
     "rebalance-latency": SensorDefinition(
-        "network",
-        COORDINATOR,
-        {
-            "rebalance-latency-avg": Avg,
-            "rebalance-latency-max": Max,
+        "network", COORDINATOR,
+        _spread("rebalance-latency") | {
             "rebalance-latency-total": Total,
             "rebalance-total": Occurrences,
             "rebalance-rate-per-hour": _per_hour,
@@ -169,61 +126,36 @@ SENSORS: Final[Mapping[str, SensorDefinition]] = {
         "time from the start of a rebalance until on_partitions_assigned returned, in ms",
     ),
     "failed-rebalance": SensorDefinition(
-        "network",
-        COORDINATOR,
-        {
-            "failed-rebalance-total": Occurrences,
-            "failed-rebalance-rate-per-hour": _per_hour,
-        },
+        "network", COORDINATOR,
+        {"failed-rebalance-total": Occurrences, "failed-rebalance-rate-per-hour": _per_hour},
         "rebalances that failed",
     ),
-    "partition-assigned-latency": SensorDefinition(
-        "application",
-        COORDINATOR,
-        {"partition-assigned-latency-avg": Avg, "partition-assigned-latency-max": Max},
-        "duration of on_partitions_assigned, in ms",
-    ),
-    "partition-revoked-latency": SensorDefinition(
-        "application",
-        COORDINATOR,
-        {"partition-revoked-latency-avg": Avg, "partition-revoked-latency-max": Max},
-        "duration of on_partitions_revoked, in ms",
-    ),
-    "partition-lost-latency": SensorDefinition(
-        "application",
-        COORDINATOR,
-        {"partition-lost-latency-avg": Avg, "partition-lost-latency-max": Max},
-        "duration of on_partitions_lost, in ms",
-    ),
+    **{
+        f"partition-{each}-latency": SensorDefinition(
+            "application", COORDINATOR, _spread(f"partition-{each}-latency"),
+            f"duration of on_partitions_{each}, in ms",
+        )
+        for each in ("assigned", "revoked", "lost")
+    },
     "connections-created": SensorDefinition(
-        "network",
-        CONSUMER,
-        {"connection-creation-rate": occurrence_rate},
-        "connections opened",
+        "network", CONSUMER, {"connection-creation-rate": occurrence_rate}, "connections opened"
     ),
     "connections-closed": SensorDefinition(
-        "network",
-        CONSUMER,
-        {"connection-close-rate": occurrence_rate},
-        "connections closed",
+        "network", CONSUMER, {"connection-close-rate": occurrence_rate}, "connections closed"
     ),
     "time-between-poll": SensorDefinition(
-        "application",
-        CONSUMER,
-        {"time-between-poll-avg": Avg, "time-between-poll-max": Max},
+        "application", CONSUMER, _spread("time-between-poll"),
         "time between two calls of poll(), in ms",
     ),
     "poll-idle": SensorDefinition(
-        "application",
-        CONSUMER,
-        {"poll-idle-ratio-avg": Avg},
+        "application", CONSUMER, {"poll-idle-ratio-avg": Avg},
         "share of time that the application spends waiting in poll()",
     ),
-}
+}  # fmt: skip
 
 
-def _counted(writer: str, name: str, meaning: str) -> SensorDefinition:
-    return SensorDefinition(writer, FETCH, {f"{name}-rate": rate, f"{name}-total": Total}, meaning)
+def _of_locks(name: str, meaning: str) -> SensorDefinition:
+    return SensorDefinition("network", FETCH, _sum(name), meaning)
 
 
 #: The sensors of a share consumer by name.
@@ -231,81 +163,56 @@ SHARE_SENSORS: Final[Mapping[str, SensorDefinition]] = {
     **{
         name: SENSORS[name]
         for name in (
-            "fetch-latency",
-            "fetch-size",
-            "fetch-throttle-time",
-            "records-dropped",
-            "heartbeat-latency",
-            "connections-created",
-            "connections-closed",
-            "time-between-poll",
-            "poll-idle",
+            "fetch-latency", "fetch-size", "fetch-throttle-time", "records-dropped",
+            "heartbeat-latency", "connections-created", "connections-closed",
+            "time-between-poll", "poll-idle",
         )
     },
     "assignment": SensorDefinition(
-        "network",
-        COORDINATOR,
+        "network", COORDINATOR,
         {"rebalance-total": Occurrences, "rebalance-rate-per-hour": _per_hour},
         "assignments that the coordinator has sent",
     ),
     "acquired": SensorDefinition(
-        "network",
-        FETCH,
-        {
-            "records-per-request-avg": Avg,
-            "records-per-request-max": Max,
-            "records-fetched-rate": rate,
-            "records-fetched-total": Total,
-        },
+        "network", FETCH, _spread("records-per-request") | _sum("records-fetched"),
         "records that a fetch has locked",
     ),
-    "acknowledgements": _counted(
-        "network", "acknowledgements-send", "acknowledged records, as sent to brokers"
+    "acknowledgements": _of_locks(
+        "acknowledgements-send", "acknowledged records, as sent to brokers"
     ),
-    "acknowledgement-errors": _counted(
-        "network", "acknowledgements-error", "acknowledged records that a broker has not stored"
+    "acknowledgement-errors": _of_locks(
+        "acknowledgements-error", "acknowledged records that a broker has not stored"
     ),
-    "accepted": _counted("network", "records-accepted", "records accepted, as stored by brokers"),
-    "released": _counted("network", "records-released", "records released, also unused ones"),
-    "rejected": _counted("network", "records-rejected", "records rejected, as stored by brokers"),
-    "locks-renewed": _counted("network", "locks-renewed", "locks renewed"),
-    "locks-lost": _counted(
-        "network", "locks-lost", "records that the application had, and that are delivered again"
+    "accepted": _of_locks("records-accepted", "records accepted, as stored by brokers"),
+    "released": _of_locks("records-released", "records released, also unused ones"),
+    "rejected": _of_locks("records-rejected", "records rejected, as stored by brokers"),
+    "locks-renewed": _of_locks("locks-renewed", "locks renewed"),
+    "locks-lost": _of_locks(
+        "locks-lost", "records that the application had, and that are delivered again"
     ),
     "record-held": SensorDefinition(
-        "network",
-        FETCH,
-        {"record-held-time-avg": Avg, "record-held-time-max": Max},
+        "network", FETCH, _spread("record-held-time"),
         "time from poll() to the acknowledgement of a record, in ms",
     ),
-}
+}  # fmt: skip
 
 
 #: Traffic on connections: statistics by metric name, and their meaning. The group `CONSUMER` has
 #: the totals, `NODE` the values of each broker. Writer: the network thread.
 TRAFFIC: Final[Mapping[str, tuple[Mapping[str, Callable[[], Any]], str]]] = {
     "bytes-sent": (
-        {
-            "outgoing-byte-rate": rate,
-            "request-rate": occurrence_rate,
-            "request-size-avg": Avg,
-            "request-size-max": Max,
-        },
+        {"outgoing-byte-rate": rate, "request-rate": occurrence_rate} | _spread("request-size"),
         "bytes of requests",
     ),
     "bytes-received": (
         {"incoming-byte-rate": rate, "response-rate": occurrence_rate},
         "bytes of responses",
     ),
-    "request-latency": (
-        {"request-latency-avg": Avg, "request-latency-max": Max},
-        "time until a response, in ms",
-    ),
+    "request-latency": (_spread("request-latency"), "time until a response, in ms"),
     "throttle-time": (
-        {"throttle-time-avg": Avg, "throttle-time-max": Max},
-        "time for which a broker throttles this client, in ms",
+        _spread("throttle-time"), "time for which a broker throttles this client, in ms"
     ),
-}
+}  # fmt: skip
 
 #: Requests and responses together; totals only.
 OPERATIONS: Final[Mapping[str, Callable[[], Any]]] = {"network-io-rate": occurrence_rate}
@@ -314,14 +221,10 @@ OPERATIONS: Final[Mapping[str, Callable[[], Any]]] = {"network-io-rate": occurre
 #: The gauges by name.
 AGES: Final[Mapping[str, AgeDefinition]] = {
     "last-heartbeat-seconds-ago": AgeDefinition(
-        "network",
-        COORDINATOR,
-        "seconds since the last heartbeat was sent",
+        "network", COORDINATOR, "seconds since the last heartbeat was sent"
     ),
     "last-heartbeat-accepted-seconds-ago": AgeDefinition(
-        "network",
-        COORDINATOR,
-        "seconds since the coordinator accepted a heartbeat",
+        "network", COORDINATOR, "seconds since the coordinator accepted a heartbeat"
     ),
     "last-fetch-seconds-ago": AgeDefinition(
         "network", FETCH, "seconds since a broker accepted a fetch"
@@ -330,19 +233,9 @@ AGES: Final[Mapping[str, AgeDefinition]] = {
         "network", COORDINATOR, "seconds since the last commit"
     ),
     "last-rebalance-seconds-ago": AgeDefinition(
-        "network",
-        COORDINATOR,
-        "seconds since the last successful rebalance",
+        "network", COORDINATOR, "seconds since the last successful rebalance"
     ),
 }
 
 #: Those of a share consumer.
-SHARE_AGES: Final = {
-    name: AGES[name]
-    for name in (
-        "last-heartbeat-seconds-ago",
-        "last-heartbeat-accepted-seconds-ago",
-        "last-fetch-seconds-ago",
-        "last-rebalance-seconds-ago",
-    )
-}
+SHARE_AGES: Final = {name: age for name, age in AGES.items() if name != "last-commit-seconds-ago"}

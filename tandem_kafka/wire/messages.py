@@ -1,168 +1,26 @@
 """All messages that this client uses: those of kafka-python, and additional ones.
 
 The additional messages are defined by the JSON schema files in this folder, with kafka-python's
-message class. kafka-python reads a schema when it defines a message, so messages are imported on
-first use.
-
-Invariant: a request and its response are in one module, which has both. kafka-python finds
-responses through a registry of weak references.
+message class. kafka-python reads a schema when it defines a message, so messages are imported and
+defined on first use.
 """
 
 from __future__ import annotations
 
+from tandem_kafka.runtime.kafka_python import schemas_may_be_read
+
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
-    from kafka.protocol.consumer.group import (
-        HeartbeatRequest,
-        HeartbeatResponse,
-        JoinGroupRequest,
-        JoinGroupResponse,
-        LeaveGroupRequest,
-        LeaveGroupResponse,
-        OffsetCommitRequest,
-        OffsetCommitResponse,
-        OffsetFetchRequest,
-        OffsetFetchResponse,
-        SyncGroupRequest,
-        SyncGroupResponse,
-    )
-    from kafka.protocol.consumer.offsets import (
-        ListOffsetsRequest,
-        ListOffsetsResponse,
-        OffsetForLeaderEpochRequest,
-        OffsetForLeaderEpochResponse,
-    )
-    from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
-    from kafka.protocol.metadata.find_coordinator import (
-        FindCoordinatorRequest,
-        FindCoordinatorResponse,
-    )
-    from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
-    from kafka.protocol.sasl import (
-        SaslAuthenticateRequest,
-        SaslAuthenticateResponse,
-        SaslHandshakeRequest,
-        SaslHandshakeResponse,
-    )
-
-    from tandem_kafka.wire.assignment_messages import (
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-        ConsumerGroupInstallAssignmentRequest,
-        ConsumerGroupInstallAssignmentResponse,
-        ConsumerGroupPrepareAssignmentRequest,
-        ConsumerGroupPrepareAssignmentResponse,
-    )
-    from tandem_kafka.wire.heartbeat_messages import (
-        ConsumerGroupHeartbeatRequest,
-        ConsumerGroupHeartbeatResponse,
-    )
-    from tandem_kafka.wire.share_group_messages import (
-        AlterShareGroupOffsetsRequest,
-        AlterShareGroupOffsetsResponse,
-        DeleteShareGroupOffsetsRequest,
-        DeleteShareGroupOffsetsResponse,
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsResponse,
-        ShareGroupDescribeRequest,
-        ShareGroupDescribeResponse,
-    )
-    from tandem_kafka.wire.share_messages import (
-        ShareAcknowledgeRequest,
-        ShareAcknowledgeResponse,
-        ShareFetchRequest,
-        ShareFetchResponse,
-        ShareGroupHeartbeatRequest,
-        ShareGroupHeartbeatResponse,
-    )
-    from tandem_kafka.wire.telemetry_messages import (
-        GetTelemetrySubscriptionsRequest,
-        GetTelemetrySubscriptionsResponse,
-        PushTelemetryRequest,
-        PushTelemetryResponse,
-    )
-
-__all__ = [
-    "AlterShareGroupOffsetsRequest",
-    "AlterShareGroupOffsetsResponse",
-    "ApiVersionsRequest",
-    "ApiVersionsResponse",
-    "ConsumerGroupDescribeRequest",
-    "ConsumerGroupDescribeResponse",
-    "ConsumerGroupHeartbeatRequest",
-    "ConsumerGroupHeartbeatResponse",
-    "ConsumerGroupInstallAssignmentRequest",
-    "ConsumerGroupInstallAssignmentResponse",
-    "ConsumerGroupPrepareAssignmentRequest",
-    "ConsumerGroupPrepareAssignmentResponse",
-    "DeleteShareGroupOffsetsRequest",
-    "DeleteShareGroupOffsetsResponse",
-    "DescribeShareGroupOffsetsRequest",
-    "DescribeShareGroupOffsetsResponse",
-    "FetchRequest",
-    "FetchResponse",
-    "FindCoordinatorRequest",
-    "FindCoordinatorResponse",
-    "GetTelemetrySubscriptionsRequest",
-    "GetTelemetrySubscriptionsResponse",
-    "HeartbeatRequest",
-    "HeartbeatResponse",
-    "JoinGroupRequest",
-    "JoinGroupResponse",
-    "LeaveGroupRequest",
-    "LeaveGroupResponse",
-    "ListOffsetsRequest",
-    "ListOffsetsResponse",
-    "MetadataRequest",
-    "MetadataResponse",
-    "OffsetCommitRequest",
-    "OffsetCommitResponse",
-    "OffsetFetchRequest",
-    "OffsetFetchResponse",
-    "OffsetForLeaderEpochRequest",
-    "OffsetForLeaderEpochResponse",
-    "PushTelemetryRequest",
-    "PushTelemetryResponse",
-    "SaslAuthenticateRequest",
-    "SaslAuthenticateResponse",
-    "SaslHandshakeRequest",
-    "SaslHandshakeResponse",
-    "ShareAcknowledgeRequest",
-    "ShareAcknowledgeResponse",
-    "ShareFetchRequest",
-    "ShareFetchResponse",
-    "ShareGroupDescribeRequest",
-    "ShareGroupDescribeResponse",
-    "ShareGroupHeartbeatRequest",
-    "ShareGroupHeartbeatResponse",
-    "SyncGroupRequest",
-    "SyncGroupResponse",
-]
+from typing import Any, Final
 
 _GROUP: Final = "kafka.protocol.consumer.group"
 _OFFSETS: Final = "kafka.protocol.consumer.offsets"
 _SASL: Final = "kafka.protocol.sasl"
-_ASSIGNMENT: Final = "tandem_kafka.wire.assignment_messages"
-_SHARE: Final = "tandem_kafka.wire.share_messages"
-_SHARE_GROUP: Final = "tandem_kafka.wire.share_group_messages"
-_TELEMETRY: Final = "tandem_kafka.wire.telemetry_messages"
 
-#: The modules of the messages by API.
-_HOMES: Final = {
-    "AlterShareGroupOffsets": _SHARE_GROUP,
+#: Where kafka-python has the messages of an API.
+_OF_KAFKA_PYTHON: Final = {
     "ApiVersions": "kafka.protocol.metadata.api_versions",
-    "ConsumerGroupDescribe": _ASSIGNMENT,
-    "ConsumerGroupHeartbeat": "tandem_kafka.wire.heartbeat_messages",
-    "ConsumerGroupInstallAssignment": _ASSIGNMENT,
-    "ConsumerGroupPrepareAssignment": _ASSIGNMENT,
-    "DeleteShareGroupOffsets": _SHARE_GROUP,
-    "DescribeShareGroupOffsets": _SHARE_GROUP,
     "Fetch": "kafka.protocol.consumer.fetch",
     "FindCoordinator": "kafka.protocol.metadata.find_coordinator",
-    "GetTelemetrySubscriptions": _TELEMETRY,
     "Heartbeat": _GROUP,
     "JoinGroup": _GROUP,
     "LeaveGroup": _GROUP,
@@ -171,25 +29,65 @@ _HOMES: Final = {
     "OffsetCommit": _GROUP,
     "OffsetFetch": _GROUP,
     "OffsetForLeaderEpoch": _OFFSETS,
-    "PushTelemetry": _TELEMETRY,
     "SaslAuthenticate": _SASL,
     "SaslHandshake": _SASL,
-    "ShareAcknowledge": _SHARE,
-    "ShareFetch": _SHARE,
-    "ShareGroupDescribe": _SHARE_GROUP,
-    "ShareGroupHeartbeat": _SHARE,
     "SyncGroup": _GROUP,
 }
+#: What it lacks.
+_ADDITIONAL: Final = frozenset(
+    {
+        # KIP-848, and client-side assignment, which no released broker supports.
+        "ConsumerGroupDescribe",
+        "ConsumerGroupHeartbeat",
+        "ConsumerGroupInstallAssignment",
+        "ConsumerGroupPrepareAssignment",
+        # KIP-932
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+        "DescribeShareGroupOffsets",
+        "ShareAcknowledge",
+        "ShareFetch",
+        "ShareGroupDescribe",
+        "ShareGroupHeartbeat",
+        # KIP-714
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    api = name.removesuffix("Request").removesuffix("Response")
+    if api in _ADDITIONAL and name != api:
+        globals().update(_defined(api))
+        return globals()[name]
+    if api not in _OF_KAFKA_PYTHON or name == api:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES[name.removesuffix("Request").removesuffix("Response")]
-    found = getattr(import_module(home), name)
-    globals()[name] = found
+    found = globals()[name] = getattr(import_module(_OF_KAFKA_PYTHON[api]), name)
     return found
 
 
+def _defined(api: str) -> dict[str, Any]:
+    """Define the request and the response of an API.
+
+    Invariant: they are kept together. kafka-python finds responses through a registry of weak
+    references.
+    """
+    from kafka.protocol.api_message import ApiMessage  # noqa: PLC0415 - on first use
+
+    kind: Any = type(ApiMessage)
+    with schemas_may_be_read():
+        made = {
+            name: kind(name, (ApiMessage,), {"__module__": __name__}, load_json=__package__)
+            for name in (f"{api}Request", f"{api}Response")
+        }
+    if api == "ShareFetch":
+        from tandem_kafka.wire.record_views import view_records  # noqa: PLC0415 - likewise
+
+        view_records(made["ShareFetchResponse"])
+    return made
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    apis = {*_OF_KAFKA_PYTHON, *_ADDITIONAL}
+    return sorted({*globals(), *(api + kind for api in apis for kind in ("Request", "Response"))})

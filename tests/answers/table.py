@@ -110,7 +110,7 @@ NEVER_ASKED: Final = {
 
 def request_names() -> set[str]:
     """Return the names of all requests of this client."""
-    return {name.removesuffix("Request") for name in messages.__all__ if name.endswith("Request")}
+    return {name.removesuffix("Request") for name in dir(messages) if name.endswith("Request")}
 
 
 # --- answers -----------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ KINDS = {
         getattr(messages, name),
         getattr(messages, f"{name[:-7]}Response"),
     )
-    for name in messages.__all__
+    for name in dir(messages)
     if name.endswith("Request")
 }
 #: Decoded by this package instead of kafka-python.
