@@ -44,8 +44,7 @@ from tandem_kafka.types import Node
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.framing import decode_message, encode_nullable, frame_request, response_class
 from tandem_kafka.wire.messages import ApiVersionsRequest
-from tandem_kafka.wire.nulls import reject_nulls
-from tandem_kafka.wire.texts import clean_texts
+from tandem_kafka.wire.responses import clean_texts, reject_nulls
 from tandem_kafka.wire.versions import BrokerVersionData, agreed_versions, choose_version, kind_of
 
 if TYPE_CHECKING:

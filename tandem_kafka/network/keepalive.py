@@ -14,7 +14,7 @@ from tandem_kafka.network.request import KeepAlive
 from tandem_kafka.network.response import parse_header
 from tandem_kafka.network.transport import KeepAliveTransport, Transport
 from tandem_kafka.wire.framing import decode_message, response_class
-from tandem_kafka.wire.nulls import reject_nulls
+from tandem_kafka.wire.responses import reject_nulls
 
 
 class KeepAlives:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from tandem_kafka.wire.varints import read_varint
+from tandem_kafka.wire.framing import read_varint
 
 _CORRELATION_ID = struct.Struct(">i")
 _API_VERSIONS_KEY: Final = 18

@@ -16,8 +16,8 @@ from uuid import UUID
 from tandem_kafka.errors import KafkaProtocolError
 from tandem_kafka.records.decoder import FetchedPartition, FetchedResponse
 from tandem_kafka.types import UNKNOWN_OFFSET, Node
+from tandem_kafka.wire.framing import read_varint
 from tandem_kafka.wire.hosts import advertised
-from tandem_kafka.wire.varints import read_varint
 
 MIN_VERSION: Final = 4
 MAX_VERSION: Final = 18

@@ -34,26 +34,6 @@ from tandem_kafka.types import NO_TOPIC_ID, UNKNOWN_EPOCH, ClusterSnapshot, Part
 from tandem_kafka.version import __version__
 from tandem_kafka.wire.hosts import advertised
 from tandem_kafka.wire.messages import MetadataRequest
-from tandem_kafka.wire.topic_names import is_topic_name
-
-log = client_logger(__name__)
-
-
-def log_opening(config: Config, cluster_id: str | None) -> None:
-    """Say which client reads from which cluster, and how."""
-    group = "no group"
-    if config.group_id is not None:
-        static = "" if config.group_instance_id is None else f" as {config.group_instance_id!r}"
-        group = f"group {config.group_id!r}{static}, group_protocol={config.group_protocol!r}"
-    log.info(
-        "tandem-kafka %s (%s), cluster %s, %s, %s",
-        __version__,
-        implementation(),
-        cluster_id,
-        config.security_protocol,
-        group,
-    )
-
 
 log = client_logger(__name__)
 
@@ -70,7 +50,26 @@ NEEDED_MS = 60_000
 #: The maximum age of metadata while the leader of an assigned partition does not respond.
 MAX_AGE_WITHOUT_LEADER_MS = 500
 
+#: What Kafka allows (`org.apache.kafka.common.internals.Topic`).
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+
 Described = tuple[dict[str, TopicInfo], dict[str, type[Exception]]]
+
+
+def log_opening(config: Config, cluster_id: str | None) -> None:
+    """Say which client reads from which cluster, and how."""
+    group = "no group"
+    if config.group_id is not None:
+        static = "" if config.group_instance_id is None else f" as {config.group_instance_id!r}"
+        group = f"group {config.group_id!r}{static}, group_protocol={config.group_protocol!r}"
+    log.info(
+        "tandem-kafka %s (%s), cluster %s, %s, %s",
+        __version__,
+        implementation(),
+        cluster_id,
+        config.security_protocol,
+        group,
+    )
 
 
 def describe_topics(topics: Iterable[str] | None, *, auto_create: bool) -> MetadataRequest:
@@ -94,7 +93,7 @@ def read_topics(response: Any) -> Described:
             errors[topic.name] = for_code(topic.error_code)
             continue
         # Invariant: the name of a topic in the metadata can be part of a path and of a log line.
-        if not is_topic_name(topic.name):
+        if _TOPIC_NAME.fullmatch(topic.name) is None:
             log.warning(
                 "a broker has sent a topic name that Kafka does not allow: %.300r", topic.name
             )

@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from tandem_kafka.wire.nulls import reject_nulls
+from tandem_kafka.wire.responses import reject_nulls
 
 _TOPIC = MetadataResponse.MetadataResponseTopic
 _PARTITION = _TOPIC.MetadataResponsePartition

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tandem_kafka.wire.varints import encode_varint
+from tandem_kafka.wire.framing import encode_varint
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _DELTA, _CUMULATIVE = 1, 2

@@ -20,7 +20,7 @@ from tandem_kafka.shared.state_machine import StateMachine
 from tandem_kafka.types import Node
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decode_message
-from tandem_kafka.wire.nulls import reject_nulls
+from tandem_kafka.wire.responses import reject_nulls
 
 
 class State(enum.Enum):

@@ -28,7 +28,7 @@ from tandem_kafka.network.response import parse_header
 from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.wire import messages
 from tandem_kafka.wire.framing import decode_message, encode_message, response_class
-from tandem_kafka.wire.nulls import reject_nulls
+from tandem_kafka.wire.responses import reject_nulls
 from tests.tier import examples
 from tests.unit.network.scripted import (
     NODE_1,
