@@ -7,14 +7,14 @@ until no such move is possible. Each move makes the assignment more even, so thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
 from tandem_kafka.assignors.claims import Claims
 from tandem_kafka.assignors.group import Assignment, Member, Topics, subscribers
-from tandem_kafka.assignors.loads import Loads
-from tandem_kafka.assignors.moves import Moves
 from tandem_kafka.assignors.racked_placement import Placement
 from tandem_kafka.types import TopicPartition
 
@@ -155,3 +155,83 @@ class _Balancer:
             self._loads.add(member_id, 1)
             self.owners[moved] = member_id
         return True
+
+
+class Loads:
+    """The number of partitions of each member."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = dict(counts)
+        self._ascending = sorted((count, member_id) for member_id, count in counts.items())
+
+    def __getitem__(self, member_id: str) -> int:
+        """Return the number of a member's partitions."""
+        return self._counts[member_id]
+
+    def add(self, member_id: str, change: int) -> None:
+        """Change the number of a member's partitions."""
+        count = self._counts[member_id]
+        del self._ascending[bisect_left(self._ascending, (count, member_id))]
+        self._counts[member_id] = count + change
+        insort(self._ascending, (count + change, member_id))
+
+    def lightest(self, candidates: Collection[str]) -> str:
+        """Return the candidate with the fewest partitions, or the first of them by id.
+
+        Args:
+            candidates: Some of the members; at least one.
+        """
+        # Few candidates are compared directly; otherwise the first member that is one is chosen.
+        if len(candidates) ** 2 <= len(self._counts):
+            return min((self._counts[each], each) for each in candidates)[1]
+        return next(member_id for _, member_id in self._ascending if member_id in candidates)
+
+    def even(self, candidates: Collection[str]) -> bool:
+        """Tell whether no candidate has at least two partitions more than another."""
+        if len(candidates) ** 2 <= len(self._counts):
+            counts = [self._counts[each] for each in candidates]
+            return max(counts) - min(counts) < 2
+        descending = reversed(self._ascending)
+        most = next(count for count, member_id in descending if member_id in candidates)
+        return most - self._counts[self.lightest(candidates)] < 2
+
+
+class Moves:
+    """The origins of moved partitions.
+
+    It is pointless to exchange two partitions of a topic between two members. If a partition of the
+    same topic has moved in the opposite direction, it therefore returns instead.
+    """
+
+    def __init__(self) -> None:
+        self._origins: dict[TopicPartition, str] = {}
+        #: Partitions by topic, origin and present member, in the order of their moves.
+        self._moved: dict[tuple[str, str, str], dict[TopicPartition, None]] = defaultdict(dict)
+
+    def to(self, tp: TopicPartition, source: str, target: str) -> list[tuple[TopicPartition, str]]:
+        """Return the moves that take one partition from the source and add one to the target.
+
+        Args:
+            tp: A partition of the source.
+            source: The member with too many partitions.
+            target: Another member that subscribes to the topic.
+        """
+        origin = self._origins.get(tp, source)
+        came = self._moved.get((tp.topic, target, origin))
+        if not came:
+            moves = [(tp, target)]
+        elif origin == source:
+            moves = [(next(iter(came)), target)]
+        else:
+            moves = [(tp, origin), (next(iter(came)), target)]
+        for moved, member_id in moves:
+            self._note(moved, source if moved == tp else origin, member_id)
+        return moves
+
+    def _note(self, tp: TopicPartition, source: str, target: str) -> None:
+        origin = self._origins.pop(tp, source)
+        if origin != source:
+            del self._moved[tp.topic, origin, source][tp]
+        if origin != target:
+            self._origins[tp] = origin
+            self._moved[tp.topic, origin, target][tp] = None

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tandem_kafka.config.deprecation import warn_deprecated
+from tandem_kafka.config.names import warn_deprecated
 
 ResetKind = Literal["earliest", "latest", "none", "by_duration"]
 

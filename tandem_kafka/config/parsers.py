@@ -17,7 +17,7 @@ from tandem_kafka.config.checks import (
     one_of,
     whole_number,
 )
-from tandem_kafka.config.deprecation import warn_deprecated
+from tandem_kafka.config.names import warn_deprecated
 from tandem_kafka.config.offset_reset import parse_offset_reset
 from tandem_kafka.logs import client_logger
 

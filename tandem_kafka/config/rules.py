@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from tandem_kafka.config.deprecation import warn_deprecated
+from tandem_kafka.config.names import warn_deprecated
 from tandem_kafka.config.options import Options
 from tandem_kafka.config.shown import show
 from tandem_kafka.config.token_endpoint import CLIENT_CREDENTIALS

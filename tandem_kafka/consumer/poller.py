@@ -15,10 +15,9 @@ from tandem_kafka.consumer.records import ConsumerRecords
 from tandem_kafka.consumer.reporters import Reporters
 from tandem_kafka.errors import IllegalStateError, KafkaError, WakeupError
 from tandem_kafka.events.application import DropReadAhead, Poll
-from tandem_kafka.logs import ClientNames, client_logger
+from tandem_kafka.logs import ClientNames, RecentLines, client_logger
 from tandem_kafka.metrics import ReaderMeasurements
 from tandem_kafka.runtime.callers import Held
-from tandem_kafka.shared.recent_lines import RecentLines
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)

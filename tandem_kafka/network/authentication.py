@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
 from kafka.net.sasl import get_sasl_mechanism
-from kafka.net.sasl.oauth import SaslMechanismOAuth
+from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 
 from tandem_kafka.config import Config
 from tandem_kafka.errors import (
@@ -28,7 +28,6 @@ from tandem_kafka.errors import (
 from tandem_kafka.foreign_text import SentSecrets
 from tandem_kafka.logs import client_logger
 from tandem_kafka.network.oidc import OidcTokens
-from tandem_kafka.network.tokens import Token, request_token
 from tandem_kafka.secret import Secret
 from tandem_kafka.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -299,3 +298,42 @@ class SaslExchange:
 def _scram_name(user: str | None) -> str:
     """Return a user name for SCRAM, in which commas and equals signs are escaped (RFC 5802)."""
     return (user or "").replace("=", "=3D").replace(",", "=2C")
+
+
+class Token(AbstractTokenProvider):
+    """A token in the form that kafka-python's mechanism requires."""
+
+    def __init__(self, token: str, extensions: Mapping[Any, Any]) -> None:
+        super().__init__()
+        self._token = token
+        self._extensions = extensions
+
+    def token(self) -> str:
+        """Return the token."""
+        return self._token
+
+    def extensions(self) -> Mapping[Any, Any]:
+        """Return the SASL extensions."""
+        return self._extensions
+
+
+def request_token(provider: Any) -> Token:
+    """Call the provider, which may block.
+
+    Raises:
+        KafkaConfigurationError: The provider returned an invalid value.
+    """
+    token = provider.token()
+    if not isinstance(token, str) or not token:
+        found = "an empty one" if token == "" else type(token).__name__
+        raise KafkaConfigurationError(
+            f"sasl_oauth_token_provider: token() must return a non-empty str, but returned {found}"
+        )
+    ask = getattr(provider, "extensions", None)
+    extensions = {} if ask is None else ask()
+    if not isinstance(extensions, Mapping):
+        raise KafkaConfigurationError(
+            "sasl_oauth_token_provider: extensions() must return a mapping of str to str, "
+            f"but returned {type(extensions).__name__}"
+        )
+    return Token(token, extensions)

@@ -15,7 +15,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from tandem_kafka.events.completable import NO_DEADLINE_MS
 from tandem_kafka.logs import client_logger, sent_secrets
-from tandem_kafka.metrics import ConsumerMetrics
+from tandem_kafka.metrics import ConsumerMetrics, Traffic
 from tandem_kafka.network.connection import BrokerConnection, ConnectionState, Delivery
 from tandem_kafka.network.failures import (
     as_connection_error,
@@ -26,7 +26,6 @@ from tandem_kafka.network.failures import (
 from tandem_kafka.network.keepalive import KeepAlives
 from tandem_kafka.network.link import ConnectionKey, Link, LinkLoss
 from tandem_kafka.network.logins import Logins
-from tandem_kafka.network.meter import NetworkMeter
 from tandem_kafka.network.node_state import NodeState
 from tandem_kafka.network.offloading import Offloader, Offloading
 from tandem_kafka.network.outages import Outages
@@ -50,6 +49,7 @@ from tandem_kafka.wire.versions import versions_of_release
 
 if TYPE_CHECKING:
     from tandem_kafka.network.authentication import SaslExchange
+
 
 log = client_logger(__name__)
 
@@ -451,3 +451,38 @@ class ConnectionPool:
                 self.counters.connections_closed += 1
                 self._meter.closed()
             link.number, link.opened = None, False
+
+
+class NetworkMeter:
+    """Returns the recorders of brokers' connections. Network thread only.
+
+    Args:
+        metrics: The metrics of the consumer; without them nothing is recorded.
+    """
+
+    def __init__(self, metrics: ConsumerMetrics | None = None) -> None:
+        self._metrics = metrics if metrics is not None else ConsumerMetrics()
+        self._nodes: dict[str, Traffic] = {}
+
+    def of(self, node_id: int, purpose: Purpose) -> Traffic:
+        """Return the recorder for a broker's connection."""
+        name = _name(node_id, purpose)
+        found = self._nodes.get(name)
+        if found is None:
+            found = self._nodes[name] = self._metrics.traffic(name)
+        return found
+
+    def opened(self) -> None:
+        """Record that a connection was opened."""
+        self._metrics.record("connections-created", 1)
+
+    def closed(self) -> None:
+        """Record that an open connection was closed."""
+        self._metrics.record("connections-closed", 1)
+
+
+def _name(node_id: int, purpose: Purpose) -> str:
+    """Return the name of a broker as in kafka-python, with a separate one for the coordinator."""
+    if node_id < 0:
+        return f"bootstrap-{-1 - node_id}"
+    return f"coordinator-{node_id}" if purpose is Purpose.GROUP else str(node_id)

@@ -6,8 +6,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from tandem_kafka.errors import TopicsDeniedError, acl_command
-from tandem_kafka.logs import client_logger
-from tandem_kafka.shared.recent_lines import RecentLines
+from tandem_kafka.logs import RecentLines, client_logger
 from tandem_kafka.types import TopicPartition
 
 log = client_logger(__name__)

@@ -9,10 +9,10 @@ import pytest
 
 from tandem_kafka.assignors import uneven
 from tandem_kafka.assignors.group import Assignment, Member, Topics
-from tandem_kafka.assignors.moves import Moves
 from tandem_kafka.assignors.range import assign_range
 from tandem_kafka.assignors.round_robin import assign_round_robin
 from tandem_kafka.assignors.sticky import assign_cooperative_sticky, assign_sticky
+from tandem_kafka.assignors.uneven import Moves
 from tandem_kafka.types import TopicPartition
 from tests.kafka.assignors import assigned_by_kafka
 

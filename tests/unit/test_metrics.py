@@ -14,7 +14,7 @@ from tandem_kafka.config import Config
 from tandem_kafka.metrics import FLUSH_MS, ConsumerMetrics, ReaderMeasurements
 from tandem_kafka.metrics import statistics as ours
 from tandem_kafka.metrics.statistics import Batch
-from tandem_kafka.network.meter import NetworkMeter
+from tandem_kafka.network.pool import NetworkMeter
 from tandem_kafka.network.request import Purpose
 from tests.tier import bytecodes
 from tests.unit.interrupts import Interrupter

@@ -6,6 +6,7 @@ in one slot only.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tandem_kafka.errors import for_code
-from tandem_kafka.logs import client_logger
+from tandem_kafka.logs import RecentLines, client_logger
+from tandem_kafka.metrics import Gauge
 from tandem_kafka.network.backoff import FOREVER_MS
 from tandem_kafka.network.node_state import LATE_MS
 from tandem_kafka.network.request import ClientResponse, Purpose, SentRequest, ToNode, UnsentRequest
 from tandem_kafka.records import decode_fetch_response
 from tandem_kafka.request_managers.base import PollResult, RequestManager
 from tandem_kafka.request_managers.context import ManagerContext
-from tandem_kafka.request_managers.fetching.gauges import partition_gauges
 from tandem_kafka.request_managers.fetching.placement import FetchPlacement
 from tandem_kafka.request_managers.fetching.response_handler import (
     FetchResponseHandler,
@@ -32,7 +33,7 @@ from tandem_kafka.request_managers.fetching.standing import StandingFetches
 from tandem_kafka.request_managers.metadata_refresh import MetadataRefresher
 from tandem_kafka.request_managers.position_manager import PositionsManager
 from tandem_kafka.shared.partition import AssignedPartition
-from tandem_kafka.shared.recent_lines import RecentLines
+from tandem_kafka.shared.subscription import SubscriptionState
 from tandem_kafka.types import NO_TOPIC_ID, Node, TopicPartition
 from tandem_kafka.wire.fetch_request import (
     FIRST_VERSION_WITH_IDS,
@@ -460,3 +461,29 @@ class FetchManager(RequestManager):
             self._metadata.request_update()
         else:
             self._context.raise_in_poll(error)
+
+
+def partition_gauges(subscription: SubscriptionState, tp: TopicPartition) -> dict[str, Gauge]:
+    """Return the gauges of one partition; an unknown value is NaN."""
+
+    def distance(from_: str, to: str) -> float:
+        state = subscription.assigned.get(tp)
+        position = state.position if state is not None else None
+        edges = {
+            "end": state.high_watermark if state is not None else -1,
+            "start": state.log_start_offset if state is not None else -1,
+            "position": position.offset if position is not None else -1,
+        }
+        known = edges[from_] >= 0 and edges[to] >= 0
+        return float(edges[to] - edges[from_]) if known else math.nan
+
+    def replica() -> float:
+        state = subscription.assigned.get(tp)
+        preferred = state.preferred_replica if state is not None else None
+        return preferred.node_id if preferred is not None else -1
+
+    return {
+        "records-lag": lambda: distance("position", "end"),
+        "records-lead": lambda: distance("start", "position"),
+        "preferred-read-replica": replica,
+    }

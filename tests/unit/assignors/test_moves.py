@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from tandem_kafka.assignors.group import Member
-from tandem_kafka.assignors.moves import Moves
 from tandem_kafka.assignors.sticky import assign_sticky
+from tandem_kafka.assignors.uneven import Moves
 from tests.unit.assignors.groups import partitions
 from tests.unit.assignors.making import groups, owning
 
