@@ -116,7 +116,8 @@ $(VENV)/.lint: export TANDEM_KAFKA_NATIVE := off
 # Those of this repository are installed with it, never from an index.
 PACKAGES := packages/testing packages/cli
 $(VENV)/.pipeline $(VENV)/.spark-test: PACKAGES += packages/spark
-SOURCES := pyproject.toml setup.py $(wildcard packages/*/pyproject.toml) rust/Cargo.toml $(wildcard rust/src/*.rs rust/src/*/*.rs)
+SOURCES := pyproject.toml setup.py $(wildcard packages/*/pyproject.toml) \
+    $(shell find rust -name target -prune -o \( -name Cargo.toml -o -path '*/src/*.rs' \) -print)
 $(VENV)/.%: $(SOURCES) | $(BIN)/python
 	@echo "installing tandem-kafka and the group $* into $(VENV)"
 	@$(PIP) 'pip>=25.1'

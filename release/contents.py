@@ -19,8 +19,6 @@ from release.wheels import DIST, DISTRIBUTIONS, ROOT, tracked
 EXTENSION: Final = "tandem_kafka/_native.abi3.so"
 #: What pip needs to build a wheel from an sdist.
 NEEDED_IN_SDIST: Final = ("LICENSE", "README.md", "pyproject.toml")
-#: Also with the extension.
-NEEDED_FOR_NATIVE: Final = ("setup.py", "rust/Cargo.toml", "rust/src/lib.rs")
 #: The most that a wheel may weigh, in MB.
 WHEEL_MB: Final = 12.0
 
@@ -87,7 +85,7 @@ def _of_sdist(path: Path) -> Iterator[str]:
         names = {name.partition("/")[2] for name in archive.getnames()}
     expected = _own(path) | set(NEEDED_IN_SDIST)
     if path.name.startswith("tandem_kafka-"):
-        expected |= set(NEEDED_FOR_NATIVE)
+        expected |= {"setup.py", *tracked(str(ROOT / "rust"))}
     yield from (f"{name} is missing" for name in sorted(expected - names))
     built = (name for name in names if "rust/target/" in name or name.endswith((".so", ".pyc")))
     yield from (f"{name} is a build product" for name in sorted(built))

@@ -42,17 +42,16 @@ def _metadata(rust: Path, triple: str) -> dict[str, Any]:
 
 
 def _linked(metadata: dict[str, Any]) -> set[str]:
-    """The crates that are reached without dependencies for builds and tests, but the root."""
+    """The crates that are reached without dependencies for builds and tests, but ours."""
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    root: str = metadata["resolve"]["root"]
     found: set[str] = set()
-    waiting = [root]
+    waiting: list[str] = [metadata["resolve"]["root"]]
     while waiting:
         each = waiting.pop()
         if each not in found:
             found.add(each)
             waiting.extend(_dependencies(nodes[each]))
-    return found - {root}
+    return found - set(metadata["workspace_members"])
 
 
 def _dependencies(node: dict[str, Any]) -> Iterator[str]:

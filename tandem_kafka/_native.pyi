@@ -118,7 +118,7 @@ class ArrowType:
     def __arrow_c_schema__(self) -> object: ...
 
 class ColumnDecoder:
-    """See rust/src/decode/; arguments are exported by the Arrow PyCapsule protocol."""
+    """See rust/decode/; arguments are exported by the Arrow PyCapsule protocol."""
 
     @staticmethod
     def json(schema: object) -> ColumnDecoder: ...

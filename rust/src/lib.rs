@@ -1,11 +1,11 @@
-//! The native record path and transport of tandem-kafka. This file only has the bindings.
+//! The native record path and transport of tandem-kafka. This file only has the bindings, also of
+//! the decoders to Arrow (`decode/`), a crate that knows nothing of this one.
 
 use pyo3::prelude::*;
 
 pub mod arrow;
 pub mod batches;
 pub mod buffer;
-pub mod decode;
 pub mod fetch;
 pub mod frame;
 pub mod options;
@@ -24,11 +24,9 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use crate::arrow::{ArrowArray, ArrowType, to_arrow};
+    use crate::arrow::to_arrow;
     #[pymodule_export]
     use crate::batches::Batches;
-    #[pymodule_export]
-    use crate::decode::ColumnDecoder;
     #[pymodule_export]
     use crate::fetch::decode_fetch_response;
     #[pymodule_export]
@@ -41,6 +39,10 @@ mod _native {
     use crate::transport::selector::Selector;
     #[pymodule_export]
     use crate::transport::tls::config::TlsConfig;
+    #[pymodule_export]
+    use tandem_kafka_capsule::{ArrowArray, ArrowType};
+    #[pymodule_export]
+    use tandem_kafka_decode::ColumnDecoder;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,6 +1,5 @@
 //! Records as an Arrow record batch, exported by the Arrow C data interface.
 
-mod capsule;
 mod fields;
 mod payload;
 
@@ -11,10 +10,9 @@ use arrow_schema::{ArrowError, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use tandem_kafka_capsule::ArrowArray;
 
 use crate::records::{Piece, Records};
-
-pub use crate::arrow::capsule::{ArrowArray, ArrowType, MOST_DEEP, array_of, data_type_of};
 
 /// The records of one partition, independent of Python objects.
 pub struct Part {

@@ -4,8 +4,8 @@ use std::str;
 
 use arrow_schema::DataType;
 
-use crate::decode::column::{Column, Values};
-use crate::decode::{Decode, Format};
+use crate::column::{Column, Values};
+use crate::format::{Decode, Format};
 
 pub struct Text;
 

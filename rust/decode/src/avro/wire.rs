@@ -4,10 +4,10 @@ use std::str;
 
 use arrow_buffer::{IntervalMonthDayNano, i256};
 
-use crate::decode::avro::plan::{Part, Step, Wire};
-use crate::decode::avro::schema::{Kind, Schema};
-use crate::decode::cells::{BYTES_PER_CELL, Cells};
-use crate::decode::column::{Column, List, Values};
+use crate::avro::plan::{Part, Step, Wire};
+use crate::avro::schema::{Kind, Schema};
+use crate::cells::{BYTES_PER_CELL, Cells};
+use crate::column::{Column, List, Values};
 
 /// A writer's schema may refer to itself: what is skipped can be deeper than any schema.
 const MAX_DEPTH: usize = 500;

@@ -1,93 +1,38 @@
 //! Keys and values to Arrow columns of their content: JSON, Avro, Protobuf and text.
 //!
 //! A decoder takes a column of byte strings and returns a column of as many values. What cannot be
-//! decoded becomes null, and is listed with the reason. Nothing else in this crate knows of it.
+//! decoded becomes null, and is listed with the reason.
 
 mod avro;
 mod cells;
 mod column;
+mod format;
 mod framing;
 mod infer;
 mod input;
 mod json;
+mod limits;
 mod protobuf;
 mod scalars;
 mod text;
 
 use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
-use std::thread;
 
-use arrow_array::{Array, ArrayRef, make_array};
-use arrow_data::transform::MutableArrayData;
-use arrow_schema::{ArrowError, DataType, Field};
+use arrow_array::Array;
+use arrow_schema::Field;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tandem_kafka_capsule::{ArrowArray, ArrowType, data_type_of};
 
-use crate::arrow::{ArrowArray, ArrowType, data_type_of};
-use crate::decode::column::Column;
-use crate::decode::framing::SchemaId;
-use crate::decode::input::Input;
-
-/// A thread more for each of these bytes: less than that is decoded before a thread has begun.
-const BYTES_PER_THREAD: usize = 1 << 20;
-/// A message quotes content of any length.
-const MESSAGE_CHARS: usize = 300;
-
-/// A long name of a field counts as several: each column has it again.
-const CHARS_PER_NAME: usize = 256;
-
-/// The bytes that full names may have in a schema of so many: each repeats the names around it.
-fn names_limit(bytes: usize) -> usize {
-    10 * bytes + (1 << 16)
-}
-
-/// The place of a part of a value, cut off where a message ends.
-fn below(place: &str, part: &str) -> String {
-    cut(format!("{place}{part}"))
-}
-
-fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MESSAGE_CHARS) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
-}
+use crate::format::{Failures, Format, column_of, decode};
+use crate::framing::SchemaId;
+use crate::input::Input;
+use crate::limits::cut;
 
 /// The error for a schema that cannot be used.
 fn unusable(reason: String) -> PyErr {
     PyValueError::new_err(cut(reason))
 }
-
-/// Decodes byte strings one after another.
-trait Decode {
-    /// Append the decoded value. After an error, a part of it may be there.
-    ///
-    /// A header that names the schema takes the place of what the value begins with.
-    fn read(
-        &mut self,
-        header: Option<&[u8]>,
-        bytes: &[u8],
-        column: &mut Column,
-    ) -> Result<(), String>;
-}
-
-/// A kind of content.
-trait Format: Send + Sync {
-    fn data_type(&self) -> DataType;
-
-    fn decoder(&self) -> Box<dyn Decode + '_>;
-
-    /// The places of fields that values of a schema have, and the column does not; not all of many.
-    fn left_out(&self, _id: &SchemaId) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// What cannot be decoded: its row, and why.
-type Failures = Vec<(usize, String)>;
 
 /// Decodes a column of binary values.
 #[pyclass(frozen, module = "tandem_kafka._native")]
@@ -196,64 +141,4 @@ impl ColumnDecoder {
             decoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok((ArrowArray::new(array), failures))
     }
-}
-
-/// Decodes on as many threads as there are cores, if there is work for them.
-fn decode(
-    format: &dyn Format,
-    input: &Input,
-    headers: Option<&Input>,
-) -> Result<(ArrayRef, Failures), ArrowError> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = (input.size() / BYTES_PER_THREAD + 1).min(cores).min(input.len().max(1));
-    if threads == 1 {
-        return decode_rows(format, input, headers, 0..input.len());
-    }
-    let rows = input.len().div_ceil(threads);
-    let parts = thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|number| {
-                let (first, last) = (number * rows, ((number + 1) * rows).min(input.len()));
-                scope.spawn(move || decode_rows(format, input, headers, first.min(last)..last))
-            })
-            .collect();
-        let joined = started.into_iter().map(|thread| thread.join().expect("a decoder panicked"));
-        joined.collect::<Result<Vec<_>, ArrowError>>()
-    })?;
-    let data: Vec<_> = parts.iter().map(|(array, _)| array.to_data()).collect();
-    let mut whole = MutableArrayData::new(data.iter().collect(), false, input.len());
-    for (number, part) in data.iter().enumerate() {
-        whole.try_extend(number, 0, part.len())?;
-    }
-    let failures = parts.into_iter().flat_map(|(_, failures)| failures);
-    Ok((make_array(whole.freeze()), failures.collect()))
-}
-
-/// An empty column for a number of rows.
-fn column_of(format: &dyn Format, rows: usize) -> Column {
-    Column::new(Arc::new(Field::new("", format.data_type(), true)), rows)
-}
-
-fn decode_rows(
-    format: &dyn Format,
-    input: &Input,
-    headers: Option<&Input>,
-    rows: Range<usize>,
-) -> Result<(ArrayRef, Failures), ArrowError> {
-    let (mut decoder, mut column) = (format.decoder(), column_of(format, rows.len()));
-    let mut failures = Failures::new();
-    for row in rows {
-        let length = column.len();
-        let header = headers.and_then(|headers| headers.get(row));
-        match input.get(row).map(|bytes| decoder.read(header, bytes, &mut column)) {
-            Some(Ok(())) => {}
-            Some(Err(reason)) => {
-                column.truncate(length);
-                failures.push((row, cut(reason)));
-                column.push_null();
-            }
-            None => column.push_null(),
-        }
-    }
-    Ok((column.finish()?, failures))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, Fields, IntervalUnit, TimeUnit};
 use serde_json::{Map, Value};
 
-use crate::decode::{CHARS_PER_NAME, below, names_limit};
+use crate::limits::{CHARS_PER_NAME, below, names_limit};
 
 /// Named types can be in each other to any depth.
 const MAX_DEPTH: usize = 64;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow_schema::TimeUnit;
 use serde_json::Value;
 
-use crate::decode::avro::schema::{Field, Kind, Logical, Name, Schema};
-use crate::decode::below;
+use crate::avro::schema::{Field, Kind, Logical, Name, Schema};
+use crate::limits::below;
 
 /// Unions within unions are tried in all combinations.
 const MAX_STEPS: usize = 200_000;

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 
 use arrow_schema::DataType;
 
-use crate::decode::column::Column;
-use crate::decode::framing::{SchemaId, framed, in_header};
-use crate::decode::protobuf::descriptor::Plan;
-pub use crate::decode::protobuf::descriptor::Style;
-use crate::decode::protobuf::read::Open;
-use crate::decode::protobuf::wire::Bytes;
-use crate::decode::{Decode, Format};
+use crate::column::Column;
+use crate::format::{Decode, Format};
+use crate::framing::{SchemaId, framed, in_header};
+use crate::protobuf::descriptor::Plan;
+pub use crate::protobuf::descriptor::Style;
+use crate::protobuf::read::Open;
+use crate::protobuf::wire::Bytes;
 
 pub struct Protobuf {
     plan: Plan,
@@ -165,8 +165,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::decode::decode_rows;
-    use crate::decode::input::Input;
+    use crate::format::decode_rows;
+    use crate::input::Input;
 
     fn sized(number: u8, bytes: &[u8]) -> Vec<u8> {
         assert!(bytes.len() < 0x4000);

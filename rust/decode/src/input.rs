@@ -5,8 +5,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArra
 use arrow_schema::DataType;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-
-use crate::arrow::array_of;
+use tandem_kafka_capsule::array_of;
 
 pub enum Input {
     Small(BinaryArray),

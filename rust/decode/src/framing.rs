@@ -5,7 +5,7 @@ use std::fmt;
 
 use pyo3::prelude::*;
 
-use crate::decode::input::Input;
+use crate::input::Input;
 
 /// What a registry calls a schema.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, FromPyObject, IntoPyObject)]

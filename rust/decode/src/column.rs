@@ -15,7 +15,7 @@ use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, TimeUnit};
 
-use crate::decode::cells::BYTES_PER_CELL;
+use crate::cells::BYTES_PER_CELL;
 
 /// The values of a field.
 pub struct Column {

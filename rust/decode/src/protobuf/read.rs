@@ -9,10 +9,10 @@ use std::str;
 
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::decode::cells::{BYTES_PER_CELL, Cells};
-use crate::decode::column::{Column, Map, Struct, Values};
-use crate::decode::protobuf::descriptor::{Absent, Kind, Message, Scalar, ZERO};
-use crate::decode::protobuf::wire::{Bytes, GROUP, Read, SIZED, VARINT};
+use crate::cells::{BYTES_PER_CELL, Cells};
+use crate::column::{Column, Map, Struct, Values};
+use crate::protobuf::descriptor::{Absent, Kind, Message, Scalar, ZERO};
+use crate::protobuf::wire::{Bytes, GROUP, Read, SIZED, VARINT, wrong};
 
 /// From the year 1 to the year 9999, as the type says.
 const TIMESTAMP_SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -380,10 +380,6 @@ fn in_unit(seconds: i64, nanos: i64, data_type: &DataType) -> Read<i64> {
         return Err(format!("{nanos} ns are finer than microseconds: give unit=\"ns\""));
     }
     Ok(seconds * 1_000_000 + nanos / 1_000)
-}
-
-pub fn wrong(wire: u32, expected: u32) -> String {
-    format!("the field has wire type {wire} where its type has {expected}")
 }
 
 fn inner<'a>(bytes: &mut Bytes<'a>, number: u32, wire: u32) -> Read<&'a [u8]> {

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::str;
 
-use crate::decode::json::EXACT;
-use crate::decode::protobuf::read::wrong;
-use crate::decode::protobuf::wire::{Bytes, FIXED64, Read, SIZED, VARINT};
+use crate::json::EXACT;
+use crate::protobuf::wire::{Bytes, FIXED64, Read, SIZED, VARINT, wrong};
 
 /// As in Google's libraries.
 const MAX_DEPTH: usize = 100;

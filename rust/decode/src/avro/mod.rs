@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-use crate::decode::avro::plan::Step;
-use crate::decode::avro::schema::Schema;
-use crate::decode::avro::wire::Bytes;
-use crate::decode::cells::Cells;
-use crate::decode::column::Column;
-use crate::decode::framing::{SchemaId, framed, in_header};
-use crate::decode::{Decode, Format};
+use crate::avro::plan::Step;
+use crate::avro::schema::Schema;
+use crate::avro::wire::Bytes;
+use crate::cells::Cells;
+use crate::column::Column;
+use crate::format::{Decode, Format};
+use crate::framing::{SchemaId, framed, in_header};
 
 /// A schema, and before it those that it refers to.
 pub type Texts = Vec<String>;
@@ -159,8 +159,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::decode::decode_rows;
-    use crate::decode::input::Input;
+    use crate::format::decode_rows;
+    use crate::input::Input;
 
     const WRITER: &str = r#"{"type": "record", "name": "R", "fields": [
         {"name": "a", "type": {"type": "array", "items": ["null", "int", "string"]}},

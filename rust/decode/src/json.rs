@@ -11,10 +11,11 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use crate::decode::cells::Cells;
-use crate::decode::column::{Column, Struct, Values, shown};
-use crate::decode::framing::bare_json;
-use crate::decode::{Decode, Format, scalars};
+use crate::cells::Cells;
+use crate::column::{Column, Struct, Values, shown};
+use crate::format::{Decode, Format};
+use crate::framing::bare_json;
+use crate::scalars;
 
 /// Float64 has all digits of integers up to this one.
 pub const EXACT: u64 = 1 << 53;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 use serde_json::Value;
+use tandem_kafka_capsule::MOST_DEEP;
 
-use crate::arrow::MOST_DEEP;
-use crate::decode::column::shown;
-use crate::decode::input::Input;
-use crate::decode::json::{EXACT, TOO_LARGE, text};
+use crate::column::shown;
+use crate::input::Input;
+use crate::json::{EXACT, TOO_LARGE, text};
 
 /// Names that are data, such as ids, would become columns that each document has.
 const MAX_FIELDS: usize = 10_000;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-use crate::decode::protobuf::dynamic::Dynamic;
-use crate::decode::protobuf::wire::{Bytes, FIXED32, FIXED64, GROUP, Read, SIZED, VARINT};
-use crate::decode::{CHARS_PER_NAME, below, names_limit};
+use crate::limits::{CHARS_PER_NAME, below, names_limit};
+use crate::protobuf::dynamic::Dynamic;
+use crate::protobuf::wire::{Bytes, FIXED32, FIXED64, GROUP, Read, SIZED, VARINT};
 
 /// Messages can be in each other to any depth.
 const MAX_DEPTH: usize = 64;

@@ -12,6 +12,10 @@ pub const FIXED32: u32 = 5;
 
 pub type Read<T> = Result<T, String>;
 
+pub fn wrong(wire: u32, expected: u32) -> String {
+    format!("the field has wire type {wire} where its type has {expected}")
+}
+
 /// What is left of a message.
 pub struct Bytes<'a>(pub &'a [u8]);
 
