@@ -14,6 +14,7 @@ pub mod records;
 pub mod standing;
 pub mod transport;
 pub mod view;
+pub mod wake;
 
 /// Increased when Python and this library must change together: a stale library is rejected.
 const ABI: u32 = 12;

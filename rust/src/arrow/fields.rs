@@ -10,7 +10,8 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
-use crate::arrow::{Part, payload};
+use crate::arrow::part::Part;
+use crate::arrow::payload;
 use crate::batches::Row;
 
 /// Comes before the name of one header.

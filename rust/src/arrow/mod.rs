@@ -1,6 +1,7 @@
 //! Records as an Arrow record batch, exported by the Arrow C data interface.
 
 mod fields;
+mod part;
 mod payload;
 
 use std::sync::Arc;
@@ -12,26 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tandem_kafka_capsule::ArrowArray;
 
-use crate::records::{Piece, Records};
-
-/// The records of one partition, independent of Python objects.
-pub struct Part {
-    pub topic: String,
-    pub partition: i32,
-    pub pieces: Vec<Piece>,
-}
-
-impl Part {
-    /// All records of all parts in order, each as its batch and its row in the batch.
-    pub fn rows(parts: &[Part]) -> impl Iterator<Item = (&Piece, usize)> {
-        let pieces = parts.iter().flat_map(|part| &part.pieces);
-        pieces.flat_map(|piece| (piece.start..piece.stop).map(move |row| (piece, row)))
-    }
-
-    pub fn count(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.stop - piece.start).sum()
-    }
-}
+use crate::arrow::part::Part;
+use crate::records::Records;
 
 /// Return the records as one Arrow record batch with the named columns.
 ///

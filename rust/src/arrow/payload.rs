@@ -9,7 +9,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::ArrowError;
 
-use crate::arrow::Part;
+use crate::arrow::part::Part;
 use crate::batches::{Field, Row};
 
 /// Returns the column of the values that `choose` selects from each row.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
+use crate::frame::Frame;
 
 /// The record batches of one partition, received separately from the rest of their frame, so that
 /// neither keeps the memory of the other alive.
@@ -31,5 +32,13 @@ impl Received {
         let blocks = self.blocks.into_iter();
         let blocks = blocks.map(|Block { at, bytes }| Block { at, bytes: freeze(bytes) });
         (freeze(self.bytes), blocks.collect())
+    }
+}
+
+/// A frame that is not decoded.
+impl From<Received> for Frame {
+    fn from(received: Received) -> Self {
+        let elsewhere = received.block_bytes();
+        Frame::new(Arc::new(Buffer::new(received.bytes)), elsewhere)
     }
 }

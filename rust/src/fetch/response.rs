@@ -2,16 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::batches::Batches;
+use crate::batches::{Batches, Budget};
 use crate::buffer::{Buffer, Slice};
 use crate::fetch::cursor::{Cursor, Read};
 use crate::fetch::received::Block;
+use crate::options::DecodeOptions;
+
+/// Limit for decoding a response on receipt. Invariant: the rest is decoded when its records are
+/// taken. A response that decompresses to gigabytes is never decoded at once.
+pub const AHEAD_BYTES: usize = 32 * 1024 * 1024;
 
 const MIN_VERSION: i16 = 4;
 const MAX_VERSION: i16 = 18;
 const LOG_START_FROM: i16 = 5;
 const SESSIONS_FROM: i16 = 7;
 const PREFERRED_REPLICA_FROM: i16 = 11;
+/// From this version on requests and responses have headers with tagged fields.
+const FLEXIBLE_FROM: i16 = 12;
 const TOPIC_IDS_FROM: i16 = 13;
 
 const DIVERGING_EPOCH_TAG: usize = 0;
@@ -26,6 +33,19 @@ pub struct Response {
     pub partitions: Vec<Partition>,
     pub nodes: Vec<NodeEndpoint>,
 }
+
+impl Response {
+    /// Decodes record batches ahead, within the budget.
+    pub fn decode_ahead(&mut self, options: &DecodeOptions, budget: &Arc<Budget>) {
+        let mut room = AHEAD_BYTES;
+        for batches in self.partitions.iter_mut().filter_map(|each| each.batches.as_mut()) {
+            batches.decode_ahead(options, &mut room, budget);
+        }
+    }
+}
+
+/// A decoded response, or the reason why it is malformed.
+pub type Fetched = Result<Response, String>;
 
 /// The fewest bytes of a topic, a partition, an aborted transaction and a node.
 const TOPIC_BYTES: usize = 2;
@@ -65,11 +85,11 @@ pub struct NodeEndpoint {
 }
 
 /// The bytes of a response, and the index of the next block.
-pub struct Source<'a> {
-    pub version: i16,
-    pub frame: &'a Arc<Buffer>,
-    pub blocks: &'a [Block<Arc<Buffer>>],
-    pub blocks_used: usize,
+struct Source<'a> {
+    version: i16,
+    frame: &'a Arc<Buffer>,
+    blocks: &'a [Block<Arc<Buffer>>],
+    blocks_used: usize,
 }
 
 impl Source<'_> {
@@ -90,6 +110,47 @@ impl Source<'_> {
         // Small record data must not keep its whole frame alive.
         let slice = Slice::new(self.frame.clone(), at, at + length);
         Ok(Some(if length < self.frame.len() / 2 { slice.copied() } else { slice }))
+    }
+}
+
+pub fn is_flexible(version: i16) -> bool {
+    version >= FLEXIBLE_FROM
+}
+
+pub fn skip_response_header(header: &mut Cursor<'_>) -> Read<()> {
+    header.skip(4)?;
+    header.skip_tags()
+}
+
+/// Decodes a frame with its response header, for a fetch of `version`, except the record batches.
+pub fn decode_frame(frame: &Arc<Buffer>, blocks: &[Block<Arc<Buffer>>], version: i16) -> Fetched {
+    let mut header = Cursor::new(frame, 0, is_flexible(version));
+    skip_response_header(&mut header)
+        .map_err(|problem| format!("malformed response header: {problem}"))?;
+    decode_body(frame, blocks, header.position(), version)
+}
+
+/// Decodes the body that begins at `body_at`, except the record batches.
+pub fn decode_body(
+    frame: &Arc<Buffer>,
+    blocks: &[Block<Arc<Buffer>>],
+    body_at: usize,
+    version: i16,
+) -> Fetched {
+    let mut cursor = Cursor::new(frame, body_at, is_flexible(version));
+    let mut source = Source { version, frame, blocks, blocks_used: 0 };
+    let response = read(&mut cursor, &mut source).map_err(|problem| {
+        let used = blocks.iter().take(source.blocks_used);
+        let before: usize = used.map(|block| block.bytes.len()).sum();
+        let at = cursor.position() - body_at + before;
+        format!("malformed fetch response v{version} at byte {at}: {problem}")
+    })?;
+    let remaining = blocks.iter().skip(source.blocks_used).map(|block| block.bytes.len());
+    match frame.len() - cursor.position() + remaining.sum::<usize>() {
+        0 => Ok(response),
+        remaining => {
+            Err(format!("malformed fetch response v{version}: {remaining} bytes too many"))
+        }
     }
 }
 
@@ -151,7 +212,7 @@ pub fn read_partition_head(cursor: &mut Cursor<'_>, version: i16) -> Read<Partit
     })
 }
 
-pub fn read(cursor: &mut Cursor<'_>, source: &mut Source<'_>) -> Read<Response> {
+fn read(cursor: &mut Cursor<'_>, source: &mut Source<'_>) -> Read<Response> {
     check_version(source.version)?;
     let (throttle_time_ms, error_code, session_id) = read_head(cursor, source.version)?;
     let mut partitions = Vec::new();

@@ -1,9 +1,11 @@
 //! Finds the records of a fetch response during its receipt, so that those of each partition get a
 //! buffer of their own. Otherwise one slow partition would keep the whole response alive.
 
-use super::cursor::{Cursor, Read};
-use super::response::{check_version, read_head, read_partition_head, read_topic_name};
-use super::{is_flexible, skip_response_header};
+use crate::fetch::cursor::{Cursor, Read};
+use crate::fetch::response::{
+    check_version, is_flexible, read_head, read_partition_head, read_topic_name,
+    skip_response_header,
+};
 
 /// Records with fewer bytes stay in the frame.
 const MIN_BLOCK_BYTES: usize = 4 * 1024;

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::buffer::{self, Buffer};
-use crate::fetch::response::{NodeEndpoint, Partition, Response, Topic};
-use crate::frame::Frame;
+use crate::fetch::frame::FetchFrame;
+use crate::fetch::response::{NodeEndpoint, Partition, Response, Topic, decode_body};
 
 /// Returns `(throttle_time_ms, error_code, session_id, partitions, nodes)`.
 ///
@@ -24,7 +24,7 @@ pub fn decode_fetch_response<'py>(
     frame: &Bound<'py, PyAny>,
     version: i16,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let received = frame.cast::<Frame>().ok().and_then(|frame| frame.get().take_fetched());
+    let received = frame.cast::<FetchFrame>().ok().and_then(|frame| frame.get().take());
     let fetched = match received {
         Some(fetched) => fetched,
         None => {
@@ -32,7 +32,7 @@ pub fn decode_fetch_response<'py>(
             let mut bytes = buffer::claim(view.len_bytes());
             bytes.resize(view.len_bytes(), 0);
             view.copy_to_slice(py, &mut bytes)?;
-            super::decode_body(&Arc::new(Buffer::new(bytes)), &[], 0, version)
+            decode_body(&Arc::new(Buffer::new(bytes)), &[], 0, version)
         }
     };
     response_to_python(py, fetched.map_err(PyValueError::new_err)?)

@@ -10,7 +10,7 @@ use pyo3::types::PyString;
 use crate::batches::Batches;
 use crate::options::DecodeOptions;
 use crate::records::RecordReader;
-use crate::transport::Wake;
+use crate::wake::Wake;
 
 /// Memory of a chunk besides its records; CHUNK_BYTES in shared/fetch_buffer.py.
 pub const CHUNK_BYTES: usize = 1_024;

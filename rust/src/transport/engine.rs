@@ -10,6 +10,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustls::ClientConfig;
 
 use crate::pool::PoolWatch;
+use crate::wake::{TOKEN, Wake};
 
 use super::channel::{Channel, Event, Receiving};
 use super::expected::{Kind, RequestHeader};
@@ -18,7 +19,6 @@ use super::heartbeat::Response;
 use super::keepalive::KeepAlive;
 use super::socket::{self, SocketOptions};
 use super::tls::session::Session;
-use super::wake::{TOKEN, Wake};
 
 const SCRATCH_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;

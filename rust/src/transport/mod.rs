@@ -13,7 +13,4 @@ pub mod keepalive;
 pub mod selector;
 pub mod socket;
 pub mod tls;
-pub mod wake;
 pub mod watchdog;
-
-pub use crate::transport::wake::Wake;

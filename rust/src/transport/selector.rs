@@ -16,14 +16,14 @@ use super::expected::Kind;
 use super::failure::Failure;
 use super::socket::SocketOptions;
 use super::tls::config::TlsConfig;
-use super::wake::Wake;
 use super::watchdog::Shared;
 use crate::batches::Budget;
 use crate::buffer::Buffer;
-use crate::fetch::{Received, decode_frame};
+use crate::fetch::{FetchFrame, Received, decode_frame};
 use crate::frame::Frame;
 use crate::options::DecodeOptions;
 use crate::standing::{Absorbed, Shared as QueueShared, SharedOrder, StandingFetch};
+use crate::wake::Wake;
 
 /// The first item of a tuple from `poll`.
 const OPENED: u8 = 0;
@@ -45,6 +45,7 @@ const LONG_GIL_WAIT: Duration = Duration::from_millis(100);
 enum Outcome {
     Opened(usize),
     Frame(usize, Frame),
+    Fetched(usize, (FetchFrame, Frame)),
     KeptAlive(usize, Frame),
     Closed(usize, Failure),
     /// An order has repeated a fetch, after a response that took so long.
@@ -150,12 +151,10 @@ impl Selector {
             Event::Closed { connection, failure } => Some(Outcome::Closed(connection, failure)),
             Event::Frame { connection, frame, kind } => match kind {
                 Some(Kind::Fetch(version)) => self.fetched(connection, frame, version),
-                Some(Kind::Beat { .. }) => {
-                    Some(Outcome::KeptAlive(connection, Frame::plain(frame)))
-                }
+                Some(Kind::Beat { .. }) => Some(Outcome::KeptAlive(connection, frame.into())),
                 _ => {
                     self.orders().remove(&connection); // Python expects no second response
-                    Some(Outcome::Frame(connection, Frame::plain(frame)))
+                    Some(Outcome::Frame(connection, frame.into()))
                 }
             },
         }
@@ -184,7 +183,7 @@ impl Selector {
         if let Ok(response) = &mut decoded {
             response.decode_ahead(&self.options, &self.ahead);
         }
-        Some(Outcome::Frame(connection, Frame::fetch(bytes, block_bytes, decoded)))
+        Some(Outcome::Fetched(connection, FetchFrame::new(bytes, block_bytes, decoded)))
     }
 
     fn repeat(
@@ -227,7 +226,7 @@ fn handed_over(connection: usize, frame: Vec<u8>, size: usize, version: i16) -> 
     let elsewhere = size.saturating_sub(frame.len() + LENGTH_PREFIX);
     let bytes = Arc::new(Buffer::new(frame));
     let decoded = decode_frame(&bytes, &[], version);
-    Outcome::Frame(connection, Frame::fetch(bytes, elsewhere, decoded))
+    Outcome::Fetched(connection, FetchFrame::new(bytes, elsewhere, decoded))
 }
 
 fn tuple<'py>(py: Python<'py>, outcomes: Outcome) -> PyResult<Bound<'py, PyTuple>> {
@@ -235,6 +234,9 @@ fn tuple<'py>(py: Python<'py>, outcomes: Outcome) -> PyResult<Bound<'py, PyTuple
     let (kind, connection, what) = match outcomes {
         Outcome::Opened(connection) => (OPENED, connection, py.None().into_bound(py)),
         Outcome::Frame(connection, frame) => (FRAME, connection, Bound::new(py, frame)?.into_any()),
+        Outcome::Fetched(connection, frame) => {
+            (FRAME, connection, Bound::new(py, frame)?.into_any())
+        }
         Outcome::KeptAlive(connection, frame) => {
             (KEPT_ALIVE, connection, Bound::new(py, frame)?.into_any())
         }
